@@ -127,7 +127,13 @@ def overlapped_dump(folder: Path) -> bool:
 
 def content(result: Any) -> tuple[object, ...]:
     """Return what is compared of an utterance's features and statistics."""
-    return result.key, np.asarray(result.matrix).tobytes(), result.stats.tobytes()
+    block = result.block
+    return (
+        result.index,
+        block.keys,
+        (block.data if hasattr(block, "data") else block.values).tobytes(),
+        result.stats.tobytes(),
+    )
 
 
 @contextlib.contextmanager

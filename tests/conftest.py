@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import supported
+from tests.support import ptx_emulator, supported
 
 try:
     import torch
@@ -23,10 +23,6 @@ else:
 # How long an example takes says nothing on a loaded machine.
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
-
-# Without a GPU, Triton's kernels run in its interpreter, which must be chosen before Triton is imported.
-if not HAS_GPU:
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # A shell starts what it puts into the background with ^C ignored, which the processes that tests start would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -40,6 +36,12 @@ OUTCOMES = pytest.StashKey[supported.Outcomes]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--machine",
+        choices=ptx_emulator.MACHINES,
+        default=ptx_emulator.MACHINES[0],
+        help="what runs Triton's kernels without a GPU: its interpreter, or an emulator of code compiled for a card",
+    )
+    parser.addoption(
         "--write-supported", action="store_true", help="write what the tests of this run verified to docs/supported.md"
     )
 
@@ -47,6 +49,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "supported(property): verifies a property of a feature; a cell of the table")
     config.stash[OUTCOMES] = {}
+    # Without a GPU. Triton's interpreter must be chosen before Triton is imported.
+    if (machine := config.getoption("--machine")) != "interpreter":
+        ptx_emulator.install(machine, config.cache.mkdir(machine))
+    elif not HAS_GPU:
+        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 class TorchlessModule(pytest.Module):
@@ -70,6 +77,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="there was no GPU"))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if (machine := config.getoption("--machine")) != "interpreter":
+        terminalreporter.write_line(f"{machine}: {ptx_emulator.summary()}")
 
 
 @pytest.hookimpl(wrapper=True)

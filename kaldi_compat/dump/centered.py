@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,20 +13,20 @@ from kaldi_compat.tensors.copies import to_device
 _SPAN = 256
 
 
-def subtract_means(features: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
+def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     """Subtract from each utterance's features the mean of each column, without waiting for the device.
 
     Args:
         features: (frames, dim), of all utterances, maybe with other frames in between.
-        places: first frame and number of frames of each utterance, in order.
+        places: (utterances, 2): first frame and number of frames of each, in order.
 
     Returns:
         (frames, dim); undefined at frames of no utterance.
 
-    >>> subtract_means(torch.tensor([[1.0], [3.0], [5.0]]), [(0, 2), (2, 1)]).tolist()
+    >>> subtract_means(torch.tensor([[1.0], [3.0], [5.0]]), np.array([[0, 2], [2, 1]])).tolist()
     [[-1.0], [1.0], [0.0]]
     """
-    bounds = np.unique([0, len(features), *(edge for first, count in places for edge in (first, first + count))])
+    bounds = np.unique(np.concatenate(([0, len(features)], places[:, 0], places.sum(1))))
     counts = np.diff(bounds)
     if not len(counts):
         return features

@@ -319,6 +319,8 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     ]
     if peak := outcome.work.get("peak_device_memory"):
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
+    if job.options.on_gpu and job.with_pitch:
+        lines.append("pitch was tracked on the CPU: no kernel does that")
     if on_cpu := int(outcome.work.get("computed_on_cpu", 0)):
         lines.append(f"{counted(on_cpu)} did not fit into a GPU's memory when it was their turn, and ran on the CPU")
     if plain := int(outcome.work.get("without_kernels", 0)):

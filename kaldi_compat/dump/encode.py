@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,32 +15,12 @@ from io_ark.codecs import Codec, codec, compressed_block, compressed_sums
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams import BytesSource
 from kaldi_compat.blocks.cmvn import stats as cmvn_stats
-from kaldi_compat.dump.entries import Failure, Features, failed
+from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
 from kaldi_compat.dump.options import DumpOptions
 
 logger = logging.getLogger(__name__)
 
-Integers = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Utterances as they are stored in the archive.
-
-    Attributes:
-        packed: their keys, and their entries in the archive.
-        frames: (utterances,): rows of each matrix.
-        durations: (utterances,): of the audio, in seconds.
-        stats: CMVN statistics of what the bytes read back as, (utterances, 2, dim + 1); None if they are not needed.
-        left_uncompressed: how many should have been compressed, but have values that cannot be.
-    """
-
-    packed: PackedBlock
-    frames: Integers
-    durations: Doubles
-    stats: Doubles | None = None
-    left_uncompressed: int = 0
 
 
 class Encoder:
@@ -55,6 +34,8 @@ class Encoder:
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
         """Return the bytes, and the statistics if they are needed; a failure if features cannot be encoded."""
+        if isinstance(features, Encoded):
+            return [features]
         block = features.block
         packed = self._packed(block) if isinstance(block, ArrayBlock) else None
         if packed is None or not isinstance(block, ArrayBlock):
@@ -62,7 +43,7 @@ class Encoder:
         stats = features.stats
         if self.with_stats and stats is None:
             stats = self._stats(packed, block)
-        return [Encoded(packed, block.shapes[:, 0], features.durations, stats)]
+        return [Encoded(features.index, packed, features.durations, stats, frames=block.shapes[:, 0])]
 
     def _packed(self, features: ArrayBlock) -> PackedBlock | None:
         """Encode matrices together; None if one of them is empty or cannot be compressed."""
@@ -82,18 +63,21 @@ class Encoder:
 
     def one(self, features: Features) -> Encoded | Failure:
         """Return the bytes of one utterance."""
+        key, matrix, stats = features.key, features.value, features.stats
         try:
-            data, left_uncompressed = self._data(features.key, features.matrix)
+            data, left_uncompressed = self._data(key, matrix)
         except ArkError as error:
-            return failed(features.index, features.key, error)
-        frames, stats = features.matrix.shape[0], features.stats
+            return failed(features.index, key, error)
+        frames, keys = len(matrix), features.block.keys
         if self.with_stats and frames and stats is None:
             stored = np.ascontiguousarray(self.matrix.read(BytesSource(data)), np.float32)
             stats = cmvn_stats(stored, np.array([0, frames]))
-        keys = features.block.keys
-        start = len(keys)  # a space follows the key there, and a newline here
-        packed = PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([start]))
-        return Encoded(packed, np.array([frames]), features.durations, stats, left_uncompressed)
+        # A space follows the key in the entry, and a newline here.
+        packed = PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
+        return Encoded(
+            features.index, packed, features.durations, stats, frames=np.array([frames]),
+            left_uncompressed=left_uncompressed,
+        )  # fmt: skip
 
     def _data(self, key: str, matrix: Any) -> tuple[bytes, bool]:
         if self.compressed is None:

@@ -7,18 +7,19 @@ of audio and their bytes in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, Block, Wave, WaveBlock, block_of
-from kaldi_compat.cli.objects import durations_of
+from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block_of
+from kaldi_compat.cli.objects import durations_of, waves_of
 from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.failures import reason_for
 
 Doubles = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 class OnGrid(NamedTuple):
@@ -66,23 +67,16 @@ def failed(index: int, key: str, error: BaseException) -> Failure:
 
 
 @dataclass(frozen=True)
-class Audio:
-    """Audio to compute features of.
+class Utterances:
+    """Utterances that follow each other in an archive's list.
 
     Attributes:
-        index: position of the first utterance.
-        block: keys and audio.
-        place: where the first sample of the block's samples is, if a device can copy them from there.
+        index: position of the first one.
+        block: their keys, and audio or features.
     """
 
     index: int
     block: Block
-    place: OnGrid | None = None
-
-    @classmethod
-    def of(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        """Return the audio of one utterance."""
-        return cls(index, block_of([key], [wave]), place)
 
     def __len__(self) -> int:
         return len(self.block)
@@ -94,11 +88,36 @@ class Audio:
         return name
 
     @property
-    def wave(self) -> Wave:
-        """Audio of the only utterance."""
-        ((_, wave),) = self.block.entries()
-        found: Wave = wave
-        return found
+    def value(self) -> Any:
+        """Audio or features of the only utterance."""
+        ((_, value),) = self.block.entries()
+        return value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        block = self.block
+        if isinstance(block, ArrayBlock):
+            return block.values.nbytes
+        if isinstance(block, PackedBlock):
+            return block.data.nbytes
+        return block.samples.nbytes if isinstance(block, WaveBlock) else sum(x.samples.nbytes for x in waves_of(block))
+
+
+@dataclass(frozen=True)
+class Audio(Utterances):
+    """Audio to compute features of.
+
+    Attributes:
+        place: where the first sample of the block's samples is, if a device can copy them from there.
+    """
+
+    place: OnGrid | None = None
+
+    @classmethod
+    def of(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
+        """Return the audio of one utterance."""
+        return cls(index, block_of([key], [wave]), place)
 
     def durations(self) -> Doubles:
         """Return the duration of each utterance in seconds."""
@@ -109,79 +128,39 @@ class Audio:
         """Seconds of audio."""
         return float(self.durations().sum())
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the samples."""
-        if isinstance(self.block, WaveBlock):
-            return self.block.samples.nbytes
-        return sum(wave.samples.nbytes for _, wave in self.block.entries())
-
     def each(self) -> list[Audio]:
         """Return the audio of the utterances one by one; samples are not copied."""
-        if len(self) == 1:
-            return [self]
-        starts = self.block.starts.tolist() if isinstance(self.block, WaveBlock) else [0] * len(self)
-        found = []
-        for i, ((key, wave), start) in enumerate(zip(self.block.entries(), starts, strict=True)):
-            place = None if self.place is None else OnGrid(self.place.tensor, self.place.start + start)
-            found.append(Audio.of(self.index + i, key, wave, place))
-        return found
+        return [self] if len(self) == 1 else [one for half in self.halves() for one in half.each()]
 
     def halves(self) -> list[Audio]:
         """Return the audio of the first and of the second half of several utterances."""
         middle = len(self) // 2
         first = np.arange(len(self)) < middle
-        second = Audio(self.index + middle, self.block.select(~first), self.place)
-        return [Audio(self.index, self.block.select(first), self.place), second]
+        second = replace(self, index=self.index + middle, block=self.block.select(~first))
+        return [replace(self, block=self.block.select(first)), second]
 
 
 @dataclass(frozen=True)
-class Features:
+class Features(Utterances):
     """Features of utterances.
 
     Attributes:
-        index: position of the first utterance.
-        block: keys and features, (frames, dim) each, compressed if the device did that.
         durations: (utterances,): of the audio, in seconds.
-        stats: CMVN statistics of what the features read back as, (utterances, 2, dim + 1), if the device counted them.
+        stats: CMVN statistics of what the features read back as, (utterances, 2, dim + 1), if they are counted.
     """
 
-    index: int
-    block: Block
     durations: Doubles
     stats: Doubles | None = None
 
     @classmethod
-    def of(cls, audio: Audio, features: Any, stats: Doubles | None = None) -> Features:
+    def of(cls, audio: Audio, features: Any) -> Features:
         """Return the features of one utterance."""
-        return cls(audio.index, block_of([audio.key], [features]), audio.durations(), stats)
-
-    def __len__(self) -> int:
-        return len(self.block)
-
-    @property
-    def key(self) -> str:
-        """Name of the only utterance."""
-        (name,) = self.block.names()
-        return name
-
-    @property
-    def matrix(self) -> Any:
-        """Features of the only utterance."""
-        ((_, matrix),) = self.block.entries()
-        return matrix
+        return cls(audio.index, block_of([audio.key], [features]), audio.durations())
 
     @property
     def seconds(self) -> float:
         """Seconds of audio."""
         return float(self.durations.sum())
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the features."""
-        if isinstance(self.block, ArrayBlock):
-            return self.block.values.nbytes
-        return sum(matrix.codes.nbytes for _, matrix in self.block.entries())
 
     def each(self) -> list[Features]:
         """Return the features of the utterances one by one; numbers are not copied."""
@@ -192,6 +171,21 @@ class Features:
             stats = None if self.stats is None else self.stats[i : i + 1]
             found.append(Features(self.index + i, block_of([key], [matrix]), self.durations[i : i + 1], stats))
         return found
+
+
+@dataclass(frozen=True)
+class Encoded(Features):
+    """Features as they are stored in the archive.
+
+    Attributes:
+        block: the keys, and the entries in the archive.
+        frames: (utterances,): rows of each matrix.
+        left_uncompressed: how many should have been compressed, but have values that cannot be.
+    """
+
+    block: PackedBlock
+    frames: Integers = field(kw_only=True)
+    left_uncompressed: int = 0
 
 
 Entry = Audio | Failure

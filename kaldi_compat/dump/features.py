@@ -52,7 +52,7 @@ class Computer:
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
-            parts = [[np.asarray(spectral.matrix)], [np.asarray(pitch.matrix)]]
+            parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
             features, _ = pasted(parts, self.tolerance, [spectral.key])
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)

@@ -14,15 +14,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from io_ark.blocks import WaveBlock
 from kaldi_compat import kernels
-from kaldi_compat.dump.entries import OnGrid
-from kaldi_compat.dump.noise import frame_seeds, utterance_state
+from kaldi_compat.dump.entries import Audio, Integers, OnGrid
+from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.frames import num_frames, reflected
@@ -38,6 +40,31 @@ LEAST_PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
+class Part:
+    """Utterances to be packed, with their samples at the rate of the feature.
+
+    Attributes:
+        audio: the utterances as they were read.
+        samples: where the samples of all of them are.
+        starts, lengths: (utterances,): of each one's samples.
+        warps: VTLN factor of each.
+    """
+
+    audio: Audio
+    samples: Samples
+    starts: Integers
+    lengths: Integers
+    warps: list[float]
+
+    @property
+    def place(self) -> OnGrid | None:
+        """Place of the samples in memory that a device can copy from; None if they are elsewhere."""
+        block = self.audio.block
+        there = isinstance(block, WaveBlock) and np.may_share_memory(self.samples, block.samples)
+        return self.audio.place if there else None
+
+
+@dataclass(frozen=True)
 class Row:
     """Utterances on one grid of frames.
 
@@ -45,15 +72,15 @@ class Row:
         pieces: where parts of the audio start, and their samples: int16, or float32 if they were resampled; in pinned
             memory if they will be copied to a GPU. What no piece covers is silence.
         length: number of samples.
-        first_frames: index on the grid of each utterance's first frame.
-        counts: number of frames of each utterance.
+        first_frames: (utterances,): index on the grid of each utterance's first frame.
+        counts: (utterances,): number of frames of each utterance.
         frames: number of frames of the grid.
     """
 
     pieces: tuple[tuple[int, Tensor], ...]
     length: int
-    first_frames: tuple[int, ...]
-    counts: tuple[int, ...]
+    first_frames: Integers
+    counts: Integers
     frames: int
 
 
@@ -84,88 +111,92 @@ class PinnedMemory(RowMemory):
         return -(-(end + HEADER) // self._step) * self._step - HEADER
 
 
-def pack(
-    utterances: Sequence[Samples],
-    options: FrameOptions,
-    *,
-    pinned: bool = False,
-    places: Sequence[OnGrid | None] | None = None,
-) -> Row:
+def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
     """Put utterances on one grid of frames.
 
     Args:
-        utterances: samples of each.
+        parts: the utterances.
         options: of the frames.
-        pinned: use pinned memory.
-        places: of each utterance's samples in pinned memory, if they are there; these are not copied.
-
-    >>> row = pack([np.zeros(1000, np.int16), np.zeros(500, np.int16)], FrameOptions())
-    >>> row.first_frames, row.counts, row.length
-    ((0, 7), (4, 1), 164080)
+        pinned: use pinned memory, and do not copy samples that are in it.
     """
     size, shift = options.window_size, options.window_shift
-    counts = [num_frames(len(each), size, shift, options.snip_edges) for each in utterances]
+    lengths = np.concatenate([part.lengths for part in parts])
+    counts = num_frames(lengths, size, shift, options.snip_edges)
     # Without snip_edges, an utterance takes as many samples as its frames span.
-    spans = [
-        len(each) if options.snip_edges else (count - 1) * shift + size if count else 0
-        for each, count in zip(utterances, counts, strict=True)
-    ]
-    first_frames: list[int] = []
+    spans = lengths if options.snip_edges else np.where(counts > 0, (counts - 1) * shift + size, 0)
+    steps = -(-spans // shift)  # from an utterance's first frame to that of the next
     runs: list[tuple[int, int, OnGrid | None]] = []  # of utterances: the first, the end, and their place
-    at = 0
-    for first, end, place in _runs(spans, places or [None] * len(spans), shift):
-        start = at
-        for i in range(first, end):
-            if place is not None and places and (own := places[i]) is not None:
-                at = start + (own.start - place.start) // shift  # between files lies a header
-            first_frames.append(at)
-            at += -(-spans[i] // shift)
-        runs.append((first, end, place))
-    frames = -(-max(at, 1) // FRAMES_AT_ONCE) * FRAMES_AT_ONCE
+    begin = 0
+    for part in parts:
+        end = begin + len(part.lengths)
+        if part.place is not None:
+            gaps = np.diff(part.starts) - steps[begin : end - 1] * shift
+            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # between files lies a header
+            steps[begin : end - 1] += np.where(on_grid, gaps // shift, 0)
+            runs += _runs(part, part.place, begin, spans, on_grid)
+        begin = end
+    first_frames = np.cumsum(steps) - steps
+    frames = -(-max(int(steps.sum()), 1) // FRAMES_AT_ONCE) * FRAMES_AT_ONCE
     length = (frames - 1) * shift + size
-    dtype = torch.float32 if utterances and utterances[0].dtype == np.float32 else torch.int16
+    begins = first_frames * shift
     pieces: list[tuple[int, Tensor]] = []
-    for first, end, place in runs or [(0, 0, None)]:
-        begin = first_frames[first] * shift if first_frames else 0
+    copied = 0
+    for first, end, place in [*runs, (len(lengths), len(lengths), None)]:
+        if copied < first:
+            stop = length if first == len(lengths) else int(begins[first])
+            own = slice(copied, first)
+            pieces.append((int(begins[copied]), _copied(parts, own, begins, stop, counts, options, pinned)))
         if place is not None:
-            samples = first_frames[end - 1] * shift + spans[end - 1] - begin
-            pieces.append((begin, place.tensor[place.start : place.start + samples]))
-            continue
-        stop = length if end == len(utterances) else first_frames[end] * shift
-        copied = torch.zeros(stop - begin, dtype=dtype, pin_memory=pinned)
-        row = copied.numpy()
-        for i in range(first, end):
-            audio = utterances[i] if options.snip_edges else _with_reflections(utterances[i], counts[i], options)
-            row[first_frames[i] * shift - begin :][: len(audio)] = audio
-        pieces.append((begin, copied))
-    return Row(tuple(pieces), length, tuple(first_frames), tuple(counts), frames)
+            at = int(begins[first])
+            piece = place.tensor[place.start : place.start + int(begins[end - 1] + spans[end - 1]) - at]
+            pieces.append((at, piece))
+        copied = end
+    return Row(tuple(pieces), length, first_frames, counts, frames)
 
 
 def _runs(
-    spans: Sequence[int], places: Sequence[OnGrid | None], shift: int
-) -> Iterator[tuple[int, int, OnGrid | None]]:
-    """Yield runs of utterances, first and end, with the place of the first if they follow each other on a grid."""
+    part: Part, place: OnGrid, begin: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
+) -> Iterator[tuple[int, int, OnGrid]]:
+    """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first.
 
-    def follows(i: int) -> bool:
-        place, before = places[i], places[i - 1]
-        if place is None or before is None or place.tensor is not before.tensor:
-            return False
-        gap = place.start - before.start - -(-spans[i - 1] // shift) * shift
-        return 0 <= gap <= 2 * shift and gap % shift == 0
+    Those of few samples are left out, since copying them on the host takes less time than starting a copy.
+    """
+    starts = part.starts.tolist()
+    bounds = [0, *(np.flatnonzero(~on_grid) + 1).tolist(), len(starts)]
+    for first, end in pairwise(bounds):
+        if starts[end - 1] + int(spans[begin + end - 1]) - starts[first] >= LEAST_PIECE:
+            yield begin + first, begin + end, OnGrid(place.tensor, place.start + starts[first])
 
-    copied = first = 0
-    for end in range(1, len(spans) + 1):
-        if end < len(spans) and follows(end):
-            continue
-        place, last = places[first], places[end - 1]
-        if place is not None and last is not None and last.start + spans[end - 1] - place.start >= LEAST_PIECE:
-            if copied < first:
-                yield copied, first, None
-            yield first, end, place
-            copied = end
-        first = end
-    if copied < len(spans):
-        yield copied, len(spans), None
+
+def _copied(
+    parts: Sequence[Part],
+    chosen: slice,
+    begins: Integers,
+    stop: int,
+    counts: Integers,
+    options: FrameOptions,
+    pinned: bool,
+) -> Tensor:
+    """Return a copy of the samples of these utterances on the grid, up to the sample ``stop`` of the row."""
+    dtype = torch.float32 if parts[0].samples.dtype == np.float32 else torch.int16
+    first = int(begins[chosen.start])
+    copied = torch.empty(stop - first, dtype=dtype, pin_memory=pinned)
+    row, end, number = copied.numpy(), 0, 0
+    places = begins[chosen] - first
+    for part in parts:
+        skipped, number = number, number + len(part.lengths)
+        own = slice(max(chosen.start - skipped, 0), max(chosen.stop - skipped, 0))
+        at_once = zip(part.starts[own].tolist(), part.lengths[own].tolist(), strict=True)
+        for i, (start, length) in enumerate(at_once, skipped + own.start):
+            audio = part.samples[start : start + length]
+            if not options.snip_edges:
+                audio = _with_reflections(audio, int(counts[i]), options)
+            at = int(places[i - chosen.start])
+            row[end:at] = 0
+            end = at + len(audio)
+            row[at:end] = audio
+    row[end:] = 0
+    return copied
 
 
 def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Samples:
@@ -183,16 +214,22 @@ class RowNoise:
     """Replaces Kaldi's generator for the frames of a row; each utterance has the noise of UtteranceNoise."""
 
     def __init__(self, row: Row, keys: Sequence[str], seed: int) -> None:
-        self._seeds = np.zeros(row.frames, np.int32)
-        for key, first, count in zip(keys, row.first_frames, row.counts, strict=True):
-            self._seeds[first : first + count] = frame_seeds(utterance_state(seed, key), 0, count)
+        self._row, self._noise, self._first = row, BlockNoise(seed, keys, row.counts), 0
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return states for the noise of all frames of the row."""
-        return self._seeds[:count]
+        row, seeds = self._row, np.zeros(self._row.frames, np.int32)
+        seeds[frames_of_row(row)] = self._noise.frame_seeds(int(row.counts.sum()))
+        return seeds[self._first : self._first + count]
 
     def part(self, first: int) -> RowNoise:
         """Return the noise of the frames from ``first`` on."""
         rest = copy.copy(self)
-        rest._seeds = self._seeds[first:]
+        rest._first = first
         return rest
+
+
+def frames_of_row(row: Row) -> Integers:
+    """Return the indices on the grid of the frames of all utterances."""
+    own = np.cumsum(row.counts) - row.counts
+    return np.repeat(row.first_frames - own, row.counts) + np.arange(int(row.counts.sum()))

@@ -31,7 +31,7 @@ class PitchComputer:
         results: list[Result] = []
         good = []
         for audio in batch:
-            wave = audio.wave
+            wave = audio.value
             if wave.sample_frequency == wanted:
                 good.append((audio, wave.samples[0]))
             else:

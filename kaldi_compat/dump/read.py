@@ -33,8 +33,8 @@ from kaldi_compat.errors import AudioError, KaldiCompatError
 
 logger = logging.getLogger(__name__)
 
-# Bytes of audio that may wait between reading and computing.
-WAITING_BYTES = 256 << 20
+# Bytes of audio that may wait between reading and computing: in a process, and on a host if the memory is pinned.
+WAITING_BYTES, PINNED_BYTES, LEAST_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
 # Audio of lines that are read together: as much as is computed together.
 BYTES_AT_ONCE = 1 << 20
 FIRST_LINES, MAX_LINES = 8, 256
@@ -300,16 +300,28 @@ class Clock:
         self.add(time.perf_counter() - self._since)
 
 
+def waiting_bytes(options: DumpOptions) -> int:
+    """Return how many bytes of audio may wait in a process.
+
+    >>> [waiting_bytes(DumpOptions(device="cuda", nj=nj)) >> 20 for nj in (1, 8, 100)]
+    [256, 128, 32]
+    """
+    if not options.on_gpu:
+        return WAITING_BYTES
+    return min(WAITING_BYTES, max(LEAST_WAITING_BYTES, PINNED_BYTES // options.nj))
+
+
 def read_ahead(
     tasks: Iterable[Task | Lines | Failure],
     read: Callable[[Any], Read],
     threads: int,
     most: int,
     clock: Clock,
+    most_bytes: int = WAITING_BYTES,
 ) -> Generator[Entry]:
     """Yield the results of the tasks in order, read by threads ahead of the consumer.
 
-    They read at most ``most`` files ahead, and fewer if the largest task so far suggests more than WAITING_BYTES; but
+    They read at most ``most`` files ahead, and fewer if the largest task so far suggests more than ``most_bytes``; but
     at least one task each.
     """
     largest = 1
@@ -329,7 +341,7 @@ def read_ahead(
         waiting = iter(tasks)
         files = 0
         while True:
-            while len(pending) < threads or (files < most and (len(pending) + 1) * largest <= WAITING_BYTES):
+            while len(pending) < threads or (files < most and (len(pending) + 1) * largest <= most_bytes):
                 if (task := next(waiting, None)) is None:
                     break
                 count = len(task) if isinstance(task, Lines) else 1

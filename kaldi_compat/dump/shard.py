@@ -8,6 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from io_ark.tables import Script
@@ -20,15 +21,15 @@ from kaldi_compat.dump.features import Computer
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan, Shard, lines_of
-from kaldi_compat.dump.read import Clock, TaskReader, read_ahead, tasks_of
+from kaldi_compat.dump.read import Clock, TaskReader, read_ahead, tasks_of, waiting_bytes
 from kaldi_compat.dump.speakers import speakers_of
 from kaldi_compat.dump.spectral import Pending
 from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
-from kaldi_compat.dump.write_behind import WorkBehind
 
 logger = logging.getLogger(__name__)
 
 STDERR = 2
+MAX_BEHIND = 4  # batches whose results may wait to be encoded and written, so that computing need not wait
 # Reports the progress of an archive: utterances, seconds of audio and failures so far.
 Report = Callable[[int, float, int], None]
 
@@ -91,18 +92,22 @@ class ShardRunner:
         start = time.perf_counter()
         order = InOrder()
         count, seconds, failures = 0, 0.0, 0
-        with WorkBehind(_Encoding(self.encode, writer, writing)) as out:
+        behind: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
             for results in self._results(shard, reading, computing):
-                ready: list[Result] = []
                 for result in results:
                     count += len(result)
                     seconds += result.seconds
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
-                    ready += order.add(result)
-                out.put(ready, sum(result.nbytes for result in ready))
+                ready = [each for result in results for each in order.add(result)]
+                while len(behind) > MAX_BEHIND:
+                    behind.popleft().result()
+                behind.append(thread.submit(self._write, writer, ready, writing))
                 report(count, seconds, failures)
+            for each in behind:
+                each.result()
         if writer.done != shard.count:
             raise DumpError(
                 f"archive {shard.number} has {writer.done} of its {shard.count} utterances: has "
@@ -117,6 +122,13 @@ class ShardRunner:
             "write": writing.busy,
         }
         return writer.finish(work | self.compute.figures())
+
+    def _write(self, writer: ArchiveWriter, results: Sequence[Result], clock: Clock) -> None:
+        """Encode and write results, in the writing thread."""
+        with clock:
+            for result in results:
+                for each in [result] if isinstance(result, Failure) else self.encode(result):
+                    writer.add(each)
 
     def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
         """Yield the results of the archive's utterances, in any order; the next batch starts before one is finished."""
@@ -135,24 +147,10 @@ class ShardRunner:
     def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
         options = self.job.options
         tasks = tasks_of(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
-        found = read_ahead(tasks, self.read, options.readers, options.window_utterances, reading)
+        most, most_bytes = options.window_utterances, waiting_bytes(options)
+        found = read_ahead(tasks, self.read, options.readers, most, reading, most_bytes)
         with contextlib.closing(found):
             yield from batches(found, options.window_utterances, options.seconds_in_batch)
-
-
-class _Encoding:
-    """Encodes and writes results, in the writing thread."""
-
-    def __init__(self, encode: Encoder, writer: ArchiveWriter, clock: Clock) -> None:
-        self.encode = encode
-        self.writer = writer
-        self.clock = clock
-
-    def __call__(self, entries: Sequence[Result]) -> None:
-        with self.clock:
-            for entry in entries:
-                for encoded in [entry] if isinstance(entry, Failure) else self.encode(entry):
-                    self.writer.add(encoded)
 
 
 class _QuietHandler(logging.FileHandler):

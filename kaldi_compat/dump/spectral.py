@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import io_ark
 from io_ark.blocks import Skip, WaveBlock, concatenate
@@ -13,7 +14,7 @@ from io_ark.errors import ArkError
 from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.dump.configuration import configured_options
-from kaldi_compat.dump.entries import Audio, Features, Result, failed
+from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
@@ -25,8 +26,7 @@ from kaldi_compat.features.registry import SPECTRAL_FEATURES
 
 _GROUP_SAMPLES = 1 << 19  # samples that are computed at once: what they need stays in the cache
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
-
-
+Made = TypeVar("Made")
 # Work that was started on a device; a call waits for its results.
 Pending = Callable[[], Sequence[Result]]
 
@@ -56,18 +56,17 @@ class SpectralComputer:
 
     def compute(self, audio: Audio) -> list[Result]:
         """Compute utterances together; if one of them is unusual or fails, in halves, so that it is alone at last."""
+        return in_halves(self._features_of, audio)
+
+    def _features_of(self, audio: Audio) -> Features:
         try:
             self.extractor.generator = self._noise(audio)
             block = self.extractor.of_block(audio.block, self.warps)
-        except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError) as error:
-            if len(audio) > 1:
-                return [result for half in audio.halves() for result in self.compute(half)]
-            if isinstance(error, RuntimeError) and not isinstance(error, KaldiCompatError | ArkError):
-                if "DefaultCPUAllocator" not in str(error):  # how torch says that memory is short
-                    raise
-                error = MemoryError()
-            return [failed(audio.index, audio.key, error)]
-        return [Features(audio.index, block, audio.durations())]
+        except RuntimeError as error:
+            if isinstance(error, KaldiCompatError | ArkError) or "DefaultCPUAllocator" not in str(error):
+                raise
+            raise MemoryError from error  # how torch says that memory is short
+        return Features(audio.index, block, audio.durations())
 
     def _noise(self, audio: Audio) -> NoiseSource:
         if len(audio) == 1:
@@ -80,6 +79,18 @@ class SpectralComputer:
     def figures(self) -> dict[str, float]:
         """Figures for the summary."""
         return {}
+
+
+def in_halves(work: Callable[[Audio], Made], audio: Audio) -> list[Made | Failure]:
+    """Do work on utterances together; if one of them is unusual or fails, in halves, so that it is alone at last."""
+    try:
+        return [work(audio)]
+    except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError) as error:
+        if len(audio) > 1:
+            return [each for half in audio.halves() for each in in_halves(work, half)]
+        if isinstance(error, RuntimeError) and not isinstance(error, KaldiCompatError | ArkError):
+            raise
+        return [failed(audio.index, audio.key, error)]
 
 
 def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -18,17 +17,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from io_ark.blocks import Skip, WaveBlock
+from io_ark.blocks import ArrayBlock, PackedBlock, Skip
 from io_ark.codecs import CompressionMethod
-from io_ark.errors import ArkError
 from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.dump.centered import subtract_means
-from kaldi_compat.dump.entries import Audio, Features, OnGrid, Result, failed
+from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.packed_batch import PinnedMemory, Row, RowNoise, Samples, pack
+from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, RowNoise, Samples, pack
 from kaldi_compat.dump.plan import Plan
-from kaldi_compat.dump.spectral import Pending, SpectralComputer
+from kaldi_compat.dump.spectral import Pending, SpectralComputer, in_halves
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
@@ -37,27 +35,10 @@ from kaldi_compat.features.engines import engine_for
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Member:
-    """An utterance of a packed batch, at the sampling rate of the feature."""
-
-    audio: Audio
-    samples: Samples
-    warp: float
-
-    @property
-    def place(self) -> OnGrid | None:
-        """Place of the samples in memory that a device can copy from; None if they are elsewhere."""
-        place, block = self.audio.place, self.audio.block
-        if place is None or not isinstance(block, WaveBlock) or not np.may_share_memory(self.samples, block.samples):
-            return None
-        return OnGrid(place.tensor, place.start + int(block.starts[0]))
-
-
 class PackedComputer(SpectralComputer):
     """Computes spectral features of a whole batch at once, and compresses them on the device.
 
-    The numbers equal those of :class:`SpectralComputer` up to rounding: a GPU's matrix products add in another order.
+    The numbers equal those of :class:`SpectralComputer` up to rounding.
     """
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
@@ -76,12 +57,12 @@ class PackedComputer(SpectralComputer):
             self.method = CompressionMethod.of(job.options.compression_method)
         self.wants_sums = job.options.wants_stats and not job.with_pitch
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
+        self._good_warps: set[float] = set()
         self._count_on_cpu = self._count_without_kernels = 0
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
         """Start computing a batch."""
-        utterances = [one for audio in batch for one in audio.each()]
-        return together(halving(self._start, utterances, self._compute_on_cpu))
+        return together(halving(self._start, batch, self._compute_on_cpu))
 
     def figures(self) -> dict[str, float]:
         """Return the peak of the device memory in use, and how many utterances were computed otherwise since last."""
@@ -102,129 +83,196 @@ class PackedComputer(SpectralComputer):
         return result
 
     def _start(self, batch: Sequence[Audio]) -> Pending:
-        failures: list[Result] = []
-        rows: dict[str, list[Member]] = {}
-        for audio in batch:
-            try:
-                member = self._member(audio)
-            except (Skip, KaldiCompatError, ArkError) as reason:
-                failures.append(failed(audio.index, audio.key, reason))
-                continue
-            rows.setdefault(member.samples.dtype.name, []).append(member)
+        found = [each for audio in batch for each in in_halves(self._part, audio)]
+        failures: list[Result] = [each for each in found if isinstance(each, Failure)]
+        rows: dict[Any, list[Part]] = {}
+        for part in found:
+            if not isinstance(part, Failure):
+                rows.setdefault(part.samples.dtype, []).append(part)
         count = self._count_without_kernels
         try:
-            started = [self._start_row(sorted(members, key=attrgetter("warp"))) for members in rows.values()]
+            started = [self._start_row(parts) for parts in rows.values()]
         except RuntimeError:  # what does not fit is started again, in parts
             self._count_without_kernels = count
             raise
         return together([lambda: failures, *started])
 
-    def _member(self, audio: Audio) -> Member:
+    def _part(self, audio: Audio) -> Part:
+        """Return utterances to be packed, of one rate.
+
+        Raises:
+            Skip: one of them has no features, or they must be looked at one by one.
+        """
         extractor, options = self.extractor, self.frame_options
         channel, factors = extractor.audio(audio.block), extractor.warps(audio.block, self.warps)
-        warp = factors if isinstance(factors, float) else factors[0]
+        warps = [factors] * len(audio) if isinstance(factors, float) else factors
+        samples: Samples = channel.samples
+        starts, lengths = channel.starts, channel.lengths
         try:
             extractor.check_rates(channel)
-            start, rate = int(channel.starts[0]), int(channel.rates[0])
-            samples: npt.NDArray[Any] = channel.samples[start : start + int(channel.lengths[0])]
-            if rate != options.sample_frequency:
-                samples = resample_waveform(samples.astype(np.float32), rate, int(options.sample_frequency))
-            self.module.filter_bank(warp)  # refuses factors that move bands out of their range
+            if (rate := int(channel.rates[0])) != options.sample_frequency:  # then the utterance is alone
+                alone: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
+                samples = resample_waveform(alone, rate, int(options.sample_frequency))
+                starts, lengths = np.zeros_like(starts), np.array([len(samples)])
+            for warp in set(warps) - self._good_warps:
+                self.module.filter_bank(warp)  # refuses factors that move bands out of their range
+                self._good_warps.add(warp)
         except KaldiCompatError as error:
-            raise Skip(f"Failed to compute features for utterance {audio.key}: {error}") from error
-        return Member(audio, samples, warp)
+            raise Skip(f"Failed to compute features for utterance {audio.block.names()[0]}: {error}") from error
+        return Part(audio, samples, starts, lengths, warps)
 
-    def _start_row(self, members: Sequence[Member]) -> Pending:
+    def _start_row(self, parts: Sequence[Part]) -> Pending:
         transfers = self.transfers
         with transfers.named("pack"):
-            places = [member.place for member in members]
-            samples = [member.samples for member in members]
-            row = pack(samples, self.frame_options, pinned=transfers.pinned, places=places)
+            row = pack(parts, self.frame_options, pinned=transfers.pinned)
         with torch.inference_mode(), transfers.named("compute"):
-            features = self._features(row, members)
+            features = self._features(row, parts)
         with torch.inference_mode(), transfers.named("compress"):
-            return self._fetch(features, row, members)
+            return self._fetch(features, row, parts)
 
-    def _features(self, row: Row, members: Sequence[Member]) -> Tensor:
+    def _features(self, row: Row, parts: Sequence[Part]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
         samples = self.transfers.send(row.pieces, row.length)
-        noise = RowNoise(row, [member.audio.key for member in members], self.seed)
-        spans = _spans(row, members)
-        if engine_for(self.module, samples, None) == "triton":
-            from kaldi_compat.kernels.launch import Span, row_features
+        noise = RowNoise(row, [key for part in parts for key in part.audio.block.names()], self.seed)
+        warps = [warp for part in parts for warp in part.warps]
+        if engine_for(self.module, samples, None, vtln_warp=warps, generator=noise) == "triton":
+            from kaldi_compat.kernels.launch import Spans, row_features
 
-            features = row_features(self.module, samples, [Span(*span) for span in spans], noise)
+            features = row_features(self.module, samples, Spans(row.first_frames, warps), noise)
         else:
-            self._count_without_kernels += len(members) if self.transfers.device.type == "cuda" else 0
-            features = self._by_torch(samples, spans, noise)
+            self._count_without_kernels += len(warps) if self.transfers.device.type == "cuda" else 0
+            features = self._by_torch(samples, row, warps, noise)
         if self.extractor.options.subtract_mean:
-            features = subtract_means(features, list(zip(row.first_frames, row.counts, strict=True)))
+            features = subtract_means(features, np.stack((row.first_frames, row.counts), 1))
         return features
 
-    def _by_torch(self, samples: Tensor, spans: Sequence[tuple[int, int, float]], noise: RowNoise) -> Tensor:
+    def _by_torch(self, samples: Tensor, row: Row, warps: Sequence[float], noise: RowNoise) -> Tensor:
         size, shift = self.frame_options.window_size, self.frame_options.window_shift
-        if len(spans) == 1:
-            return self.module(samples, vtln_warp=spans[0][2], generator=noise)
-        parts = [
-            self.module(samples[first * shift : (end - 1) * shift + size], vtln_warp=warp, generator=noise.part(first))
-            for first, end, warp in spans
+        changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
+        firsts = [0, *row.first_frames[changes[1:]].tolist(), row.frames]
+        features = [
+            self.module(
+                samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=noise.part(first)
+            )
+            for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
+            if end > first
         ]
-        return torch.cat(parts)
+        return features[0] if len(features) == 1 else torch.cat(features)
 
-    def _fetch(self, features: Tensor, row: Row, members: Sequence[Member]) -> Pending:
-        places = list(zip(row.first_frames, row.counts, strict=True))
-        packed = self._packed(features, places)
-        done = {i for _, chosen, _ in packed for i in chosen} if self.method else set()
-        rest = [i for i in range(len(members)) if i not in done]
-        plain = []
-        if len(rest) == len(members):
-            plain = [features]
-        elif rest:
-            plain = [features[places[i][0] : sum(places[i])] for i in rest]
-        tensors = [tensor for parts, _, _ in packed for tensor in parts.tensors]
-        arrival = self.transfers.fetch([*tensors, *plain])
+    def _fetch(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
+        packed = self._packed(features, row)
+        there = np.zeros(len(row.counts), bool)
+        for each in packed if self.method else []:
+            there[each.members] = True
+        plain = np.flatnonzero(~there).tolist()
+        tensors = [tensor for each in packed for tensor in each.tensors]
+        arrival = self.transfers.fetch([*tensors, *_matrices(features, row, plain)])
 
         def collect() -> list[Result]:
             arrays = arrival.wait()
-            stats: dict[int, npt.NDArray[np.float64]] = {}
-            results: list[Result] = []
-            for number, (parts, chosen, unpack) in enumerate(packed):
-                matrices, sums = unpack(parts, arrays[4 * number : 4 * number + 4])
-                stats |= dict(zip(chosen, (each[None] for each in sums), strict=False))
-                for i, matrix in zip(chosen, matrices, strict=False):
-                    if np.isfinite(matrix.range):
-                        results.append(Features.of(members[i].audio, matrix, stats.get(i)))
-                    else:  # the encoder decides what to do with values that cannot be compressed
-                        results.append(self._uncompressed(features, places[i], members[i]))
-            values = arrays[len(tensors) :]
-            for number, i in enumerate(rest):
-                first, count = places[i]
-                own = values[0][first : first + count] if len(rest) == len(members) else values[number]
-                results.append(Features.of(members[i].audio, own, stats.get(i) if self.method is None else None))
-            return results
+            in_parts = [(each, arrays[4 * i : 4 * i + 4]) for i, each in enumerate(packed)]
+            matrices = dict(zip(plain, _matrices_of(arrays[len(tensors) :], row, plain), strict=True))
+            objects: dict[int, tuple[memoryview, ...]] = {}
+            if self.method:
+                from kaldi_compat.kernels.compression import objects_of
+
+                for each, own in in_parts:
+                    found = zip(each.members.tolist(), objects_of(each, own), strict=True)
+                    objects |= {i: pieces for i, pieces in found if pieces is not None}
+            # The encoder decides what to do with values that cannot be compressed.
+            bad = [i for i in range(len(row.counts)) if i not in objects and i not in matrices]
+            matrices |= self._uncompressed(features, row, bad)
+            stats = self._stats(in_parts, objects) if self.wants_sums else {}
+            return _results(parts, row, objects, matrices, stats)
 
         return collect
 
-    def _packed(self, features: Tensor, places: Sequence[tuple[int, int]]) -> list[tuple[Any, list[int], Any]]:
+    def _packed(self, features: Tensor, row: Row) -> list[Any]:
         """Start compressing, or only summing up, the matrices that the device can; return them in parts."""
         if (self.method is None and not self.wants_sums) or not _has_compression(features):
             return []
-        from kaldi_compat.kernels.compression import MAX_ELEMENTS, compress_rows, unpacked
+        from kaldi_compat.kernels.compression import MAX_ELEMENTS, compress_rows
 
-        chosen = [i for i, (_, count) in enumerate(places) if 0 < count * features.shape[1] < MAX_ELEMENTS]
-        if not chosen:
+        chosen = np.flatnonzero((row.counts > 0) & (row.counts * features.shape[1] < MAX_ELEMENTS))
+        if not len(chosen):
             return []
-        made = compress_rows(features, [places[i] for i in chosen], self.method, with_sums=self.wants_sums)
-        return [(parts, [chosen[i] for i in parts.members], unpacked) for parts in made]
+        places = np.stack((row.first_frames, row.counts), 1)[chosen]
+        made = compress_rows(features, places, self.method, with_sums=self.wants_sums)
+        return [parts._replace(members=chosen[parts.members]) for parts in made]
 
-    def _uncompressed(self, features: Tensor, place: tuple[int, int], member: Member) -> Result:
-        first, count = place
-        try:
-            return Features.of(member.audio, self.transfers.fetch([features[first : first + count]]).wait()[0])
-        except RuntimeError as error:
-            if not kernels.is_out_of_memory(error):
-                raise
-            return self._compute_on_cpu(member.audio)
+    def _stats(
+        self, in_parts: Sequence[tuple[Any, Sequence[npt.NDArray[Any]]]], objects: Mapping[int, object]
+    ) -> dict[int, npt.NDArray[np.float64]]:
+        """Return the statistics of matrices that are stored as the device has counted them."""
+        if not in_parts:
+            return {}
+        from kaldi_compat.kernels.compression import stats_of
+
+        found = [
+            each for parts, own in in_parts for each in zip(parts.members.tolist(), stats_of(parts, own), strict=True)
+        ]
+        return {i: stats for i, stats in found if self.method is None or i in objects}
+
+    def _uncompressed(self, features: Tensor, row: Row, chosen: Sequence[int]) -> dict[int, npt.NDArray[Any]]:
+        if not chosen:
+            return {}
+        arrays = self.transfers.fetch(_matrices(features, row, chosen), computed=True).wait()
+        return dict(zip(chosen, arrays, strict=True))
+
+
+def _matrices(features: Tensor, row: Row, chosen: Sequence[int]) -> list[Tensor]:
+    """Return the features of some utterances, or of the whole row if these are all."""
+    if len(chosen) == len(row.counts):
+        return [features]
+    places = zip(row.first_frames[chosen].tolist(), row.counts[chosen].tolist(), strict=True)
+    return [features[first : first + count] for first, count in places]
+
+
+def _matrices_of(arrays: Sequence[npt.NDArray[Any]], row: Row, chosen: Sequence[int]) -> Sequence[npt.NDArray[Any]]:
+    """Return the matrices of what was fetched by :func:`_matrices`."""
+    if len(chosen) < len(row.counts):
+        return arrays
+    places = zip(row.first_frames.tolist(), row.counts.tolist(), strict=True)
+    return [arrays[0][first : first + count] for first, count in places]
+
+
+def _results(
+    parts: Sequence[Part],
+    row: Row,
+    objects: Mapping[int, tuple[memoryview, ...]],
+    matrices: Mapping[int, npt.NDArray[Any]],
+    stats: Mapping[int, npt.NDArray[np.float64]],
+) -> list[Result]:
+    """Return the results of a row: those that follow each other in the list together, if they are alike.
+
+    Args:
+        parts, row: the utterances.
+        objects: by the number of an utterance, its compressed matrix as archives have it.
+        matrices: those of the others.
+        stats: of those that the device has counted.
+    """
+    indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
+    durations = np.concatenate([part.audio.durations() for part in parts])
+    keys = [key for part in parts for key in part.audio.block.keys.split(b"\n")[:-1]]
+    kinds = np.array([2 * (i in objects) + (i in stats) for i in range(len(indices))])
+    bounds = np.flatnonzero((np.diff(indices) != 1) | (np.diff(kinds) != 0)) + 1
+    found: list[Result] = []
+    for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
+        own, numbers = slice(first, end), range(first, end)
+        index, names = int(indices[first]), b"".join([key + b"\n" for key in keys[own]])
+        counted = np.stack([stats[i] for i in numbers]) if first in stats else None
+        if first in objects:
+            pieces: list[Any] = [piece for i in numbers for piece in (keys[i], b" ", *objects[i])]
+            sizes = np.array([sum(map(len, objects[i])) for i in numbers])
+            ends = np.cumsum(sizes + [len(key) + 1 for key in keys[own]])
+            packed = PackedBlock(names, np.frombuffer(b"".join(pieces), np.uint8), ends - sizes)
+            found.append(Encoded(index, packed, durations[own], counted, frames=row.counts[own]))
+        else:
+            values = [matrices[i] for i in numbers]
+            shapes = np.array([each.shape for each in values], np.int64)
+            block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
+            found.append(Features(index, block, durations[own], counted))
+    return found
 
 
 def _has_compression(features: Tensor) -> bool:
@@ -235,18 +283,6 @@ def _has_compression(features: Tensor) -> bool:
 
     fault = fault_of_compression(features.device)
     return not fault
-
-
-def _spans(row: Row, members: Sequence[Member]) -> list[tuple[int, int, float]]:
-    """Return the frames of a row, first and end, with their VTLN factor: all frames, without gaps."""
-    firsts = [*row.first_frames, row.frames]
-    spans: list[tuple[int, int, float]] = []
-    for warp, group in groupby(range(len(members)), lambda i: members[i].warp):
-        numbers = list(group)
-        first, end = firsts[numbers[0]], firsts[numbers[-1] + 1]
-        if end > first:
-            spans.append((first, end, warp))
-    return spans or [(0, row.frames, 1.0)]
 
 
 def together(parts: Sequence[Pending]) -> Pending:
@@ -263,7 +299,7 @@ def halving(
 
     Args:
         start: starts a batch.
-        batch: audio of one utterance each.
+        batch: the utterances.
         alone: computes an utterance that does not fit alone.
     """
     try:
@@ -274,7 +310,10 @@ def halving(
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     if len(batch) == 1:
-        result = alone(batch[0])
-        return [lambda: [result]]
+        (audio,) = batch
+        if len(audio) == 1:
+            result = alone(audio)
+            return [lambda: [result]]
+        batch = audio.halves()
     middle = len(batch) // 2
     return halving(start, batch[:middle], alone) + halving(start, batch[middle:], alone)

@@ -50,11 +50,12 @@ class Transfers:
         there.record_stream(current)
         return there
 
-    def fetch(self, tensors: Sequence[Tensor]) -> Arrival:
-        """Start copying tensors back, as soon as they are computed."""
+    def fetch(self, tensors: Sequence[Tensor], *, computed: bool = False) -> Arrival:
+        """Start copying tensors back, as soon as they are computed; at once if that is known."""
         if self._out is None:
             return Arrival(list(tensors), None)
-        self._out.wait_stream(torch.cuda.current_stream(self.device))
+        if not computed:  # to wait for them would be to wait for what is computed after them, too
+            self._out.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._out):
             back = []
             for each in tensors:

@@ -6,6 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -16,8 +17,7 @@ import numpy.typing as npt
 import io_ark
 from io_ark.blocks import script_lines, split_keys
 from io_ark.codecs import number_lines
-from kaldi_compat.dump.encode import Encoded
-from kaldi_compat.dump.entries import Failure
+from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
     WholeFile,
@@ -29,7 +29,6 @@ from kaldi_compat.dump.files import (
     writing,
 )
 from kaldi_compat.dump.options import Layout
-from kaldi_compat.dump.write_behind import WorkBehind
 
 Stats = npt.NDArray[np.float64]
 # Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
@@ -192,7 +191,7 @@ class ArchiveWriter:
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
             return
-        packed, archive = entry.packed, self._files[ARCHIVE]
+        packed, archive = entry.block, self._files[ARCHIVE]
         offsets = packed.objects + archive.size
         archive.write(packed.data.data)
         self._verification.follow()
@@ -234,7 +233,7 @@ class ArchiveWriter:
 
 
 class _Verification:
-    """Reads a file back behind its writer, from the disk on: each part after it was synchronized.
+    """Reads a file back behind its writer, in a thread and from the disk on: each part after it was synchronized.
 
     Args:
         file: the file, which is being written.
@@ -243,15 +242,21 @@ class _Verification:
     def __init__(self, file: WholeFile) -> None:
         self._file = file
         self._announced = self._size = self._checksum = 0
-        self._thread = WorkBehind[int](self._read_up_to)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="verify")
+        self._reading: Future[None] | None = None
 
     def follow(self) -> None:
         """Read what was written since the last time if that is enough."""
         if self._file.size - self._announced >= VERIFIED_AT_ONCE:
             self._file.flush()
             self._announced = self._file.size
+            self._wait()
+            self._reading = self._thread.submit(self._read_up_to, self._announced)
+
+    def _wait(self) -> None:
+        if self._reading is not None:
             with writing(self._file.path):
-                self._thread.put(self._announced, 0)
+                self._reading.result()
 
     def _read_up_to(self, size: int) -> None:
         with open(self._file.temporary, "rb") as file:
@@ -262,14 +267,15 @@ class _Verification:
                 self._checksum = zlib.crc32(chunk, self._checksum)
 
     def finish(self) -> None:
-        """Read the rest.
+        """Read the rest of the closed file.
 
         Raises:
             OutputError: the file does not hold the bytes that were written.
         """
+        self._wait()
         with writing(self._file.path):
-            self._thread.put(sys.maxsize, 0)
-            self._thread.__exit__(None, None, None)
+            self._read_up_to(sys.maxsize)
+        self.stop()
         if (self._size, self._checksum) != (self._file.size, self._file.checksum):
             raise OutputError(
                 f"{self._file.temporary} does not read back as it was written ({self._size} bytes of "
@@ -278,7 +284,7 @@ class _Verification:
 
     def stop(self) -> None:
         """End the thread."""
-        self._thread.__exit__(OSError, None, None)
+        self._thread.shutdown()
 
 
 class StatsWriter:

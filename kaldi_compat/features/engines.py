@@ -6,6 +6,9 @@ compute undifferentiated features of the classes that declare it; everything els
 
 from __future__ import annotations
 
+import functools
+import logging
+from collections.abc import Sequence
 from typing import Any, TypeVar, get_args
 
 import torch
@@ -16,6 +19,9 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
 from kaldi_compat.native import NATIVE
 from kaldi_compat.options.spectral import Dft, Engine
+from kaldi_compat.tensors.dither import Generator
+
+logger = logging.getLogger("kaldi_compat")
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
@@ -50,13 +56,21 @@ def is_exact(module: Any) -> bool:
     return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
 
 
-def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, tracing: Tracing = UNTRACED) -> Engine:
+def engine_for(
+    module: Any,
+    samples: Tensor,
+    lengths: Tensor | None,
+    tracing: Tracing = UNTRACED,
+    vtln_warp: float | Sequence[float] = 1.0,
+    generator: Generator = None,
+) -> Engine:
     """Return the engine that computes these samples: "exact", "torch" or "triton".
 
     Args:
         module: the feature, which may ask for an engine.
         samples, lengths: its input.
         tracing: what records the operations on the samples.
+        vtln_warp, generator: of the features.
 
     Raises:
         OptionError: the engine that the module asks for cannot compute this; says why.
@@ -69,11 +83,18 @@ def engine_for(module: Any, samples: Tensor, lengths: Tensor | None, tracing: Tr
     reason = _why_not_on_host(module, samples) if engine == "exact" else ""
     reason = reason or _why_not(module, samples, tracing)
     if engine == "triton":
-        reason = reason or kernels.why_unsupported(module, samples, lengths)
+        reason = reason or kernels.why_unsupported(module, samples, lengths, vtln_warp, generator)
+        if reason and wanted == "auto" and not torch.compiler.is_compiling():
+            _say_once(reason)
     if wanted != "auto" and reason:
         raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
     without_library = wanted == "auto" and engine == "exact" and not reason and not NATIVE.in_use
     return "torch" if reason or without_library else engine
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    logger.info("computing on CUDA without fused kernels: %s", reason)
 
 
 def _why_not(module: Any, samples: Tensor, tracing: Tracing) -> str:

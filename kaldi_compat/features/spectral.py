@@ -197,14 +197,14 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def compute(self, audio: Audio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
-        engine = engine_for(self, audio.samples, audio.lengths, audio.tracing)
+        engine = engine_for(self, audio.samples, audio.lengths, audio.tracing, audio.warps, generator)
         if engine == "triton":
             return kernels.features(self, audio.samples, audio.lengths, audio.warps, generator)
         return self._by_exact(audio, generator) if engine == "exact" else self._by_torch(audio, generator)
 
     def compute_list(self, utterances: list[Audio], generator: Generator) -> list[Tensor]:
         """Compute the features of utterances (T,): by the exact engine all at once."""
-        if {engine_for(self, each.samples, None, each.tracing) for each in utterances} != {"exact"}:
+        if {engine_for(self, each.samples, None, each.tracing, 1.0, generator) for each in utterances} != {"exact"}:
             return [self.compute(each, generator) for each in utterances]
         arrays = [_as_array(each.samples) for each in utterances]
         warps: Any = [each.warps for each in utterances]

@@ -13,17 +13,19 @@ import contextlib
 import functools
 import importlib.util
 import logging
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.tensors.dither import Generator, noise_of_frames
-from kaldi_compat.tensors.frames import frames_of, num_frames
+from kaldi_compat.tensors.dither import Generator
+from kaldi_compat.tensors.frames import num_frames
 
 logger = logging.getLogger("kaldi_compat")
 
@@ -72,7 +74,13 @@ class Feature(Protocol):
     def features_of_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
 
 
-def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None) -> str:
+def why_unsupported(
+    module: Feature,
+    samples: Tensor,
+    lengths: Tensor | None,
+    vtln_warp: float | Sequence[float] = 1.0,
+    generator: Generator = None,
+) -> str:
     """Return why :func:`features` cannot compute this in the module's place; an empty string if it can.
 
     The caller has checked that neither autograd nor a compiler follows the operations.
@@ -91,7 +99,7 @@ def why_unsupported(module: Feature, samples: Tensor, lengths: Tensor | None) ->
         (not module.is_raw_fft, "return_raw_fft=True asks for the FFT itself"),
     )
     why = why_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
-    return why or _fault_of(module, samples)
+    return why or _fault_of(module, samples, lengths, vtln_warp, generator)
 
 
 def why_switched_off(values: Tensor) -> str:
@@ -155,43 +163,86 @@ def faults() -> list[str]:
     return sorted({fault for fault in _faults.values() if fault})
 
 
-def _fault_of(module: Feature, samples: Tensor) -> str:
-    """Return the fault of the kernels for these options, or an empty string. Tested on first use.
+class Variant(NamedTuple):
+    """What decides, besides the module and the samples' type, which code a kernel is compiled to.
+
+    Attributes:
+        ragged: rows have lengths of their own, at which they are reflected.
+        several: there are several VTLN factors.
+        noise: source of the noise of dithering: "kaldi", "torch", or "" without it.
+        wide: the rows need indices of 64 bits.
+    """
+
+    ragged: bool
+    several: bool
+    noise: str
+    wide: bool
+
+
+def _variant(
+    module: Feature,
+    samples: Tensor,
+    lengths: Tensor | None,
+    vtln_warp: float | Sequence[float],
+    generator: Generator,
+) -> Variant:
+    from kaldi_compat.kernels.launch import WIDE
+
+    several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
+    counter_based = generator is None or isinstance(generator, torch.Generator)
+    noise = "" if module.options.dither == 0 else "torch" if counter_based else "kaldi"
+    return Variant(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
+
+
+def _fault_of(
+    module: Feature,
+    samples: Tensor,
+    lengths: Tensor | None,
+    vtln_warp: float | Sequence[float],
+    generator: Generator,
+) -> str:
+    """Return the fault of the kernels for these options, or an empty string. Each variant is tested on first use.
 
     Triton needs a C compiler and a supported GPU. The test also finds faults of compilers and drivers.
     """
-    kind = (samples.device, samples.dtype, type(module), module.options)
+    variant = _variant(module, samples, lengths, vtln_warp, generator)
+    kind = (samples.device, samples.dtype, type(module), module.options, variant)
     if kind not in _faults:
         # The test cannot run while a CUDA graph is captured.
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return "a CUDA graph is captured before the first call: call the module once before"
+        warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
         with compiling_alone():
-            fault = _faults[kind] = _fault(module, samples.device, samples.dtype)
+            fault = _faults[kind] = _fault(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
     return _faults[kind]
 
 
 @torch.no_grad()
-def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
+def _fault(module: Feature, device: torch.device, dtype: torch.dtype, variant: Variant, warps: Sequence[float]) -> str:
     """Compare the kernels with torch's operations; return their fault, or an empty string.
 
     Raises:
+        KaldiCompatError: the device cannot be used any more in this process.
         torch.cuda.OutOfMemoryError: there is not enough memory at this moment.
     """
-    options, count = module.options, module.size + 8 * module.shift
-    audio = torch.randint(-9999, 9999, (count,), generator=torch.Generator().manual_seed(0), device="cpu")
+    count, rows = module.size + 8 * module.shift, len(warps)
+    audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
+    lengths = torch.full((rows,), count - module.shift) if variant.ragged else None
     try:
         from kaldi_compat.kernels.launch import features_of
 
         samples = audio.to(dtype).to(device)
-        frames = frames_of(samples.float() * options.waveform_scale, module.size, module.shift, options.snip_edges)
-        noise = None
-        if options.dither != 0:
-            noise = noise_of_frames(frames.unsqueeze(0), None, KaldiRandom())(slice(None))[0]
-        expected = module.features_of_frames(frames, noise)
-        found = features_of(module, samples, None, 1.0, KaldiRandom())
-        assert isinstance(found, Tensor)
+        kind: Any = type(module)
+        expected = kind(module.options, engine="torch").to(device)(
+            samples, lengths, vtln_warp=list(warps), generator=KaldiRandom()
+        )
+        generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
+        warp = list(warps) if variant.several else warps[0]
+        found: Any = features_of(module, samples, lengths, warp, generator, wide=variant.wide)
+        if lengths is not None:
+            found, expected = found[0], expected[0]
         difference = (found - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())  # errors of the kernels may show here
     except torch.cuda.OutOfMemoryError:
@@ -199,10 +250,31 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype) -> str:
     except Exception as error:  # Triton's and its compilers' errors have no common base
         if is_out_of_memory(error):
             raise torch.cuda.OutOfMemoryError(str(error)) from error
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        if is_broken(device):
+            raise KaldiCompatError(
+                f"{device} cannot be used any more in this process, after a fault of a kernel or of the driver "
+                f"({_short(error)}): start anew with {SWITCH}=0, and please report it"
+            ) from error
+        return _short(error)
+    if variant.noise == "torch":  # other noise than Kaldi's
+        return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
         "" if largest < MAX_ERROR and mean < MEAN_ERROR else f"their features are off by {largest:g}: please report it"
     )
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def is_broken(device: torch.device) -> bool:
+    """Return True if a device does nothing any more in this process, as after an illegal access of a kernel."""
+    try:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    except RuntimeError:
+        return True
+    return False
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import io
+import itertools
 import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from io_ark.codecs import CompressedMatrix, CompressionMethod, compress
+from io_ark.codecs import CompressionMethod, codec
 from kaldi_compat.kernels import compiling_alone, is_out_of_memory
 from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.tensors.copies import to_device
@@ -20,6 +22,7 @@ from kaldi_compat.tensors.copies import to_device
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
+Integers = npt.NDArray[np.int64]
 # Indices within an utterance are 32-bit integers, doubled.
 MAX_ELEMENTS = 1 << 30
 # Fewer rows are compressed in two bytes by Kaldi's automatic choice.
@@ -27,8 +30,8 @@ FEWEST_ROWS_OF_SPEECH = 9
 COLUMNS = 8  # of a program: as many as a memory transaction
 FRAMES = 128  # read at once
 # The format, the greatest code, and the fixed range, if it is not the matrix's own.
-_FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
-    CompressionMethod.SPEECH_FEATURE: (b"CM", 0, None),
+_FORMATS: dict[CompressionMethod | None, tuple[bytes, int, tuple[float, float] | None]] = {
+    None: (b"", 0, None),
     CompressionMethod.TWO_BYTE_AUTO: (b"CM2", 65535, None),
     CompressionMethod.TWO_BYTE_SIGNED_INTEGER: (b"CM2", 65535, (-32768.0, 65535.0)),
     CompressionMethod.ONE_BYTE_AUTO: (b"CM3", 255, None),
@@ -41,126 +44,121 @@ class Parts(NamedTuple):
     """Compressed matrices of one format.
 
     Attributes:
-        members: indices of the matrices.
+        members: (matrices,): their indices.
         kind: their format: CM, CM2 or CM3; empty if they are only summed up.
-        shapes: (rows, columns) of each.
-        starts: place of the first code of each.
+        counts: (matrices,): rows of each.
         tensors: least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty;
             codes, uint8 or int16; and sums and sums of squares of what reads back, float64 (matrices, 2, columns) or
             empty.
     """
 
-    members: list[int]
+    members: Integers
     kind: bytes
-    shapes: list[tuple[int, int]]
-    starts: list[int]
+    counts: Integers
     tensors: tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def compress_rows(
-    features: Tensor,
-    places: Sequence[tuple[int, int]],
-    method: CompressionMethod | None,
-    *,
-    with_sums: bool = False,
+    features: Tensor, places: Integers, method: CompressionMethod | None, *, with_sums: bool = False
 ) -> list[Parts]:
     """Compress matrices that are ranges of rows of a tensor.
 
     Args:
         features: float32 (frames, dim) on a GPU, or anywhere for Triton's interpreter.
-        places: first row and number of rows of each matrix, at least one.
+        places: (matrices, 2): first row and number of rows of each matrix, at least one.
         method: how; None only sums up.
         with_sums: sum up what reads back, too.
 
     Returns:
         the matrices by format, on the device.
     """
-    if method is None:
-        return [_integers(features, places, list(range(len(places))), b"", 0, None, with_sums)]
+    members = np.arange(len(places))
+    chosen: list[tuple[Integers, CompressionMethod | None]]
     if method != CompressionMethod.AUTO:
-        return [_compressed(features, places, list(range(len(places))), method, with_sums)]
-    long = [i for i, (_, count) in enumerate(places) if count >= FEWEST_ROWS_OF_SPEECH]
-    short = [i for i, (_, count) in enumerate(places) if count < FEWEST_ROWS_OF_SPEECH]
-    choices = ((long, CompressionMethod.SPEECH_FEATURE), (short, CompressionMethod.TWO_BYTE_AUTO))
-    return [_compressed(features, places, chosen, each, with_sums) for chosen, each in choices if chosen]
-
-
-def matrices_of(parts: Parts, arrays: Sequence[Array]) -> list[CompressedMatrix]:
-    """Return compressed matrices, from the tensors of the parts as arrays on the host.
-
-    A matrix with a range that is not finite cannot be compressed.
-    """
-    headers, percentiles, codes, _ = arrays
+        chosen = [(members, method)]
+    else:
+        long = places[:, 1] >= FEWEST_ROWS_OF_SPEECH
+        both = (members[long], CompressionMethod.SPEECH_FEATURE), (members[~long], CompressionMethod.TWO_BYTE_AUTO)
+        chosen = [each for each in both if len(each[0])]
     found = []
-    wanted = np.dtype(np.uint16 if parts.kind == b"CM2" else np.uint8)
-    for i, ((rows, columns), start) in enumerate(zip(parts.shapes, parts.starts, strict=True)):
-        own = codes[start : start + rows * columns].view(wanted)
-        own = own.reshape((columns, rows) if parts.kind == b"CM" else (rows, columns))
-        limits = percentiles[i].view(np.uint16) if parts.kind == b"CM" else np.empty((0, 4), np.uint16)
-        found.append(CompressedMatrix(parts.kind, float(headers[i, 0]), float(headers[i, 1]), own, limits))
+    for own, each in chosen:
+        compressed = _speech if each == CompressionMethod.SPEECH_FEATURE else _integers
+        kind, tensors = compressed(_launch(features, places[own]), each, with_sums)
+        found.append(Parts(own, kind, places[own, 1], tensors))
     return found
 
 
-def unpacked(parts: Parts, arrays: Sequence[Array]) -> tuple[list[CompressedMatrix], list[Array]]:
-    """Return the matrices and their sums; either list is empty if there are none."""
-    return (matrices_of(parts, arrays) if parts.kind else []), (sums_of(parts, arrays) if len(arrays[3]) else [])
+def objects_of(parts: Parts, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
+    """Return compressed matrices as archives have them, each in pieces, from the parts' tensors as arrays on the host.
+
+    None stands for a matrix with a range that is not finite, which cannot be compressed.
+    """
+    headers, percentiles, codes, _ = arrays
+    columns = int(parts.tensors[3].shape[2])
+    token = b"\0B" + parts.kind + b" "
+    fields = [("token", f"S{len(token)}"), ("least", "<f4"), ("range", "<f4"), ("rows", "<i4"), ("columns", "<i4")]
+    heads = np.empty(len(headers), fields)
+    heads["token"], heads["columns"], heads["rows"] = token, columns, parts.counts
+    heads["least"], heads["range"] = headers.T
+    pieces = [(heads, np.arange(len(heads) + 1) * heads.itemsize)]
+    if parts.kind == b"CM":
+        pieces.append((percentiles, np.arange(len(heads) + 1) * 8 * columns))
+    pieces.append((codes, np.concatenate(([0], np.cumsum(parts.counts))) * columns * codes.itemsize))
+    cut = [_cut(array, bounds) for array, bounds in pieces]
+    finite = np.isfinite(headers[:, 1]).tolist()
+    return [each if good else None for each, good in zip(zip(*cut, strict=True), finite, strict=True)]
 
 
-def sums_of(parts: Parts, arrays: Sequence[Array]) -> list[Array]:
-    """Return CMVN statistics, float64 (2, columns + 1), of each matrix: sums and count, and sums of squares and 0."""
-    sums = arrays[3]
-    counts = np.zeros((len(parts.shapes), 2, 1))
-    counts[:, 0, 0] = [rows for rows, _ in parts.shapes]
-    return list(np.concatenate((sums, counts), 2))
+def _cut(array: Array, bounds: Integers) -> list[memoryview]:
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
 
 
-def _compressed(
-    features: Tensor,
-    places: Sequence[tuple[int, int]],
-    members: list[int],
-    method: CompressionMethod,
-    with_sums: bool,
-) -> Parts:
-    kind, top, fixed = _FORMATS[method]
-    if kind == b"CM":
-        return _speech(features, places, members, with_sums)
-    return _integers(features, places, members, kind, top, fixed, with_sums)
+def stats_of(parts: Parts, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
+    """Return CMVN statistics of the matrices, (matrices, 2, columns + 1): sums and count, and sums of squares and 0."""
+    stats = np.pad(arrays[3], ((0, 0), (0, 0), (0, 1)))
+    stats[:, 0, -1] = parts.counts
+    return stats
 
 
 class _Launch(NamedTuple):
     """Matrices and their ranges, as the kernels take them."""
 
+    features: Tensor
     grid: tuple[int, int]
     table: Tensor
     ranges: Tensor
     zeros: Tensor
     headers: Tensor
-    shapes: list[tuple[int, int]]
-    starts: list[int]
     elements: int
     steps: int
     groups: int
 
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        return self.features, self.table, self.ranges, self.zeros, self.headers
 
-def _launch(features: Tensor, places: Sequence[tuple[int, int]], members: list[int]) -> _Launch:
-    dim = features.shape[1]
-    own = np.array([places[i] for i in members], np.int64)
-    ends = np.cumsum(own[:, 1] * dim)
-    starts = np.concatenate(([0], ends[:-1]))
-    grid = (len(members), -(-dim // COLUMNS))
-    scratch = np.cumsum(-(-own[:, 1] // FRAMES) * FRAMES * grid[1] * COLUMNS)
-    places_of_steps = np.concatenate(([0], scratch[:-1]))
-    table = to_device(torch.from_numpy(np.column_stack((own, starts, places_of_steps))), features.device)
+    def sums(self, with_sums: bool) -> Tensor:
+        shape = (self.grid[0] if with_sums else 0, 2, self.features.shape[1])
+        return self.features.new_empty(shape, dtype=torch.float64)
+
+
+def _launch(features: Tensor, places: Integers) -> _Launch:
+    dim, counts = features.shape[1], places[:, 1]
+    grid = (len(places), -(-dim // COLUMNS))
+    ends = np.cumsum(counts * dim)
+    scratch = -(-counts // FRAMES) * FRAMES * grid[1] * COLUMNS
+    steps = np.cumsum(scratch)
+    table = to_device(
+        torch.from_numpy(np.column_stack((places, ends - counts * dim, steps - scratch))), features.device
+    )
     ranges = features.new_empty((*grid, 2))
     zeros = features.new_empty(grid, dtype=torch.int32)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         ranges_kernel[grid](features, table, ranges, zeros, features.stride(0), dim, **_tile(64))
-    shapes = [(count, dim) for count in own[:, 1].tolist()]
-    headers = features.new_empty((len(members), 2))
+    headers = features.new_empty((len(places), 2))
     groups = 1 << (grid[1] - 1).bit_length()
-    return _Launch(
-        grid, table, ranges, zeros, headers, shapes, starts.tolist(), int(ends[-1]), int(scratch[-1]), groups
-    )
+    return _Launch(features, grid, table, ranges, zeros, headers, int(ends[-1]), int(steps[-1]), groups)
 
 
 def _tile(frames: int) -> dict[str, Any]:
@@ -168,19 +166,16 @@ def _tile(frames: int) -> dict[str, Any]:
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
 
-def _speech(features: Tensor, places: Sequence[tuple[int, int]], members: list[int], with_sums: bool) -> Parts:
-    made, dim = _launch(features, places, members), features.shape[1]
-    percentiles = features.new_empty((len(members), dim, 4), dtype=torch.int16)
+def _speech(
+    made: _Launch, method: CompressionMethod | None, with_sums: bool
+) -> tuple[bytes, tuple[Tensor, Tensor, Tensor, Tensor]]:
+    features, dim = made.features, made.features.shape[1]
+    percentiles = features.new_empty((made.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(made.steps, dtype=torch.int16)
-    codes = features.new_empty(made.elements, dtype=torch.uint8)
-    sums = features.new_empty((len(members) if with_sums else 0, 2, dim), dtype=torch.float64)
+    codes, sums = features.new_empty(made.elements, dtype=torch.uint8), made.sums(with_sums)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         speech_kernel[made.grid](
-            features,
-            made.table,
-            made.ranges,
-            made.zeros,
-            made.headers,
+            *made.arguments,
             percentiles,
             steps,
             codes,
@@ -191,29 +186,20 @@ def _speech(features: Tensor, places: Sequence[tuple[int, int]], members: list[i
             SUMS=with_sums,
             **_tile(FRAMES),
         )
-    return Parts(members, b"CM", made.shapes, made.starts, (made.headers, percentiles, codes, sums))
+    return b"CM", (made.headers, percentiles, codes, sums)
 
 
 def _integers(
-    features: Tensor,
-    places: Sequence[tuple[int, int]],
-    members: list[int],
-    kind: bytes,
-    top: int,
-    fixed: tuple[float, float] | None,
-    with_sums: bool,
-) -> Parts:
-    made, dim = _launch(features, places, members), features.shape[1]
+    made: _Launch, method: CompressionMethod | None, with_sums: bool
+) -> tuple[bytes, tuple[Tensor, Tensor, Tensor, Tensor]]:
+    features, dim = made.features, made.features.shape[1]
+    kind, top, fixed = _FORMATS[method]
     codes = features.new_empty(made.elements if top else 0, dtype=torch.int16 if top == 65535 else torch.uint8)
-    sums = features.new_empty((len(members) if with_sums else 0, 2, dim), dtype=torch.float64)
+    sums = made.sums(with_sums)
     low, width = fixed or (0.0, 1.0)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         integers_kernel[made.grid](
-            features,
-            made.table,
-            made.ranges,
-            made.zeros,
-            made.headers,
+            *made.arguments,
             codes if top else made.headers,
             sums if with_sums else made.headers,
             features.stride(0),
@@ -226,8 +212,7 @@ def _integers(
             SUMS=with_sums,
             **_tile(64),
         )
-    percentiles = features.new_empty((0, dim, 4), dtype=torch.int16)
-    return Parts(members, kind, made.shapes, made.starts, (made.headers, percentiles, codes, sums))
+    return kind, (made.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes, sums)
 
 
 @functools.cache
@@ -243,15 +228,14 @@ def fault_of_compression(device: torch.device) -> str:
 def _fault(device: torch.device) -> str:
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
+    places = np.array([[0, 7], [7, 138]])
     try:
         features = to_device(torch.from_numpy(values), device)
-        places = [(0, 7), (7, 138)]
         for method in CompressionMethod:
             for parts in compress_rows(features, places, method):
-                found = matrices_of(parts, [each.cpu().numpy() for each in parts.tensors])
-                for i, each in zip(parts.members, found, strict=True):
-                    first, count = places[i]
-                    if _content(each) != _content(compress(values[first : first + count], method)):
+                found = objects_of(parts, [each.cpu().numpy() for each in parts.tensors])
+                for (first, count), pieces in zip(places[parts.members].tolist(), found, strict=True):
+                    if pieces is None or b"".join(pieces) != _stored(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # Triton's and its compilers' errors have no common base
         if is_out_of_memory(error):
@@ -260,6 +244,7 @@ def _fault(device: torch.device) -> str:
     return ""
 
 
-def _content(matrix: CompressedMatrix) -> tuple[object, ...]:
-    header = np.array([matrix.minimum, matrix.range], np.float32).tobytes()
-    return matrix.format, header, matrix.codes.tobytes(), np.asarray(matrix.percentiles).tobytes()
+def _stored(matrix: Array, method: CompressionMethod) -> bytes:
+    sink = io.BytesIO()
+    codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
+    return sink.getvalue()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}  # by points of the FFT
 ALL_REGISTERS = 1 << 16  # of a multiprocessor
 BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}  # most blocks of a multiprocessor
 USUAL_BLOCKS = 32
+MAX_BANKS = 2048  # filter banks of VTLN factors that are kept, some 20 KB each
 # Rows with more samples than this, reflected at their ends, need indices of 64 bits.
 WIDE = 1 << 29
 
@@ -49,12 +51,21 @@ class Noise(NamedTuple):
     seeds: Tensor | None = None
 
 
-class Span(NamedTuple):
-    """Frames, counted over all rows, that have the same VTLN factor."""
+class Spans(NamedTuple):
+    """Frames by their VTLN factors.
 
-    first: int
-    end: int
-    warp: float
+    Attributes:
+        firsts: first frame of each span, counted over all rows, ascending from 0; a span ends where the next begins.
+        warps: factor of each.
+    """
+
+    firsts: npt.NDArray[np.int64]
+    warps: Sequence[float]
+
+    @classmethod
+    def one(cls, warp: float) -> Spans:
+        """Return the span of all frames."""
+        return cls(np.zeros(1, np.int64), [warp])
 
 
 def features_of(
@@ -63,8 +74,13 @@ def features_of(
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float],
     generator: Generator = None,
+    *,
+    wide: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`."""
+    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`.
+
+    With ``wide``, indices have 64 bits even if the rows do not need them.
+    """
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
@@ -74,13 +90,13 @@ def features_of(
         within = lengths.clamp(0, rows.shape[-1])
         counts = num_frames(within, module.size, module.shift, options.snip_edges)
     if isinstance(vtln_warp, float):
-        spans = [Span(0, len(rows) * count, vtln_warp)]
+        spans = Spans.one(vtln_warp)
     else:
-        spans = [Span(row * count, (row + 1) * count, warp) for row, warp in enumerate(vtln_warp)]
+        spans = Spans(np.arange(len(rows)) * count, vtln_warp)
     noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
     if lengths is not None and counts is not None:
         lengths, counts = to_device(lengths, samples.device), to_device(counts, samples.device)
-    features = _features(module, rows, lengths, count, spans, noise)
+    features = _features(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -88,13 +104,13 @@ def features_of(
     return torch.where(valid.unsqueeze(-1), features, 0.0), counts
 
 
-def row_features(module: Feature, row: Tensor, spans: Sequence[Span], generator: Generator) -> Tensor:
+def row_features(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
     """Compute the features of the frames of one row of samples, of which parts have VTLN factors of their own.
 
     Args:
         module: the feature, with ``snip_edges``.
         row: (T,), int16 or float32 on a GPU.
-        spans: the parts, in order; the features of frames outside of all parts are undefined.
+        spans: the parts.
         generator: source of the noise of dithering.
 
     Returns:
@@ -102,7 +118,7 @@ def row_features(module: Feature, row: Tensor, spans: Sequence[Span], generator:
     """
     count = num_frames(len(row), module.size, module.shift)
     noise = _noise(module.options.dither, 1, count, None, generator, row.device)
-    return _features(module, row.unsqueeze(0), None, count, spans, noise)
+    return _features(module, row.unsqueeze(0), None, count, spans, noise, len(row) > WIDE)
 
 
 def _noise(
@@ -123,8 +139,9 @@ def _features(
     rows: Tensor,
     lengths: Tensor | None,
     count: int,
-    spans: Sequence[Span],
+    spans: Spans,
     noise: Noise,
+    wide: bool,
 ) -> Tensor:
     """Return features (rows * count, dim)."""
     mel = module.filter_bank(1.0)
@@ -135,11 +152,12 @@ def _features(
     logs = module.are_log_energies
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         if mel is not None:
-            _mel(module, rows, lengths, count, spans, energies, log_energy, noise)
+            _mel(module, rows, lengths, count, spans, energies, log_energy, noise, wide)
         else:
             for first in range(0, len(energies), FRAMES_AT_ONCE):
                 end = min(first + FRAMES_AT_ONCE, len(energies))
-                energies[first:end] = _power(module, rows, lengths, count, first, end, log_energy, noise)[:, :width]
+                power = _power(module, rows, lengths, count, first, end, log_energy, noise, wide)
+                energies[first:end] = power[:, :width]
     return energies if logs else module.features_of_energies(energies, log_energy)
 
 
@@ -148,20 +166,25 @@ def _mel(
     rows: Tensor,
     lengths: Tensor | None,
     count: int,
-    spans: Sequence[Span],
+    spans: Spans,
     energies: Tensor,
     log_energy: Tensor | None,
     noise: Noise,
+    wide: bool,
 ) -> None:
     """Set the mel energies of all frames, or their logs, and the log energies."""
     if not len(energies):
         return
     device = rows.device
-    warps = tuple(sorted({span.warp for span in spans}))
-    filters = _filters(type(module), module.options, warps, device)
+    several = len(set(spans.warps)) > 1
+    filters, banks = (
+        _filters_of(module, spans, len(energies), device)
+        if several
+        else (_filters(type(module), module.options, spans.warps[0], device), None)
+    )
     raw = module.needs_energy(raw=True)
     energy = 0 if log_energy is None else 1 if raw else 2
-    constants = mel_options(module, lengths is not None, energy, noise.kind, rows.shape[1] > WIDE, len(warps) > 1)
+    constants = mel_options(module, lengths is not None, energy, noise.kind, wide, several)
     programs = min(-(-len(energies) // constants["FRAMES"]), _programs(device, module.points))
     scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
     factors, bins = _tables(module.points, device)
@@ -175,7 +198,7 @@ def _mel(
         filters.first_bins,
         filters.weights,
         filters.group_rows,
-        to_device(_bank_of_frames(spans, warps, len(energies)), device) if constants["BANKS"] else bins,
+        bins if banks is None else banks,
         energies,
         energies if log_energy is None else log_energy,
         bins if noise.seeds is None else noise.seeds,
@@ -203,14 +226,6 @@ def mel_options(
     """Return the compile-time constants of the kernel of mel energies; see :func:`power_options`."""
     constants = power_options(module, ragged, energy, noise, wide=wide)
     return constants | {"GROUP": GROUP, "LOG": module.are_log_energies, "BANKS": banks, "num_stages": 1}
-
-
-def _bank_of_frames(spans: Sequence[Span], warps: Sequence[float], frames: int) -> Tensor:
-    """Return the number of the filter bank of each frame, int32; that of frames outside of all spans is 0."""
-    banks = np.zeros(frames, np.int32)
-    for first, end, warp in spans:
-        banks[first:end] = warps.index(warp)
-    return torch.from_numpy(banks)
 
 
 @functools.cache
@@ -255,12 +270,13 @@ class Filters(NamedTuple):
     group_rows: Tensor
 
 
-def sparse_filters(weights: npt.NDArray[np.float32], width: int) -> Filters:
+def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> Filters:
     """Return the filters of banks.
 
     Args:
         weights: (banks, fft_bins, bands).
         width: numbers in a row of spectra, at least fft_bins; those from fft_bins on are 0.
+        least: rows of weights that each group of bands has at least, so that several calls have one layout.
 
     >>> sparse_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
     [4, 4, 4, 8, 8, 8, 8, 12]
@@ -272,7 +288,7 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int) -> Filters:
     used = dense != 0
     first = used.argmax(1) // 4 * 4
     end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
-    rows = (-(-(end - first) // 4)).reshape(banks, groups, GROUP).max((0, 2))  # of each group
+    rows = np.maximum((-(-(end - first) // 4)).reshape(banks, groups, GROUP).max((0, 2)), least or 0)  # of each group
     first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
@@ -285,17 +301,67 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int) -> Filters:
     return Filters(*map(torch.from_numpy, arrays))
 
 
-@functools.lru_cache(maxsize=256)
-def _filters(kind: Any, options: Any, warps: tuple[float, ...], device: torch.device) -> Filters:
-    weights = np.stack([_weights(kind, options, warp) for warp in warps])
-    return Filters(*(to_device(each, device) for each in sparse_filters(weights, _row(2 * (weights.shape[1] - 1)))))
+def _filters_of_warps(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> Filters:
+    """Return the filter banks of a feature's class for VTLN factors, on the host: PLP's has another loudness."""
+    module = kind(options)
+    weights = np.stack([module.mel_weights(warp).numpy() for warp in warps])
+    return sparse_filters(weights, _row(2 * (weights.shape[1] - 1)), least)
 
 
 @functools.lru_cache(maxsize=256)
-def _weights(kind: Any, options: Any, warp: float) -> npt.NDArray[np.float32]:
-    """Return the filter bank of a feature's class for a VTLN factor: PLP's has another loudness."""
-    weights: npt.NDArray[np.float32] = kind(options).mel_weights(warp).numpy()
-    return weights
+def _filters(kind: Any, options: Any, warp: float, device: torch.device) -> Filters:
+    return Filters(*(to_device(each, device) for each in _filters_of_warps(kind, options, [warp])))
+
+
+class FilterTable:
+    """The filter banks of the VTLN factors met so far, in one layout, so that a batch only chooses among them.
+
+    Args:
+        kind, options: the feature's class and options.
+        device: where the filters are wanted.
+    """
+
+    def __init__(self, kind: Any, options: Any, device: torch.device) -> None:
+        self._feature, self._device = (kind, options), device
+        self._numbers: dict[float, int] = {}
+        self._host: Filters | None = None
+        self._filters: Filters | None = None
+        self._lock = threading.Lock()
+
+    def find(self, warps: Sequence[float]) -> tuple[Filters, npt.NDArray[np.int32]]:
+        """Return the filters on the device, and the number of each factor's bank."""
+        with self._lock:
+            new = sorted(set(warps) - self._numbers.keys())
+            if self._filters is None or new:
+                if len(self._numbers) + len(new) > MAX_BANKS:
+                    self._numbers, self._host, new = {}, None, sorted(set(warps))
+                self._host = self._with(new)
+                self._numbers |= {warp: len(self._numbers) + i for i, warp in enumerate(new)}
+                self._filters = Filters(*(to_device(each, self._device) for each in self._host))
+            return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
+
+    def _with(self, warps: Sequence[float]) -> Filters:
+        if self._host is None:
+            return _filters_of_warps(*self._feature, warps)
+        rows = self._host.group_rows.diff().tolist()
+        added = _filters_of_warps(*self._feature, warps, rows)
+        if not torch.equal(added.group_rows, self._host.group_rows):  # a wider filter than all before
+            return _filters_of_warps(*self._feature, [*self._numbers, *warps], rows)
+        both = zip(self._host[:2], added[:2], strict=True)
+        first_bins, weights = (torch.cat(each) for each in both)
+        return Filters(first_bins, weights, added.group_rows)
+
+
+@functools.lru_cache(maxsize=32)
+def _filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
+    return FilterTable(kind, options, device)
+
+
+def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device) -> tuple[Filters, Tensor]:
+    """Return filter banks, and the number of that of each frame, int32."""
+    filters, numbers = _filter_table(type(module), module.options, device).find(spans.warps)
+    banks = np.repeat(numbers, np.diff(spans.firsts, append=frames))
+    return filters, to_device(torch.from_numpy(banks), device)
 
 
 def _power(
@@ -307,11 +373,12 @@ def _power(
     end: int,
     log_energy: Tensor | None,
     noise: Noise,
+    wide: bool,
 ) -> Tensor:
     """Compute power (or magnitude) spectra of frames ``first`` to ``end - 1``, in padded rows; set the log energies."""
     raw = module.needs_energy(raw=True)
     energy = 0 if log_energy is None else 1 if raw else 2
-    constants = power_options(module, lengths is not None, energy, noise.kind, wide=rows.shape[1] > WIDE)
+    constants = power_options(module, lengths is not None, energy, noise.kind, wide=wide)
     power = torch.empty((end - first, _row(module.points)), dtype=torch.float32, device=rows.device)
     factors, bins = _tables(module.points, rows.device)
     power_kernel[(-(-len(power) // constants["FRAMES"]),)](

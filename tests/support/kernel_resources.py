@@ -146,12 +146,16 @@ USES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
 }
 
 
-def main() -> None:
-    """Compile and print."""
-    capability = int(sys.argv[1]) if len(sys.argv) > 1 else 90
+def choose(capability: int) -> None:
+    """Let Triton compile for this compute capability, with the limit of registers of such a card."""
     triton.runtime.driver.set_active(Driver(capability))
     registers = launch.REGISTERS.get(divmod(capability, 10))
     setattr(launch, "_registers", lambda device, points: registers or launch.USUAL_REGISTERS[points])  # noqa: B010
+
+
+def main() -> None:
+    """Compile and print."""
+    choose(int(sys.argv[1]) if len(sys.argv) > 1 else 90)
     kernels = {name: Compiled(getattr(module, name)) for module, name in KERNELS}
     for module, name in KERNELS:
         setattr(module, name, kernels[name])

@@ -12,18 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.blocks import block_of
-from io_ark.codecs.compressed import CompressedMatrix
+from io_ark.blocks import ObjectBlock, PackedBlock, block_of
+from io_ark.codecs import codec
+from io_ark.streams import BytesSource
 from kaldi_compat import kernels
 from kaldi_compat.dump.batching import InOrder, batches
-from kaldi_compat.dump.encode import Encoded, Encoder
-from kaldi_compat.dump.entries import Audio, Entry, Failure, Features, Result
+from kaldi_compat.dump.encode import Encoder
+from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Row, pack
+from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Part, Row, pack
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
-from kaldi_compat.dump.spectral_gpu import Member, PackedComputer, halving
+from kaldi_compat.dump.spectral_gpu import PackedComputer, halving
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.frames import frames_of
@@ -37,8 +38,8 @@ def utterance(index: int, samples: int, channels: int = 1, rate: float = 16000.0
 
 
 def by_index(results: Sequence[Result]) -> dict[int, Result]:
-    """Return the results of utterances one by one, by their indices."""
-    return {one.index: one for each in results for one in each.each()}
+    """Return the results of utterances one by one, by their indices, as they read back if they are encoded."""
+    return {one.index: one for each in results for one in read_back(each).each()}
 
 
 @given(lengths=st.lists(st.integers(0, 4000), max_size=40), most=st.integers(1, 7), seconds=st.floats(0.05, 1.0))
@@ -69,16 +70,22 @@ def test_results_go_back_into_order(sizes: list[int], data: st.DataObject) -> No
 def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_edges: bool) -> None:
     options = FrameOptions(snip_edges=snip_edges)
     utterances = [np.random.default_rng(n).integers(-999, 999, n).astype(np.int16) for n in lengths]
-    row = pack(utterances, options)
+    row = pack([part_of(each) for each in utterances], options)
     ((_, samples),) = row.pieces
     frames = samples.unfold(0, options.window_size, options.window_shift)
     assert row.frames == len(frames)
-    for samples, first, count in zip(utterances, row.first_frames, row.counts, strict=True):
+    for samples, first, count in zip(utterances, row.first_frames.tolist(), row.counts.tolist(), strict=True):
         expected = frames_of(torch.from_numpy(samples), options.window_size, options.window_shift, snip_edges)
         assert count == len(expected)
         assert torch.equal(frames[first : first + count], expected)
     wasted = len(frames) - sum(row.counts)
     assert wasted <= 3 * len(lengths) + FRAMES_AT_ONCE
+
+
+def part_of(samples: np.ndarray) -> Part:
+    return Part(
+        Audio.of(0, "utt", io_ark.Wave(16000.0, samples[None])), samples, np.array([0]), np.array([len(samples)]), [1.0]
+    )
 
 
 def job_of(root: Path, conf: str, **options: object) -> Job:
@@ -114,8 +121,8 @@ def test_batch_equals_single_utterances(tmp_path: Path, device: str, conf: str, 
             assert result == expected and index == 7
             continue
         assert (result.key, result.seconds) == (expected.key, expected.seconds)
-        step = np.ptp(expected.matrix) / 64 if compress and np.size(expected.matrix) else 0.0
-        np.testing.assert_allclose(np.asarray(result.matrix), expected.matrix, atol=2e-3 + step)
+        step = np.ptp(expected.value) / 64 if compress and np.size(expected.value) else 0.0
+        np.testing.assert_allclose(np.asarray(result.value), expected.value, atol=2e-3 + step)
 
 
 @pytest.mark.parametrize("conf", ["--dither=1\n", "--dither=1\n--subtract-mean=true\n--snip-edges=false\n"])
@@ -136,7 +143,7 @@ def test_utterances_computed_at_once_have_the_bits_of_single_ones(
     for expected, result in zip(alone, by_index(results).values(), strict=True):
         if isinstance(expected, Features) and isinstance(result, Features):
             assert (result.index, result.key, result.seconds) == (expected.index, expected.key, expected.seconds)
-            np.testing.assert_array_equal(result.matrix, expected.matrix)
+            np.testing.assert_array_equal(result.value, expected.value)
         else:
             assert result == expected
 
@@ -154,11 +161,11 @@ def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
     batch = [utterance(i, 8000) for i in range(4)]
     plan = make_plan(job)
     alone = by_index(SpectralComputer(job, plan, "cpu").submit(batch)())
-    for each in PackedComputer(job, plan, "cpu").submit(batch)():
-        expected = alone[each.index]
+    for index, each in by_index(PackedComputer(job, plan, "cpu").submit(batch)()).items():
+        expected = alone[index]
         assert isinstance(each, Failure) == isinstance(expected, Failure) == (each.index == 3)
         if isinstance(each, Features) and isinstance(expected, Features):
-            np.testing.assert_allclose(np.asarray(each.matrix), np.asarray(expected.matrix), atol=2e-3)
+            np.testing.assert_allclose(np.asarray(each.value), np.asarray(expected.value), atol=2e-3)
 
 
 def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
@@ -170,10 +177,12 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
     computer = PackedComputer(job, make_plan(job), "cpu")
     rows: list[int] = []
     start_row = computer._start_row
-    monkeypatch.setattr(computer, "_start_row", lambda members: rows.append(len(members)) or start_row(members))
+    monkeypatch.setattr(
+        computer, "_start_row", lambda parts: rows.append(sum(len(each.audio) for each in parts)) or start_row(parts)
+    )
     batch = [utterance(i, 8000, rate=8000.0 if i % 4 == 3 else 16000.0) for i in range(8)]
     results = computer.submit(batch)()
-    assert all(isinstance(each, Features) for each in results) and len(results) == 8
+    assert all(isinstance(each, Features) for each in results) and sum(map(len, results)) == 8
     assert sorted(rows) == [2, 6]
 
 
@@ -182,7 +191,7 @@ def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
     features = np.full((20, 3), np.nan, np.float32)
     (result,) = encode(Features(4, block_of(["u"], [features]), np.ones(1)))
     assert isinstance(result, Encoded) and result.left_uncompressed
-    data = result.packed.data.tobytes()
+    data = result.block.data.tobytes()
     assert data.startswith(b"u \0BFM ") and np.isnan(np.frombuffer(data[17:], np.float32)).all()
 
 
@@ -223,10 +232,10 @@ def without_room_for(monkeypatch: pytest.MonkeyPatch, computer: PackedComputer, 
     """Let rows of more than 6 s fail with an error."""
     features = computer._features
 
-    def hungry(row: Row, members: Sequence[Member]) -> torch.Tensor:
+    def hungry(row: Row, parts: Sequence[Part]) -> torch.Tensor:
         if row.length > 1024 * 160 + 240:
             raise error
-        return features(row, members)
+        return features(row, parts)
 
     monkeypatch.setattr(computer, "_features", hungry)
 
@@ -254,7 +263,7 @@ def test_an_utterance_that_does_not_fit_is_computed_on_the_cpu(
     for index, expected in by_index(SpectralComputer(job, plan, "cpu").submit(batch)()).items():
         found = results[index]
         assert isinstance(found, Features) and isinstance(expected, Features)
-        np.testing.assert_allclose(found.matrix, expected.matrix, atol=2e-3)
+        np.testing.assert_allclose(found.value, expected.value, atol=2e-3)
     assert computer.figures()["computed_on_cpu"] == 1 and computer.figures()["computed_on_cpu"] == 0
 
 
@@ -265,10 +274,10 @@ def test_utterances_without_kernels_count_once_when_their_batch_is_halved(
     computer = PackedComputer(job, make_plan(job), "cpu")
     fetch = computer._fetch
 
-    def small(features: torch.Tensor, row: Row, members: Sequence[Member]) -> Pending:
-        if len(members) > 1:
+    def small(features: torch.Tensor, row: Row, parts: Sequence[Part]) -> Pending:
+        if len(row.counts) > 1:
             raise torch.cuda.OutOfMemoryError("no capacity")
-        return fetch(features, row, members)
+        return fetch(features, row, parts)
 
     monkeypatch.setattr(computer, "_fetch", small)
     computer.transfers.device = torch.device("cuda")
@@ -294,20 +303,51 @@ def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encode
     computer = PackedComputer(job, make_plan(job), "cpu")
     batch = [utterance(i, n) for i, n in enumerate((3000, 300, 401, 9000, 1))]
     monkeypatch.setattr(computer, "module", by_torch(computer.module))
-    plain = by_index(computer.submit(batch)())
-    monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
     encode = Encoder(job.options, with_stats=True)
-    for each in computer.submit(batch)():
-        expected = plain[each.index]
-        assert isinstance(each, Features) and isinstance(expected, Features)
-        assert isinstance(each.matrix, CompressedMatrix) == (len(expected.matrix) > 0)
-        (found,), (wanted,) = encode(each), encode(expected)
-        assert isinstance(found, Encoded) and isinstance(wanted, Encoded)
-        assert found.packed.data.tobytes() == wanted.packed.data.tobytes()
-        if wanted.stats is None:
-            assert found.stats is None
-        else:
-            np.testing.assert_allclose(found.stats, wanted.stats, rtol=1e-12)
+
+    def encoded() -> dict[int, Encoded]:
+        """Return the utterances one by one, as the encoder leaves them."""
+        results = [
+            each for result in computer.submit(batch)() if isinstance(result, Features) for each in encode(result)
+        ]
+        assert sum(map(len, results)) == len(batch) and all(isinstance(each, Encoded) for each in results)
+        return {one.index: one for each in results if isinstance(each, Encoded) for one in cut(each)}
+
+    plain = encoded()
+    monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
+    found = encoded()
+    assert found.keys() == plain.keys()
+    for index, wanted in plain.items():
+        one = found[index]
+        assert one.block.data.tobytes() == wanted.block.data.tobytes() and one.frames == wanted.frames
+        if one.frames[0]:
+            assert one.stats is not None and wanted.stats is not None
+            np.testing.assert_allclose(one.stats, wanted.stats, rtol=1e-12)
+
+
+def cut(encoded: Encoded) -> list[Encoded]:
+    """Return encoded utterances one by one."""
+    block, found = encoded.block, []
+    keys = block.keys.splitlines(keepends=True)
+    begins = [*(block.objects - [len(key) for key in keys]).tolist(), len(block.data)]
+    for i, key in enumerate(keys):
+        packed = PackedBlock(key, block.data[begins[i] : begins[i + 1]], np.array([len(key)]))
+        stats = None if encoded.stats is None else encoded.stats[i : i + 1]
+        found.append(
+            Encoded(encoded.index + i, packed, encoded.durations[i : i + 1], stats, frames=encoded.frames[i : i + 1])
+        )
+    return found
+
+
+def read_back(result: Result) -> Result:
+    """Return encoded features as they read back."""
+    if not isinstance(result, Encoded):
+        return result
+    matrices = [
+        codec("matrix").read(BytesSource(one.block.data[one.block.objects[0] :].tobytes())) for one in cut(result)
+    ]
+    block = ObjectBlock.of(result.block.names(), [np.asarray(each) for each in matrices])
+    return Features(result.index, block, result.durations, result.stats)
 
 
 def by_torch(module: SpectralFeature) -> SpectralFeature:
@@ -323,18 +363,18 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
     features = torch.randn(1024, 23)
     features[3, 5], features[40, 2] = float("nan"), float("inf")
-    monkeypatch.setattr(computer, "_features", lambda row, members: features)
+    monkeypatch.setattr(computer, "_features", lambda row, parts: features)
+    fetches: list[int] = []
+    fetch = computer.transfers.fetch
+    monkeypatch.setattr(
+        computer.transfers, "fetch", lambda tensors, **how: fetches.append(len(tensors)) or fetch(tensors, **how)
+    )
     results = computer.submit([utterance(i, 3000) for i in range(3)])()
-    assert [type(each.matrix).__name__ for each in results if isinstance(each, Features)] == [
-        "ndarray",
-        "CompressedMatrix",
-        "ndarray",
-    ]
-    for each in results:
+    assert [type(each) for each in results] == [Features, Encoded, Features]
+    assert fetches == [4, 2]  # the compressed matrices, and at once those that are not
+    for each in (results[0], results[2]):
         assert isinstance(each, Features)
-        first = 19 * each.index
-        if isinstance(each.matrix, np.ndarray):
-            np.testing.assert_array_equal(each.matrix, features[first : first + 17])
+        np.testing.assert_array_equal(each.value, features[19 * each.index :][:17])
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:
@@ -354,7 +394,7 @@ def test_seeds_are_evenly_spread() -> None:
 
 def test_a_row_is_not_padded_to_its_longest_utterance() -> None:
     lengths = [1600] * 511 + [549 * 1600]
-    row = pack([np.zeros(length, np.int16) for length in lengths], FrameOptions())
+    row = pack([part_of(np.zeros(length, np.int16)) for length in lengths], FrameOptions())
     assert row.length < 1.2 * sum(lengths) + 1024 * 160
 
 

@@ -34,7 +34,7 @@ def test_mean_of_each_utterance_is_subtracted(device: str, gap: int) -> None:
     firsts = np.cumsum([gap, *(count + gap for count in counts[:-1])])
     features = rng.normal(15, 4, (sum(counts) + gap * (len(counts) + 1), 3)).astype(np.float32)
     places = [(int(first), count) for first, count in zip(firsts, counts, strict=True)]
-    centered = subtract_means(torch.tensor(features, device=device), places).cpu().numpy()
+    centered = subtract_means(torch.tensor(features, device=device), np.array(places)).cpu().numpy()
     for first, count in places:
         own = features[first : first + count].astype(np.float64)
         expected = own - own.mean(0) if count else own
@@ -43,12 +43,12 @@ def test_mean_of_each_utterance_is_subtracted(device: str, gap: int) -> None:
 
 def test_a_long_utterance_has_the_mean_of_its_frames() -> None:
     features = np.random.default_rng(0).normal(15, 4, (360_000, 2)).astype(np.float32)
-    centered = subtract_means(torch.tensor(features), [(0, len(features))]).numpy()
+    centered = subtract_means(torch.tensor(features), np.array([[0, len(features)]])).numpy()
     np.testing.assert_allclose(centered, features - features.mean(0, np.float64), atol=ROUNDING)
 
 
 def test_nothing_is_left_of_nothing() -> None:
-    assert subtract_means(torch.zeros(0, 5), [(0, 0), (0, 0)]).shape == (0, 5)
+    assert subtract_means(torch.zeros(0, 5), np.zeros((2, 2), int)).shape == (0, 5)
 
 
 def test_operations_do_not_grow_with_the_utterances() -> None:
@@ -57,6 +57,6 @@ def test_operations_do_not_grow_with_the_utterances() -> None:
     for utterances in 2, 1000:
         frames = len(features) // utterances
         with Calls() as calls:
-            subtract_means(features, [(frames * i, frames) for i in range(utterances)])
+            subtract_means(features, np.array([(frames * i, frames) for i in range(utterances)]))
         counts.append(calls.count)
     assert counts[0] == counts[1] > 0

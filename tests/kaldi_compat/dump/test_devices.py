@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,16 +12,18 @@ import pytest
 import torch
 
 from io_ark import Wave
-from kaldi_compat.dump import workers
+from kaldi_compat.dump import cli, read, shard, workers
 from kaldi_compat.dump.devices import why_unavailable
-from kaldi_compat.dump.entries import Audio, Entry
+from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure
 from kaldi_compat.dump.errors import UnavailableError
+from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import Shard, make_plan
+from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.read import Clock
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.spectral import SpectralComputer
-from kaldi_compat.dump.write_behind import WorkBehind
+from kaldi_compat.dump.spectral import Pending, SpectralComputer
+from kaldi_compat.dump.write import ArchiveWriter
 from tests.support.dump_data import audio, dump, make_data
 
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCUDA kernel errors might be ..."
@@ -64,19 +65,25 @@ def test_summary_counts_what_ran_otherwise_on_a_gpu(
     assert "3 utterances ran on GPUs without the fused kernels" in said
 
 
+def test_summary_says_that_pitch_is_tracked_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = Job(Layout.of(make_data(tmp_path, 2), "fbank_pitch"), DumpOptions(device="cuda"))
+    cli.summarize(job, Outcome(2, 2, (), 1.0, {}), Monitor(2))
+    assert "pitch was tracked on the CPU" in capsys.readouterr().err
+
+
 def test_results_leave_before_the_batch_after_the_next_is_read(tmp_path: Path) -> None:
     job = Job(Layout.of(make_data(tmp_path, 1), "fbank"), DumpOptions())
     runner = ShardRunner(job, make_plan(job))
-    read: list[int] = []
+    begun: list[int] = []
 
-    def batches(shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
+    def batches(archive: Shard, reading: Clock) -> Iterator[list[Entry]]:
         for i in range(4):
-            read.append(i)
+            begun.append(i)
             yield [Audio.of(i, f"utt{i}", Wave(16000.0, audio(1600, i)))]
 
     runner._batches = batches  # type: ignore[method-assign]
     left = [
-        (len(read), [each.index for each in results])
+        (len(begun), [each.index for each in results])
         for results in runner._results(Shard(1, 0, 1, 4), Clock(), Clock())
     ]
     assert left == [(1, []), (2, [0]), (3, [1]), (4, [2]), (4, [3])]
@@ -112,40 +119,36 @@ def test_a_gpu_that_admits_one_process_costs_the_other_workers_only() -> None:
         team.release(worker("cuda:0", shard), UnavailableError("busy"))
 
 
-def test_queue_of_the_writer_is_bounded_by_bytes() -> None:
-    done: list[int] = []
-    go_on, full = threading.Event(), threading.Event()
-    added: list[int] = []
+def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[int] = []
+    ahead: list[int] = []
+    submit, add = SpectralComputer.submit, ArchiveWriter.add
 
-    def work(item: int) -> None:
-        go_on.wait(10)
-        done.append(item)
+    def counted(self: SpectralComputer, batch: Sequence[Audio]) -> Pending:
+        computed.append(len(batch))
+        return submit(self, batch)
 
-    def put_all(queue: WorkBehind[int]) -> None:
-        for item in range(30):
-            queue.put(item, 10)  # three fit
-            added.append(item)
-            if item == 2:
-                full.set()
-        full.clear()
+    def slow(self: ArchiveWriter, entry: Encoded | Failure) -> None:
+        time.sleep(0.01)
+        add(self, entry)
+        ahead.append(sum(computed) - self.done)
 
-    with WorkBehind(work, most=30) as queue:
-        thread = threading.Thread(target=put_all, args=(queue,))
-        thread.start()
-        assert full.wait(10)
-        time.sleep(0.1)  # in which more would be added
-        in_time, waits = list(added), thread.is_alive() and full.is_set()
-        go_on.set()
-        thread.join(10)
-        assert in_time == [0, 1, 2] and waits and not thread.is_alive() and not full.is_set()
-        queue.put(30, 1000)  # more than fits, alone
-    assert done == list(range(31))
+    monkeypatch.setattr(SpectralComputer, "submit", counted)
+    monkeypatch.setattr(ArchiveWriter, "add", slow)
+    monkeypatch.setattr(shard, "MAX_BEHIND", 1)
+    monkeypatch.setattr(read, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(read, "FIRST_LINES", 1)
+    assert dump(make_data(tmp_path, 30), "--window-utterances=1") == 0
+    assert len(ahead) == 30 and 2 <= max(ahead) <= 1 + 1 + 3  # waiting, written, and computed
 
 
-def test_error_of_the_writer_reaches_the_one_who_puts() -> None:
-    def work(item: int) -> None:
-        raise OSError("disk full")
+def test_error_of_the_writing_thread_ends_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: ArchiveWriter, entry: Encoded | Failure) -> None:
+        raise OSError(28, "No space left on device")
 
-    with pytest.raises(OSError, match="disk full"), WorkBehind(work, most=5) as queue:
-        for item in range(100):
-            queue.put(item, 5)
+    monkeypatch.setattr(ArchiveWriter, "add", full)
+    data = make_data(tmp_path, 3)
+    assert dump(data) == 255 and "No space left" in capsys.readouterr().err
+    assert not list((data / "data").iterdir())

@@ -12,8 +12,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, WaveBlock
 from kaldi_compat.cli.compute import Extractor
 from kaldi_compat.dump import cli, read, shard, write
-from kaldi_compat.dump.encode import Encoded
-from kaldi_compat.dump.entries import Audio, Failure, Result
+from kaldi_compat.dump.entries import Audio, Encoded, Failure, Result
 from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter

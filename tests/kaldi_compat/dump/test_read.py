@@ -69,10 +69,9 @@ def test_reading_ahead_is_bounded_in_tasks() -> None:
     entries.close()
 
 
-def test_reading_ahead_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "WAITING_BYTES", 4000)
+def test_reading_ahead_is_bounded_in_bytes() -> None:
     started, one = reading([0.0] * 100, size=1000)  # 2000 bytes each: two may wait
-    entries = read_ahead(tasks(100), one, 1, 50, Clock())  # type: ignore[arg-type]
+    entries = read_ahead(tasks(100), one, 1, 50, Clock(), 4000)  # type: ignore[arg-type]
     for _ in range(60):  # more than were submitted before a size was known
         next(entries)
     time.sleep(0.2)
@@ -110,7 +109,7 @@ def separate(entries: Iterable[Entry]) -> list[tuple[object, ...]]:
     return [
         (each.index, each.key, each.reason)
         if isinstance(each, Failure)
-        else (each.index, each.key, each.wave.sample_frequency, each.wave.samples.tolist())
+        else (each.index, each.key, each.value.sample_frequency, each.value.samples.tolist())
         for entry in entries
         for each in entry.each()
     ]
@@ -159,7 +158,7 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     cut = [each for task in found if isinstance(task, Task) for each in read_task(task, DumpOptions())]
     whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples
     assert isinstance(cut[1], Audio)
-    np.testing.assert_array_equal(cut[1].wave.samples, whole[:, 16000:32000])
+    np.testing.assert_array_equal(cut[1].value.samples, whole[:, 16000:32000])
     assert [each.index for each in cut] == [0, 1, 2, 3]
 
 

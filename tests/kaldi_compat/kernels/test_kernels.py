@@ -17,7 +17,7 @@ from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import KaldiCompatError, OptionError
 from kaldi_compat.features import checks
 from kaldi_compat.features.engines import engine_for
 from kaldi_compat.features.spectral import SpectralFeature
@@ -63,7 +63,7 @@ LOOK = kernels._fault_of
 def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kernels serve the device that the tests have."""
     monkeypatch.setattr(kernels, "DEVICE_TYPE", DEVICE.type)
-    monkeypatch.setattr(kernels, "_fault_of", lambda module, samples: "")
+    monkeypatch.setattr(kernels, "_fault_of", lambda *_: "")
     monkeypatch.delenv(kernels.SWITCH, raising=False)
     yield
 
@@ -318,9 +318,9 @@ def test_parts_of_a_row_may_have_their_own_vtln_factors(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(launch, "FRAMES_AT_ONCE", 4)
     module, x = Fbank(dither=0.0).to(DEVICE), audio(400 + 160 * 8, 1)[0]
-    spans = [launch.Span(0, 3, 0.9), launch.Span(3, 5, 1.0), launch.Span(6, 9, 0.9)]
-    found = launch.row_features(module, x, spans, None)
-    for first, end, warp in spans:
+    firsts, warps = [0, 3, 6], [0.9, 1.0, 0.9]
+    found = launch.row_features(module, x, launch.Spans(np.array(firsts), warps), None)
+    for first, end, warp in zip(firsts, [3, 6, 9], warps, strict=True):
         expected = plainly(module, x, vtln_warp=warp)[first:end]
         torch.testing.assert_close(found[first:end], expected, rtol=0, atol=1e-4)
 
@@ -423,10 +423,74 @@ def test_kernels_are_tested_before_use(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    monkeypatch.setattr(kernels, "_faults", {})
     module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
     assert engine_for(module, x, None) == "triton", caplog.text
-    assert kernels._faults[(x.device, x.dtype, kind, module.options)] == ""
+    assert list(kernels._faults.values()) == [""]
     assert not kernels.faults()
+
+
+VARIANTS: dict[str, tuple[dict[str, Any], Any, Any, Any]] = {
+    "plain": ({}, None, 1.0, None),
+    "ragged": ({"snip_edges": False}, [1000, 600], 1.0, None),
+    "several factors": ({}, None, [0.9, 1.1], None),
+    "torch's noise": ({"dither": 1.0}, None, 1.0, None),
+    "Kaldi's noise": ({"dither": 1.0}, None, 1.0, KaldiRandom()),
+    "wide": ({"snip_edges": False}, None, 1.0, None),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("good", [True, False])
+def test_each_variant_is_tested_before_use_and_given_up_by_itself(
+    variant: str, good: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from kaldi_compat.kernels import launch
+
+    options, lengths, warp, generator = VARIANTS[variant]
+    monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    monkeypatch.setattr(kernels, "_faults", {})
+    monkeypatch.setattr(launch, "WIDE", 500 if variant == "wide" else launch.WIDE)
+    seen: list[tuple[object, ...]] = []
+    constants_of = launch.mel_options
+
+    def spoilt(*arguments: Any, **more: Any) -> dict[str, Any]:
+        found = constants_of(*arguments, **more)
+        seen.append(tuple(found[name] for name in ("RAGGED", "BANKS", "NOISE", "WIDE")))
+        if not good and variant != "plain" and seen[-1] != (False, False, 0, False):
+            raise RuntimeError("this variant does not compile")
+        return found
+
+    monkeypatch.setattr(launch, "mel_options", spoilt)
+    module = Fbank(sample_frequency=4000.0, **({"dither": 0.0} | options)).to(DEVICE)
+    x = audio(1000, 2)
+    found = module(x, lengths, vtln_warp=warp, generator=generator)
+    assert len(set(seen)) == 1 and (variant == "plain") == (seen[0] == (False, False, 0, False))
+    assert len(seen) == (2 if good or variant == "plain" else 1), "the trial, and the features"
+    assert ("without fused kernels" in caplog.text) == (len(seen) == 1)
+    assert (found if lengths is None else found[0]).isfinite().all()
+
+
+def test_a_broken_device_is_not_used_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kaldi_compat.kernels import launch
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    monkeypatch.setattr(kernels, "_faults", {})
+    monkeypatch.setattr(launch, "features_of", broken)
+    monkeypatch.setattr(kernels, "is_broken", lambda device: True)
+    with pytest.raises(KaldiCompatError, match="KALDI_COMPAT_KERNELS=0"):
+        Fbank(dither=0.0).to(DEVICE)(audio(1000, 1))
+
+
+def test_leaving_the_kernels_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    module = Fbank(dither=0.0, round_to_power_of_two=False, frame_length=24.0).to(DEVICE)
+    with caplog.at_level("INFO", "kaldi_compat"):
+        for _ in range(3):
+            module(audio(1000, 1))
+    assert [each.levelname for each in caplog.records if "384 points" in each.message] == ["INFO"]
 
 
 class Late(torch.Tensor):
@@ -444,12 +508,12 @@ def test_faulty_kernels_are_reported_once_and_not_used(
 
     right = launch.features_of
 
-    def broken(*args: Any) -> Any:
+    def broken(*args: Any, **more: Any) -> Any:
         if fault == "absent":
             raise RuntimeError("no C compiler")
         if fault == "late":
             return Late()
-        return right(*args) + (0.01 if fault == "wrong" else float("nan"))
+        return right(*args, **more) + (0.01 if fault == "wrong" else float("nan"))
 
     monkeypatch.setattr(kernels, "_fault_of", LOOK)
     monkeypatch.setattr(kernels, "_faults", {})
@@ -489,8 +553,8 @@ def test_a_graph_of_kernels_is_captured_and_replayed() -> None:
 @pytest.mark.parametrize(
     ("capability", "uses", "kernels_of_them"),
     [
-        ("90", ("energy", "plain"), 2),
-        ("75", ("energy", "spectrum"), 2),
+        ("90", ("energy",), 1),
+        ("75", ("spectrum",), 1),
         pytest.param("90", (), 13, marks=pytest.mark.slow),
         pytest.param("75", (), 12, marks=pytest.mark.slow),
     ],

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from kaldi_compat import Fbank, kernels
+from kaldi_compat.errors import OptionError
 from kaldi_compat.features import spectral
 from kaldi_compat.kernels import launch
 from kaldi_compat.options.spectral import FbankOptions
@@ -20,12 +23,43 @@ from kaldi_compat.options.spectral import FbankOptions
 def test_copies_to_a_device_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy from memory that is not pinned waits for all work that is queued on the device."""
     pinned = torch.ones(2)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     copies: list[tuple[int, dict[str, Any]]] = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned)
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: self is pinned)
     monkeypatch.setattr(torch.Tensor, "to", lambda self, *_, **options: copies.append((id(self), options)))
     launch.to_device(torch.zeros(2), torch.device("cuda:0"))
     assert copies == [(id(pinned), {"non_blocking": True})]
+
+
+def test_a_captured_graph_copies_nothing_from_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay would read memory that has been freed since."""
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(OptionError, match="CUDA graph"):
+        launch.to_device(torch.zeros(2), torch.device("cuda:0"))
+
+
+def test_filter_banks_of_factors_met_later_are_added_in_the_same_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "MAX_BANKS", 4)
+    table = launch.FilterTable(Fbank, FbankOptions(), torch.device("cpu"))
+    made: list[int] = []
+    filters_of_warps = launch._filters_of_warps
+
+    def counted(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> launch.Filters:
+        made.append(len(warps))
+        return filters_of_warps(kind, options, warps, least)
+
+    monkeypatch.setattr(launch, "_filters_of_warps", counted)
+    # The third is wider than all before; the fifth is one too many.
+    for warps, work in (([0.9, 1.0], [2]), ([1.0, 0.9, 1.0], []), ([1.2], [1, 3]), ([1.1], [1]), ([0.8, 1.0], [2])):
+        made.clear()
+        filters, numbers = table.find(warps)
+        assert made == work
+        for warp, number in zip(warps, numbers.tolist(), strict=True):
+            rows = filters.group_rows.diff().tolist()
+            alone = filters_of_warps(Fbank, FbankOptions(), [warp], rows)
+            assert torch.equal(filters.first_bins[number], alone.first_bins[0])
+            assert torch.equal(filters.weights[number], alone.weights[0])
 
 
 def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +74,7 @@ def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.M
     device = torch.device("cpu")
     launch._noise(1.0, 2, 50, None, None, device)  # the seed of the generator
     launch._noise(1.0, 2, 50, None, kernels.KaldiRandom(), device)  # a state for each frame
-    launch._filters(Fbank, FbankOptions(), (0.913, 1.087), device)
+    launch.FilterTable(Fbank, FbankOptions(), device).find([0.913, 1.087])
     assert copied[:2] == [(1,), (2, 50)] and len(copied[2:]) == 3 and (2, 32) in copied
 
 
@@ -68,7 +102,7 @@ def test_kaldis_noise_does_not_wait_for_lengths_that_the_host_knows(
 
     if by_kernels:
         monkeypatch.setattr(kernels, "DEVICE_TYPE", "meta")
-        monkeypatch.setattr(kernels, "_fault_of", lambda module, samples: "")
+        monkeypatch.setattr(kernels, "_fault_of", lambda *_: "")
         monkeypatch.setattr(launch, "_features", computed)
     features, counts = module(samples, lengths, generator=kernels.KaldiRandom())
     assert features.shape == (2, 4, 23) and features.device == counts.device == device
@@ -86,7 +120,7 @@ def test_many_vtln_factors_need_one_launch(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(launch, "mel_kernel", Kernel())
     module, row = Fbank(dither=0.0), torch.zeros(400 + 160 * 199, dtype=torch.int16)
-    spans = [launch.Span(10 * i, 10 * i + 10, 0.9 + 0.01 * i) for i in range(20)]
+    spans = launch.Spans(10 * np.arange(20), [0.9 + 0.01 * i for i in range(20)])
     assert launch.row_features(module, row, spans, None).shape == (200, 23)
     assert len(launches) == 1
 

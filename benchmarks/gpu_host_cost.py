@@ -1,0 +1,136 @@
+"""Processor time that a dump on a GPU takes on its host: reading, packing, launching, encoding, writing, verifying.
+
+    python benchmarks/gpu_host_cost.py [--profile] [case...]
+
+Needs no GPU: the kernels do nothing, and transfers stay on the host. Prints a line of JSON for each case, with the
+microseconds of an utterance and the hours of audio that a core prepares in a minute. To compare two commits, run it
+with PYTHONPATH set to each of them, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import ctypes
+import json
+import os
+import pstats
+import shutil
+import tempfile
+import time
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kaldi_compat import kernels
+from kaldi_compat.dump import features, packed_batch, spectral_gpu
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.plan import make_plan
+from kaldi_compat.dump.shard import ShardRunner
+from kaldi_compat.kernels import compression, launch
+
+RATE = 16000
+# Seconds of an utterance, utterances, and VTLN factors.
+CASES = {"2 s": (2.0, 3000, 0), "12 s": (12.0, 600, 0), "2 s, 400 VTLN factors": (2.0, 3000, 400)}
+
+
+class Nothing:
+    """A kernel that computes nothing; of compression, ranges are finite."""
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def run(*arguments: Any, **constants: Any) -> None:
+            if "SUMS" in constants:
+                arguments[4].fill_(1.0)
+
+        return run
+
+
+def corpus(folder: Path, seconds: float, count: int, factors: int) -> Path:
+    """Write a data directory."""
+    data = folder / "data"
+    (data / "wav").mkdir(parents=True)
+    rng, lines, warps = np.random.default_rng(0), [], []
+    samples = rng.integers(-9999, 9999, int(seconds * RATE), dtype=np.int16).tobytes()
+    for i in range(count):
+        path = data / "wav" / f"utterance-{i:06d}.wav"
+        with wave.open(str(path), "wb") as file:
+            file.setparams((1, 2, RATE, 0, "NONE", ""))
+            file.writeframes(samples[2 * (i % 1000) :])
+        lines.append(f"utterance-{i:06d} {path}\n")
+        warps.append(f"utterance-{i:06d} {0.8 + 0.4 * rng.integers(0, factors or 1) / (factors or 1):.4f}\n")
+    (data / "wav.scp").write_text("".join(lines))
+    if factors:
+        (data / "utt2warp").write_text("".join(warps))
+    return data
+
+
+def without_a_gpu() -> None:
+    """Let a dump on the CPU take the path of a GPU, with kernels that do nothing."""
+    kernels.DEVICE_TYPE = "cpu"
+    setattr(kernels, "_fault_of", lambda *_: "")  # noqa: B010
+    for name in ("ranges_kernel", "speech_kernel", "integers_kernel"):
+        setattr(compression, name, Nothing())
+    setattr(compression, "fault_of_compression", lambda device: "")  # noqa: B010
+    launch.mel_kernel = Nothing()
+    setattr(features, "spectral_computer", spectral_gpu.PackedComputer)  # noqa: B010
+    packed_batch.LEAST_PIECE = 1 << 62  # all audio is copied, as short utterances are
+    keep_memory()
+
+
+def keep_memory() -> None:
+    """Let the C library reuse freed memory, as PyTorch reuses pinned memory: without new pages."""
+    libc = ctypes.CDLL(None)
+    for option, value in (
+        (-3, 1 << 25),
+        (-1, 2**31 - 1),
+        (-2, 1 << 26),
+    ):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD
+        libc.mallopt(option, value)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=list(CASES))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--profile", action="store_true", help="print what took the time")
+    chosen = parser.parse_args()
+    without_a_gpu()
+    torch.set_num_threads(1)
+    for name in chosen.cases:
+        seconds, count, factors = CASES[name]
+        folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+        try:
+            job = Job(
+                Layout.of(corpus(folder, seconds, count, factors), "fbank"),
+                DumpOptions(nj=1, conf=str(folder / "conf"), batch_seconds=600.0),
+            )
+            (folder / "conf").write_text("--num-mel-bins=80\n--dither=0\n")
+            for path in (job.layout.log, job.layout.archives):
+                path.mkdir()
+            plan = make_plan(job)
+            taken = []
+            for _ in range(chosen.rounds + 1):
+                runner = ShardRunner(job, plan)
+                profile = cProfile.Profile()
+                begun = time.process_time()
+                manifest = profile.runcall(runner, plan.shards[0]) if chosen.profile else runner(plan.shards[0])
+                taken.append(time.process_time() - begun)
+                assert manifest.utterances == count, manifest
+            least = min(taken[1:])
+            values = {
+                "microseconds": round(1e6 * least / count, 1),
+                "hours_per_core_minute": round(count * seconds / 60 / least, 1),
+            }
+            print(json.dumps({"utterances": name} | values), flush=True)
+            if chosen.profile:
+                pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
