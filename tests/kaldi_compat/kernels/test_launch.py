@@ -18,6 +18,7 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.features import spectral
 from kaldi_compat.kernels import launch
 from kaldi_compat.options.spectral import FbankOptions
+from kaldi_compat.tensors import constants
 
 
 def test_copies_to_a_device_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +81,7 @@ def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.M
 
 def test_filter_bank_of_a_vtln_factor_is_copied_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[tuple[int, ...]] = []
-    monkeypatch.setattr(spectral, "to_device", lambda tensor, device: copied.append(tuple(tensor.shape)) or tensor)
+    monkeypatch.setattr(constants, "to_device", lambda tensor, device: copied.append(tuple(tensor.shape)) or tensor)
     Fbank(dither=0.0).filter_bank(0.917)
     assert copied == [(257, 23)]
 
