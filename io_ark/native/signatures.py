@@ -175,6 +175,12 @@ class Signatures:
         dtypes = {field: _DTYPES.get(base) for field, base in bases.items()}
         return type(name, (ctypes.Structure,), {"_fields_": fields}), dtypes
 
-    def structure(self, name: str, **values: Any) -> Structure:
-        """Return a structure with these values: see :class:`Structure`."""
-        return Structure(*self._kind(name), values)
+    def structure(self, name: str, *sources: Any, **values: Any) -> Structure:
+        """Return a structure with these values, and of other fields those of the first source that has them.
+
+        See :class:`Structure`.
+        """
+        kind, dtypes = self._kind(name)
+        names = [field[0] for field in kind._fields_] if sources else []
+        found = {field: getattr(each, field) for each in reversed(sources) for field in names if hasattr(each, field)}
+        return Structure(kind, dtypes, found | values)

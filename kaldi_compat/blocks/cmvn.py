@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from kaldi_compat import native
@@ -13,53 +11,36 @@ from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_stats, sli
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 
-def _stats_in_c(x: Floats, bounds: Integers, *, onto: Doubles | None = None) -> Doubles:
+def _stats_in_c(x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None) -> Doubles:
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
     total = np.zeros(shape) if onto is None else onto.copy()
-    if total.shape != shape:
-        raise ValueError(f"statistics must have the shape {shape}")
-    native.function("ragged_stats")(*for_c(x, bounds), total)
+    if total.shape != shape or (weights is not None and weights.shape != (len(x),)):
+        raise ValueError(f"statistics must have the shape {shape}, and weights {(len(x),)}")
+    factors = None if weights is None else np.ascontiguousarray(weights, np.float32)
+    native.function("ragged_stats")(*for_c(x, bounds), factors, total)
     return total
 
 
 @native.twin(_stats_in_c)
-def stats(x: Floats, bounds: Integers, *, onto: Doubles | None = None) -> Doubles:
+def stats(x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None) -> Doubles:
     """Compute CMVN statistics (utterances, 2, dim + 1): :func:`~kaldi_compat.functional.cmvn.cmvn_stats`.
 
     Args:
         x, bounds: the features.
+        weights: of the frames, (frames,); None for 1.
         onto: statistics (utterances, 2, dim + 1) onto which the frames are added one by one.
     """
-    start = itertools.repeat(None) if onto is None else onto
-    return np.stack([cmvn_stats(each, onto=sums) for each, sums in zip(utterances(x, bounds), start, strict=False)])
+    none = [None] * (len(bounds) - 1)
+    own, start = none if weights is None else utterances(weights, bounds), none if onto is None else onto
+    parts = zip(utterances(x, bounds), own, start, strict=True)
+    return np.stack([cmvn_stats(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
-def _weighted_stats_in_c(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
-    total = np.zeros((len(bounds) - 1, 2, x.shape[1] + 1))
-    weights = np.ascontiguousarray(weights, np.float32)
-    if weights.shape != (len(x),):
-        raise ValueError(f"{weights.size} weights do not belong to {len(x)} rows")
-    native.function("ragged_weighted_stats")(*for_c(x, bounds), weights, total)
-    return total
-
-
-@native.twin(_weighted_stats_in_c)
 def weighted_stats(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
-    """Compute CMVN statistics (utterances, 2, dim + 1) of frames with weights (frames,), as :func:`stats` does."""
-    parts = zip(utterances(x, bounds), utterances(weights, bounds), strict=True)
-    return np.stack([cmvn_stats(frames, weights=own) for frames, own in parts])
+    """Compute :func:`stats` of frames with weights (frames,)."""
+    return stats(x, bounds, weights=weights)
 
 
-def _normalized_in_c(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
-    shape, out = (len(bounds) - 1, x.shape[1]), np.empty_like(x)
-    if offset.shape != shape or (scale is not None and scale.shape != shape):
-        raise ValueError(f"factors and offsets must have the shape {shape}")
-    factor = None if scale is None else np.ascontiguousarray(scale, np.float32)
-    native.function("ragged_affine")(*for_c(x, bounds), factor, np.ascontiguousarray(offset, np.float32), out)
-    return out
-
-
-@native.twin(_normalized_in_c)
 def normalized(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
     """Return features times a factor plus an offset of each utterance and column: both (utterances, dim).
 

@@ -25,30 +25,11 @@ def spliced(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     return by_utterance(x, bounds, lambda each: splice(each, options))
 
 
-def _select_columns_in_c(x: Floats, columns: Sequence[int]) -> Floats:
-    places, out = np.array(columns, np.int32), np.empty((len(x), len(columns)), np.float32)
-    if len(places) and not 0 <= places.min() <= places.max() < x.shape[1]:
-        raise ValueError(f"no such column among {x.shape[1]}")
-    native.function("ragged_columns")(x, *x.shape, places, len(places), out)
-    return out
-
-
-@native.twin(_select_columns_in_c)
 def select_columns(x: Floats, columns: Sequence[int]) -> Floats:
     """Return some columns of a matrix, in this order."""
-    return x[:, columns]
+    return np.take(x, columns, axis=1)
 
 
-def _appended_in_c(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
-    vectors = np.ascontiguousarray(vectors, np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(bounds) - 1:
-        raise ValueError(f"vectors of shape {vectors.shape} do not belong to {len(bounds) - 1} utterances")
-    out = np.empty((len(x), x.shape[1] + vectors.shape[1]), np.float32)
-    native.function("ragged_append")(*for_c(x, bounds), vectors, vectors.shape[1], out)
-    return out
-
-
-@native.twin(_appended_in_c)
 def appended(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
     """Append to each frame the vector of its utterance; ``vectors`` is (utterances, width).
 

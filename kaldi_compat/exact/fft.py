@@ -3,7 +3,7 @@
 Where a spectrum spans more than float32 resolves, its low end is rounding error, and so is the last digit of audio that
 is cut to whole numbers. Kaldi's FFT of a real signal steps its root of unity by repeated multiplication in float32,
 which at a few thousand points is off by 1e-4: no other FFT gives its numbers. This one does, operation by operation: a
-split radix for powers of two, else a mixed radix; a level of the recursion is done at once, for all blocks.
+split radix for powers of two, else a mixed radix.
 """
 
 from __future__ import annotations
@@ -89,44 +89,22 @@ def roots(n: int) -> tuple[Floats, Floats]:
 
 
 def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
-    """Split-radix FFT, decimation in frequency; overwrites what it is given."""
+    """Split-radix FFT of ``(..., n)``, decimation in frequency: one of half the size and two of a quarter."""
     n = re.shape[-1]
-    for size, starts in _levels(n):
-        _butterflies(re, im, starts, size)
-    order = bit_reversed(n)
-    return re[..., order], im[..., order]
-
-
-@lru_cache(maxsize=4)
-def _levels(n: int) -> tuple[tuple[int, Indices], ...]:
-    """Return the starts of the transforms of each size: one splits into one of half the size and two of a quarter."""
-    starts: dict[int, list[int]] = {n: [0]}
-    size = n
-    while size > 1:
-        for start in starts.get(size, []):
-            starts.setdefault(size // 2, []).append(start)
-            if size > 2:
-                starts.setdefault(size // 4, []).extend((start + size // 2, start + 3 * size // 4))
-        size //= 2
-    return tuple((size, np.array(starts[size])) for size in sorted(starts, reverse=True) if size > 1)
-
-
-def _butterflies(re: Floats, im: Floats, starts: Indices, size: int) -> None:
-    """One step of all transforms of this size."""
-    half, quarter = size // 2, size // 4
-    low = starts[:, None] + np.arange(half)
-    high = low + half
-    for x in (re, im):
-        a, b = x[..., low], x[..., high]
-        x[..., low], x[..., high] = a + b, a - b
-    if size == 2:
-        return
-    one = starts[:, None] + half + np.arange(quarter)
-    two = one + quarter
-    a_re, a_im, b_re, b_im = re[..., one], im[..., one], re[..., two], im[..., two]
-    a_re, a_im, b_re, b_im = a_re + b_im, a_im - b_re, a_re - b_im, a_im + b_re
-    re[..., one], im[..., one] = _turned(a_re, a_im, size, 1)
-    re[..., two], im[..., two] = _turned(b_re, b_im, size, 3)
+    if n == 1:
+        return re, im
+    half, quarter = n // 2, n // 4
+    out_re, out_im = np.empty_like(re), np.empty_like(im)
+    lows, highs = (re[..., :half], im[..., :half]), (re[..., half:], im[..., half:])
+    out_re[..., 0::2], out_im[..., 0::2] = _complex_fft(lows[0] + highs[0], lows[1] + highs[1])
+    re, im = lows[0] - highs[0], lows[1] - highs[1]
+    if n == 2:
+        out_re[..., 1:], out_im[..., 1:] = re, im
+        return out_re, out_im
+    a_re, a_im, b_re, b_im = re[..., :quarter], im[..., :quarter], re[..., quarter:], im[..., quarter:]
+    out_re[..., 1::4], out_im[..., 1::4] = _complex_fft(*_turned(a_re + b_im, a_im - b_re, n, 1))
+    out_re[..., 3::4], out_im[..., 3::4] = _complex_fft(*_turned(a_re - b_im, a_im + b_re, n, 3))
+    return out_re, out_im
 
 
 def _turned(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:

@@ -92,57 +92,16 @@ EXPORT int SIMD_NAME(ragged_splice)(const float *x, const int64_t *rows, int64_t
     return 0;
 }
 
-/* Some columns of each row. */
-EXPORT int SIMD_NAME(ragged_columns)(const float *x, int64_t rows, int64_t dim, const int32_t *columns, int64_t width, float *out)
-{
-    for (int64_t row = 0; row < rows; row++, x += dim, out += width)
-        for (int64_t i = 0; i < width; i++)
-            out[i] = x[columns[i]];
-    return 0;
-}
-
-/* x * scale + offset of each utterance, rounded twice; x + offset if `scale` is NULL. */
-EXPORT int SIMD_NAME(ragged_affine)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *scale,
-                                    const float *offset, float *out)
-{
-    for (int64_t u = 0; u < count; u++) {
-        const float *factor = scale ? scale + u * dim : NULL, *added = offset + u * dim;
-        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim, out += dim)
-            if (factor)
-                for (int64_t d = 0; d < dim; d++)
-                    out[d] = x[d] * factor[d] + added[d];
-            else
-                for (int64_t d = 0; d < dim; d++)
-                    out[d] = x[d] + added[d];
-    }
-    return 0;
-}
-
 /* Add the sums and sums of squares of each utterance onto `out` (count, 2, dim + 1), and the number of frames in the last
-   column. */
-EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim, double *out)
-{
-    for (int64_t u = 0; u < count; u++, out += 2 * (dim + 1)) {
-        double *sums = out, *squares = out + dim + 1;
-        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim)
-            for (int64_t d = 0; d < dim; d++) {
-                float square = x[d] * x[d];
-                sums[d] += x[d];
-                squares[d] += square;
-            }
-        sums[dim] += (double)(rows[u + 1] - rows[u]);
-    }
-    return 0;
-}
-
-/* The same with a weight for each row: terms are rounded to float before they are added; rows of weight 0 may hold anything. */
-EXPORT int SIMD_NAME(ragged_weighted_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
-                                            double *out)
+   column. Each row has a weight, or 1 if `weights` is NULL: terms are rounded to float before they are added; rows of weight 0 may
+   hold anything. */
+EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
+                                   double *out)
 {
     for (int64_t u = 0; u < count; u++, out += 2 * (dim + 1)) {
         double *sums = out, *squares = out + dim + 1;
         for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim) {
-            const float weight = weights[row];
+            const float weight = weights ? weights[row] : 1.0f;
             if (weight == 0.0f)
                 continue;
             for (int64_t d = 0; d < dim; d++) {
@@ -154,20 +113,6 @@ EXPORT int SIMD_NAME(ragged_weighted_stats)(const float *x, const int64_t *rows,
             sums[dim] += weight;
         }
     }
-    return 0;
-}
-
-/* Each row with a vector of `width` numbers after it, which is the same for all rows of an utterance. */
-EXPORT int SIMD_NAME(ragged_append)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *vectors,
-                                    int64_t width, float *out)
-{
-    for (int64_t u = 0; u < count; u++, vectors += width)
-        for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim, out += dim + width) {
-            for (int64_t d = 0; d < dim; d++)
-                out[d] = x[d];
-            for (int64_t d = 0; d < width; d++)
-                out[dim + d] = vectors[d];
-        }
     return 0;
 }
 

@@ -17,23 +17,23 @@ enum { SPECTROGRAM, FBANK, MFCC, PLP };
 /* What is to be computed: made by kaldi_compat/exact/compiled.py. */
 typedef struct {
     int32_t kind, size, shift, points, dim;
-    int32_t remove_dc, use_energy, raw_energy, use_log, use_power, htk_compat, raw_fft;
-    int32_t num_bins, num_ceps, lpc_order;
+    int32_t remove_dc_offset, use_energy, raw_energy, use_log_fbank, use_power, htk_compat, return_raw_fft;
+    int32_t num_mel_bins, num_ceps, lpc_order;
     int32_t log_points;                   /* log2 of points / 2; -1 if that is no power of two */
     int32_t largest_factor;               /* of points / 2 */
-    float scale, dither, preemphasis, energy_minimum, log_energy_floor, compress_factor, cepstral_scale;
+    float waveform_scale, dither, preemphasis_coefficient, energy_minimum, log_energy_floor, compress_factor, cepstral_scale;
     const float *window;                  /* (size) */
     const twiddle *twiddles[32];          /* for transforms of 2^k points: (2^k / 4) */
     const int32_t *factors;               /* prime factors of points / 2 */
     const float *mixed_roots;             /* for mixed_radix() */
     const float *roots;                   /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
     const int32_t *order;                 /* (points / 2): where the FFT leaves each result */
-    const float *cosines;                 /* (num_ceps, num_bins), for PLP (lpc_order + 1, num_bins + 2) */
+    const float *matrix;                  /* (num_ceps, num_mel_bins), for PLP (lpc_order + 1, num_mel_bins + 2) */
     const float *lifter;                  /* (num_ceps), or NULL */
-    const int32_t *mel_first, *mel_size;  /* (warps, num_bins): the first FFT bin with a weight, and their number */
-    const int64_t *mel_offset;            /* (warps, num_bins): where the weights start in mel_weights */
+    const int32_t *mel_first, *mel_size;  /* (warps, num_mel_bins): the first FFT bin with a weight, and their number */
+    const int64_t *mel_offset;            /* (warps, num_mel_bins): where the weights start in mel_weights */
     const float *mel_weights;
-    const float *loudness;                /* (warps, num_bins), for PLP */
+    const float *loudness;                /* (warps, num_mel_bins), for PLP */
 } spectral_plan;
 
 /* Utterances in one buffer. Frame r of utterance u starts at sample first[u] + r * shift of it, which may lie before its start:
@@ -58,7 +58,7 @@ typedef struct {
     complex_lanes *z;    /* (points / 2): results of mixed_radix() */
     complex_lanes *spare;
     vf *power;           /* (points / 2 + 1) */
-    vf *mel;             /* (num_bins + 2) */
+    vf *mel;             /* (num_mel_bins + 2) */
     vf *lpc;             /* 4 * (lpc_order + 2) */
     vf *features;        /* (dim) */
     vf log_energy;
@@ -77,7 +77,7 @@ static void *make_block(block *b, const spectral_plan *plan)
     int half = plan->points / 2, mixed = plan->log_points < 0;
     int64_t edge = (plan->size + LANES - 1) / LANES;
     int64_t vectors = LANES * edge + plan->points + 2 * (mixed ? half + plan->largest_factor : 0) + half + 1 +
-                      plan->num_bins + 2 + 4 * (plan->lpc_order + 2) + plan->dim;
+                      plan->num_mel_bins + 2 + 4 * (plan->lpc_order + 2) + plan->dim;
     void *allocated = malloc((vectors + 1) * sizeof(vf));
     if (!allocated)
         return NULL;
@@ -88,7 +88,7 @@ static void *make_block(block *b, const spectral_plan *plan)
     b->z = (complex_lanes *)(mixed ? take(&memory, 2 * half) : b->x);
     b->spare = (complex_lanes *)take(&memory, mixed ? 2 * plan->largest_factor : 0);
     b->power = take(&memory, half + 1);
-    b->mel = take(&memory, plan->num_bins + 2);
+    b->mel = take(&memory, plan->num_mel_bins + 2);
     b->lpc = take(&memory, 4 * (plan->lpc_order + 2));
     b->features = take(&memory, plan->dim);
     return allocated;
@@ -131,15 +131,15 @@ static void window_frames(block *b, const spectral_plan *plan, int dithered)
 {
     vf *x = b->x;
     gather(b->starts, b->types, plan->size, x);
-    if (plan->scale != 1.0f)
-        scale_samples(x, plan->size, plan->scale);
+    if (plan->waveform_scale != 1.0f)
+        scale_samples(x, plan->size, plan->waveform_scale);
     if (dithered)
         add_noise(x, plan->size, (vu)b->seeds, plan->dither);
-    if (plan->remove_dc)
+    if (plan->remove_dc_offset)
         remove_dc(x, plan->size);
     if (plan->use_energy && plan->raw_energy)
         b->log_energy = log_of_energy(x, plan->size, 0x1p-23f);
-    weigh(x, plan->size, plan->preemphasis, plan->window);
+    weigh(x, plan->size, plan->preemphasis_coefficient, plan->window);
     memset(x + plan->size, 0, (plan->points - plan->size) * sizeof(vf));
     if (plan->use_energy && !plan->raw_energy)
         b->log_energy = log_of_energy(x, plan->points, plan->energy_minimum);
@@ -179,8 +179,8 @@ static void transform(block *b, const spectral_plan *plan, vf *raw)
 
 static void mel_energies(const block *b, const spectral_plan *plan, int warp, vf *energies)
 {
-    for (int i = 0; i < plan->num_bins; i++) {
-        int64_t at = (int64_t)warp * plan->num_bins + i;
+    for (int i = 0; i < plan->num_mel_bins; i++) {
+        int64_t at = (int64_t)warp * plan->num_mel_bins + i;
         const float *weights = plan->mel_weights + plan->mel_offset[at];
         energies[i] = dot_product(b->power + plan->mel_first[at], weights, 1, plan->mel_size[at]);
     }
@@ -196,10 +196,10 @@ static void fbank_of_mel(block *b, const spectral_plan *plan, int warp)
 {
     vf *bins = b->features + (plan->use_energy && !plan->htk_compat);
     mel_energies(b, plan, warp, bins);
-    if (plan->use_log)
-        take_logs(bins, plan->num_bins);
+    if (plan->use_log_fbank)
+        take_logs(bins, plan->num_mel_bins);
     if (plan->use_energy)
-        b->features[plan->htk_compat ? plan->num_bins : 0] = b->log_energy;
+        b->features[plan->htk_compat ? plan->num_mel_bins : 0] = b->log_energy;
 }
 
 static void weigh_cepstra(vf *cepstra, const float *lifter, int n)
@@ -226,8 +226,8 @@ static void finish_cepstra(block *b, const spectral_plan *plan)
 static void mfcc_of_mel(block *b, const spectral_plan *plan, int warp)
 {
     mel_energies(b, plan, warp, b->mel);
-    take_logs(b->mel, plan->num_bins);
-    matrix_vector(plan->cosines, plan->num_ceps, plan->num_bins, b->mel, b->features);
+    take_logs(b->mel, plan->num_mel_bins);
+    matrix_vector(plan->matrix, plan->num_ceps, plan->num_mel_bins, b->mel, b->features);
     weigh_cepstra(b->features, plan->lifter, plan->num_ceps);
     finish_cepstra(b, plan);
 }
@@ -245,14 +245,14 @@ static void sign_nans(vf *cepstra, int n)
 
 static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
 {
-    int bins = plan->num_bins, order = plan->lpc_order;
+    int bins = plan->num_mel_bins, order = plan->lpc_order;
     vf *loudness = b->mel, *lags = b->lpc, *lpc = lags + order + 2, *spare = lpc + order + 2, *cepstra = spare + order + 2;
     mel_energies(b, plan, warp, loudness + 1);
     for (int i = 0; i < bins; i++)
         loudness[i + 1] = power_of(loudness[i + 1] * plan->loudness[(int64_t)warp * bins + i], plan->compress_factor);
     loudness[0] = loudness[1];
     loudness[bins + 1] = loudness[bins];
-    matrix_vector(plan->cosines, order + 1, bins + 2, loudness, lags);
+    matrix_vector(plan->matrix, order + 1, bins + 2, loudness, lags);
     vf residual = linear_prediction(lags, order, lpc, spare);
     cepstra_of_prediction(lpc, order, cepstra);
     b->features[0] = at_least(log_of_residual(residual), 0x1p-126f);
@@ -296,9 +296,9 @@ static void spectrogram_of_power(block *b, const spectral_plan *plan)
 static void features_of_block(block *b, const spectral_plan *plan, int dithered, int count, float *out)
 {
     window_frames(b, plan, dithered);
-    transform(b, plan, plan->raw_fft ? b->features : NULL);
+    transform(b, plan, plan->return_raw_fft ? b->features : NULL);
     if (plan->kind == SPECTROGRAM) {
-        if (!plan->raw_fft)
+        if (!plan->return_raw_fft)
             spectrogram_of_power(b, plan);
         for (int l = 0; l < LANES; l++)
             b->warps[l] = 0;

@@ -94,23 +94,9 @@ class PitchConstants:
     @functools.cached_property
     def for_c(self) -> Structure:
         """The tables as the C library reads them."""
-        columns = [self.weights_of(state) for state in range(self.states)]
-        return native.structure(
-            "pitch_plan",
-            window=self.window,
-            span=self.span,
-            first_lag=self.first_lag,
-            lags=self.lags,
-            states=self.states,
-            step=self.step,
-            soft_min_f0=self.soft_min_f0,
-            first=self.first,
-            columns=self.columns,
-            offset=np.cumsum(self.columns, dtype=np.int64) - self.columns,
-            weights=np.concatenate(columns),
-            seconds=self.seconds,
-            pitch=self.pitch,
-        )
+        weights = np.concatenate([self.weights_of(state) for state in range(self.states)])
+        offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
+        return native.structure("pitch_plan", self, offset=offset, weights=weights)
 
     def weights_of(self, state: int) -> Floats:
         """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""

@@ -69,17 +69,12 @@ class Frames:
         revised_from, revised_to = self.revised or (None, None)
         return native.structure(
             "pitch_batch",
-            signal=self.signal,
+            self,
             start=self.starts,
             length=self.lengths,
-            rows=self.rows,
             count=len(self.starts),
-            first=self.first,
-            shift=self.shift,
-            ballast=self.ballast,
             revised_from=revised_from,
             revised_to=revised_to,
-            groups=self.groups,
         )
 
 

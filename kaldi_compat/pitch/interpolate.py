@@ -216,19 +216,15 @@ def _most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptio
     if reach > _MAX_REACH:
         return NotImplemented
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MOST_LANES)) * _MOST_LANES
-    multipliers, increments = rand_r_jumps(pairs)
+    multipliers, increments = (table.view(np.uint32) for table in rand_r_jumps(pairs))
     c = native.structure(
         "pitch_grids",
+        grids,
         rows=grids.bounds,
         count=len(grids.states),
-        states=grids.states,
-        bottom=grids.bottom,
-        nearest=grids.nearest,
-        elsewhere=grids.elsewhere,
-        here=grids.here,
         seeds=grids.seeds.view(np.uint32),
-        multipliers=multipliers.view(np.uint32),
-        increments=increments.view(np.uint32),
+        multipliers=multipliers,
+        increments=increments,
         pairs=pairs,
         reach=reach,
         interval=interval,

@@ -18,25 +18,7 @@ from kaldi_compat import AudioError, Fbank, FbankOptions, KaldiRandom, MfccOptio
 from kaldi_compat.features import checks, spectral
 from kaldi_compat.features.numpy import Fbank as ArrayFbank
 from kaldi_compat.options.spectral import WINDOW_TYPES
-from tests.support.reference import audio, cases_of, errors, name_of
-from tests.support.spectral import check, check_bits
-
-CASES = [case for case in cases_of("fbank", "fbank-dither") if "len_empty" not in case["cmd"]]
-
-
-@pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_exact_engine_gives_kaldis_bits(case: dict[str, Any]) -> None:
-    check_bits(Fbank, case)
-
-
-@pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_torch_engine_agrees_up_to_rounding(case: dict[str, Any]) -> None:
-    check(Fbank, case, max_error=5e-4, p999_error=3e-4)
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if case["id"] in ("001", "010", "027")], ids=name_of)
-def test_double_precision_agrees_up_to_rounding(case: dict[str, Any]) -> None:
-    check(Fbank, case, max_error=1e-4, p999_error=1e-4, dtype=torch.float64)
+from tests.support.reference import audio, errors
 
 
 def test_ill_conditioned_frames_are_the_same_in_a_batch() -> None:

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
 from kaldi_compat import OptionError, Spectrogram
-from tests.support.reference import cases_of, name_of
-from tests.support.spectral import check, check_bits
-
-CASES = [case for case in cases_of("spectrogram", "spectrogram-dither") if "len_empty" not in case["cmd"]]
-
-
-@pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_exact_engine_gives_kaldis_bits(case: dict[str, Any]) -> None:
-    check_bits(Spectrogram, case)
-
-
-@pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_torch_engine_agrees_up_to_rounding(case: dict[str, Any]) -> None:
-    check(Spectrogram, case, max_error=3e-2, p999_error=8e-3)
 
 
 def test_raw_fft_is_the_spectrum_in_kaldis_order() -> None:

@@ -85,11 +85,8 @@ for level in library.levels:
         for firsts in ([0, -2], [-40, 30]):
             deltas.filtered(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts)
         columns.spliced(x, bounds, SpliceOptions(left_context=3, right_context=20))
-        columns.select_columns(x, [dim - 1, 0, 0])
-        cmvn.normalized(x, bounds, x[:4], x[4:8])
         cmvn.stats(x, bounds)
         cmvn.weighted_stats(x, bounds, x[:, 0].copy())
-        columns.appended(x, bounds, x[:4, : dim // 2])
         means.products(x, bounds, x)
         for center, norm_vars in ((True, False), (False, True)):
             window = {"cmn_window": 30, "min_cmn_window": 7, "center": center, "norm_vars": norm_vars}

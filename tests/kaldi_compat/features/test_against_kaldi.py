@@ -1,4 +1,4 @@
-"""Computation of stored Kaldi cases with the library, for the tests of the spectral features."""
+"""The spectral features against what Kaldi wrote: its bits by the exact engine, rounding away by the torch engine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,30 @@ import numpy as np
 import pytest
 import torch
 
-from kaldi_compat import KaldiRandom, OptionError, resample_waveform
+from kaldi_compat import Fbank, KaldiRandom, Mfcc, OptionError, Plp, Spectrogram, resample_waveform
 from kaldi_compat.exact.engine import subtract_mean
 from kaldi_compat.exact.resample import resample_waveform as exact_resample
 from kaldi_compat.features.spectral import SpectralFeature
-from tests.support.reference import audio, errors, expected, flags_of, options_of
+from tests.support.native import LEVELS, computing
+from tests.support.reference import audio, cases_of, errors, expected, flags_of, name_of, options_of
+
+# Allowed errors of the torch engine: the largest, and the 99.9th percentile.
+FEATURES: dict[str, tuple[type[SpectralFeature], float, float]] = {
+    "fbank": (Fbank, 5e-4, 3e-4),
+    "mfcc": (Mfcc, 3e-3, 9e-4),
+    "plp": (Plp, 3e-3, 1.5e-3),
+    "spectrogram": (Spectrogram, 3e-2, 8e-3),
+}
+# Where there is no audio, the program fails, not the feature.
+CASES = [
+    (feature, case)
+    for feature in FEATURES
+    for case in cases_of(feature, f"{feature}-dither")
+    if "len_empty" not in case["cmd"]
+]
+of_every_case = pytest.mark.parametrize(
+    ("feature", "case"), CASES, ids=[f"{feature} {name_of(case)}" for feature, case in CASES]
+)
 
 
 def compute(
@@ -64,14 +83,30 @@ def check(
         assert np.quantile(error, 0.999) <= max(p999_error, 3 * np.quantile(kaldis_error, 0.999)), key
 
 
-def check_bits(feature: type[SpectralFeature], case: dict[str, Any]) -> None:
-    """Compare the exact engine with what Kaldi wrote, bit for bit."""
-    if case["exit"] != 0:
-        with pytest.raises(OptionError):
-            compute(feature, case, "exact")
-        return
+@of_every_case
+@pytest.mark.parametrize("how", [None, *LEVELS[-1:]])
+def test_exact_engine_gives_kaldis_bits(feature: str, case: dict[str, Any], how: str | None) -> None:
+    module, _, _ = FEATURES[feature]
+    with computing(how):
+        if case["exit"] != 0:
+            with pytest.raises(OptionError):
+                compute(module, case, "exact")
+            return
+        ours = compute(module, case, "exact")
     kaldis = {key: value for key, value in expected(case).items() if value.size}
-    ours = compute(feature, case, "exact")
     assert list(ours) == list(kaldis)
     for key, value in kaldis.items():
-        np.testing.assert_array_equal(ours[key], value, err_msg=key)
+        assert ours[key].shape == value.shape
+        assert ours[key].tobytes() == value.tobytes(), f"{key}: {(ours[key] != value).sum()} of {value.size} differ"
+
+
+@of_every_case
+def test_torch_engine_agrees_up_to_rounding(feature: str, case: dict[str, Any]) -> None:
+    module, max_error, p999_error = FEATURES[feature]
+    check(module, case, max_error, p999_error)
+
+
+@pytest.mark.parametrize("number", ["001", "010", "027"])
+def test_double_precision_agrees_up_to_rounding(number: str) -> None:
+    case = next(case for feature, case in CASES if feature == "fbank" and case["id"] == number)
+    check(Fbank, case, max_error=1e-4, p999_error=1e-4, dtype=torch.float64)
