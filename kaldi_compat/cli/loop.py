@@ -19,7 +19,7 @@ from io_ark.blocks import ArrayBlock, Block, MapError, Skip, block_of
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError
 from kaldi_compat.cli.log import logger, verbose_level, vlog
-from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
@@ -198,6 +198,18 @@ def stacked(block: ArrayBlock) -> Matrix:
     if matrices is None:
         matrices = only(block, block.values).reshape(1, *block.shapes[0].tolist())
     return matrices
+
+
+def vectors(block: ArrayBlock) -> Vector:
+    """Return the vectors of a block, (entries, length).
+
+    Raises:
+        Skip: the vectors of several entries differ in length.
+    """
+    length = int(block.shapes[0, 0])
+    if (block.shapes[:, 0] != length).any():
+        raise Skip
+    return block.values.reshape(len(block), length)
 
 
 def only(block: Block, value: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,14 @@ from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.alignments import single_file
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, map_table
+from kaldi_compat.cli.loop import Counts, map_table, only
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import scaled
 from kaldi_compat.exact.sums import fused
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Kind = Literal["vector", "matrix"]
 
 DIMENSIONS = {"vector": 1, "matrix": 2}
@@ -49,16 +51,19 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
     total = np.zeros((0,) * DIMENSIONS[kind])
     with Tables() as tables:
         for block in tables.read(kind, source):
-            for key, value in block.entries():
-                if len(value) and total.shape in (value.shape, (0,) * value.ndim):
-                    total = total + value if len(total) else value.astype(np.float64)
-                    counts.done += 1
+            for part in of_one_shape(block):
+                shape = tuple(part.shapes[0, : part.dimensions].tolist())
+                if shape[0] and total.shape in (shape, (0,) * part.dimensions):
+                    total = sum_onto(total, part)
+                    counts.done += len(part)
                     continue
-                counts.failed += 1
-                if len(value):
-                    logger.warning("Dimension mismatch for key %s: %s vs. %s", key, shape_of(value), shape_of(total))
-                else:
-                    logger.warning("Zero %s input for key %s", kind, key)
+                counts.failed += len(part)
+                for key in part.names():
+                    if shape[0]:
+                        sizes = shape_of(shape), shape_of(total.shape)
+                        logger.warning("Dimension mismatch for key %s: %s vs. %s", key, *sizes)
+                    else:
+                        logger.warning("Zero %s input for key %s", kind, key)
     if average and counts.done:
         total = total * (1.0 / counts.done)
     io_ark.write_object(kind, target, total.astype(np.float32), binary=binary)
@@ -67,7 +72,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
     return 0 if counts.failed < counts.done else 1
 
 
-def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[npt.NDArray[np.float64], int]:
+def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
     """Return the sum of vectors in double precision, and their number.
 
     Raises:
@@ -75,12 +80,27 @@ def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[npt.NDArray[np.float64
     """
     total, count = np.zeros(0), 0
     for block in blocks:
-        for key, vector in block.entries():
-            if count and len(vector) != len(total):
-                raise FeatureError(f"{key}: dimension {len(vector)}, but {len(total)} before")
-            total = total + vector if count else vector.astype(np.float64)
-            count += 1
+        for part in of_one_shape(block):
+            if count and part.shapes[0, 0] != len(total):
+                key = part.names()[0]
+                raise FeatureError(f"{key}: dimension {part.shapes[0, 0]}, but {len(total)} before")
+            total = sum_onto(total, part)
+            count += len(part)
     return total, count
+
+
+def of_one_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
+    """Return the parts of a block whose entries have one shape."""
+    changes = np.flatnonzero((block.shapes[1:] != block.shapes[:-1]).any(axis=1)) + 1
+    return block.split([0, *changes.tolist(), len(block)])
+
+
+def sum_onto(total: Doubles, block: ArrayBlock) -> Doubles:
+    """Add the entries of a block, which have one shape, to a sum one after the other; an empty sum has no terms."""
+    terms = block.values.reshape(len(block), *block.shapes[0, : block.dimensions].tolist()).astype(np.float64)
+    terms = terms if total.shape != terms.shape[1:] else np.concatenate((total[None], terms))
+    result: Doubles = np.add.accumulate(terms, axis=0)[-1]
+    return result
 
 
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
@@ -102,7 +122,9 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
         value = io_ark.read_object(kind, name)
         missing = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
         if any(more < 0 for _, more in missing):
-            raise FeatureError(f"{name}: the {kind} is {shape_of(value)}, but the ones before are {shape_of(total)}")
+            raise FeatureError(
+                f"{name}: the {kind} is {shape_of(value.shape)}, but the ones before are {shape_of(total.shape)}"
+            )
         total = np.pad(total, missing) + value
     if average:
         total = scaled(total, 1.0 / len(sources))
@@ -127,28 +149,35 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         blocks = tables.read(kind, source)
         readers = [tables.lookup(kind, name) for name in others]
 
-        def add(key: str, value: Floats) -> Floats:
+        def add(block: ArrayBlock) -> ArrayBlock:
             nonlocal total, missing
-            result = value if scale == 1.0 else scaled(value, scale)
-            total += 1
-            for number, (reader, name, factor) in enumerate(zip(readers, others, scales, strict=True), 2):
+            shapes = block.shapes[:, : block.dimensions].tolist()
+            systems = [reader.find_each(block.names()) for reader in readers]
+            if not all(
+                value is not None and [*value.shape] == shape
+                for values in systems
+                for value, shape in zip(values, shapes, strict=True)
+            ):
+                only(block, block)
+            result = block.values if scale == 1.0 else scaled(block.values, scale)
+            total += len(block)
+            for number, (values, name, factor) in enumerate(zip(systems, others, scales, strict=True), 2):
                 where = f"system {number}, rspecifier: {name}"
-                if key not in reader:
-                    missing += 1
-                    logger.warning("No %s found for utterance %s for %s", kind, key, where)
-                    continue
-                total += 1
-                other = reader[key]
-                if other.shape == result.shape:
-                    result = result if factor == 0 else fused(np.float32(factor), other, result)
-                else:
+                found = [value for value in values if value is not None]
+                missing += len(block) - len(found)
+                total += len(found)
+                if not found:
+                    logger.warning("No %s found for utterance %s for %s", kind, block.names()[0], where)
+                elif [*found[0].shape] != shapes[0]:
                     logger.warning(
                         "Dimension mismatch for utterance %s : %s for %s vs %s primary %s, rspecifier:%s",
-                        key, shape_of(other), where, shape_of(result), kind, source,
+                        block.names()[0], shape_of(found[0].shape), where, shape_of(shapes[0]), kind, source,
                     )  # fmt: skip
-            return result
+                elif factor != 0:
+                    result = plus(result, np.float32(factor), np.concatenate([each.reshape(-1) for each in found]))
+            return replace(block, values=result)
 
-        counts = map_table(blocks, writer, lambda block: block.map(add))
+        counts = map_table(blocks, writer, add)
     logger.info(
         "Processed %d utterances: with a total of %d %s across %d different systems",
         counts.done, total, MANY[kind], len(names) - 1,
@@ -157,6 +186,11 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
     return 0 if counts.done and missing < counts.done - missing else 1
 
 
-def shape_of(array: npt.NDArray[Any]) -> str:
+def plus(x: Floats, factor: np.float32, y: Floats) -> Floats:
+    """Return ``x + factor * y``, rounded once."""
+    return x + factor * y if abs(factor) == 1 else fused(factor, y, x)
+
+
+def shape_of(shape: Iterable[int]) -> str:
     """Return the shape of a vector or matrix as Kaldi logs it."""
-    return " by ".join(map(str, array.shape))
+    return " by ".join(map(str, shape))

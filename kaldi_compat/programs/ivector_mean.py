@@ -69,11 +69,11 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
             if not utterances:
                 raise FeatureError("Speaker with no utterances.")
             vectors = []
-            for utterance in utterances:
-                if utterance in table:
-                    vectors.append(table[utterance])
-                else:
+            for utterance, vector in zip(utterances, table.find_each(utterances), strict=True):
+                if vector is None:
                     logger.warning("No iVector present in input for utterance %s", utterance)
+                else:
+                    vectors.append(vector)
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import convert_table
-from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.loop import convert_table, vectors
+from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import program
-from kaldi_compat.exact.products import scaled
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -34,17 +34,20 @@ def main(options: Options, source: str, target: str) -> int:
     """Normalize a table."""
     ratios: list[float] = []
 
-    def normalize(key: str, vector: Vector) -> Vector:
-        ratio = length(vector) / (np.sqrt(len(vector)) if options.scaleup else 1.0)
-        ratios.append(float(np.float32(ratio)))
-        vlog(2, "Ratio for key %s is %g", key, ratios[-1])
-        if ratios[-1] == 0.0:
-            logger.warning("Zero iVector")
-            return vector
-        return scaled(vector, 1.0 / ratios[-1]) if options.normalize else vector
+    def normalize(block: ArrayBlock) -> ArrayBlock:
+        rows = vectors(block)
+        wanted = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
+        found = (lengths(rows) / wanted).astype(np.float32)
+        for key, ratio in zip(block.names(), found.tolist(), strict=True):
+            vlog(2, "Ratio for key %s is %g", key, ratio)
+            if ratio == 0:
+                logger.warning("Zero iVector")
+        ratios.extend(found.tolist())
+        factors = np.where(found == 0, 1, (1.0 / found.astype(np.float64)).astype(np.float32))
+        return block.with_vectors((rows * factors[:, None]).reshape(-1)) if options.normalize else block
 
     with np.errstate(all="ignore"):
-        counts = convert_table(lambda block: block.map(normalize), "vector", source, target)
+        counts = convert_table(normalize, "vector", source, target)
         logger.info("Processed %d iVectors.", counts.done)
         if ratios:
             mean = np.float32(np.sum(ratios) / len(ratios))
@@ -56,7 +59,8 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def length(vector: Vector) -> np.float32:
-    """Return the Euclidean length. As in Kaldi, squares are added one after the other in single precision."""
-    result: np.float32 = np.sqrt(np.add.accumulate(np.append(np.float32(0), vector * vector))[-1])
+def lengths(rows: Matrix) -> Vector:
+    """Return the Euclidean lengths. As in Kaldi, squares are added one after the other in single precision."""
+    squares = np.append(np.zeros((len(rows), 1), np.float32), rows * rows, axis=1)
+    result: Vector = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1])
     return result

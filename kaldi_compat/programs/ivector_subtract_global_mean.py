@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Skip
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.loop import map_table, vectors
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
@@ -62,10 +61,7 @@ def moved(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
         Skip: the vectors of several entries differ in length.
         FeatureError: the vector has another length.
     """
-    dim = int(block.shapes[0, 0])
-    if (block.shapes[:, 0] != dim).any():
-        raise Skip
-    if dim != len(shift):
-        raise FeatureError(f"dimension {dim}, but the mean has {len(shift)}")
-    result: Vector = (block.values.reshape(-1, dim) + shift).astype(np.float32)
-    return block.with_vectors(result.reshape(-1))
+    rows = vectors(block)
+    if rows.shape[1] != len(shift):
+        raise FeatureError(f"dimension {rows.shape[1]}, but the mean has {len(shift)}")
+    return block.with_vectors((rows + shift).astype(np.float32).reshape(-1))

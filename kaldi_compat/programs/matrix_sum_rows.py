@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
+from kaldi_compat.blocks.cmvn import stats
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table
-from kaldi_compat.cli.objects import Matrix, Vector
+from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
@@ -25,15 +25,12 @@ def main(options: NoOptions, source: str, target: str) -> int:
 
     def add(block: ArrayBlock) -> ArrayBlock:
         nonlocal rows
-        rows += int(block.shapes[:, 0].sum())
-        return block.map(lambda key, matrix: row_sum(matrix))  # type: ignore[return-value]
+        matrices = features(block)
+        # The sums of statistics are added up in double precision, as Kaldi adds up these.
+        sums = stats(matrices, block.rows())[:, 0, :-1].astype(np.float32)
+        rows += len(matrices)
+        return block.with_vectors(sums.reshape(-1), np.full(len(block), matrices.shape[1]))
 
     counts = convert_table(add, "matrix", source, target, kind_out="vector")
     logger.info("Summed rows %d matrices, %d rows in total.", counts.done, rows)
     return counts.status
-
-
-def row_sum(matrix: Matrix) -> Vector:
-    """Return the sum of the rows, added in double precision."""
-    total: Vector = matrix.sum(axis=0, dtype=np.float64).astype(np.float32)
-    return total

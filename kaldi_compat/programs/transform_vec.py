@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Skip
+from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.loop import map_table, vectors
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
@@ -41,13 +41,10 @@ def transformed(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
         Skip: the vectors of several entries differ in length.
         FeatureError: the transform does not fit.
     """
-    dim = int(block.shapes[0, 0])
-    if (block.shapes[:, 0] != dim).any():
-        raise Skip
-    rows, columns = matrix.shape
+    rows = vectors(block)
+    dim, columns = rows.shape[1], matrix.shape[1]
     if columns not in (dim, dim + 1):
         raise FeatureError(f"Dimension mismatch: input vector has dimension {dim} and transform has {columns} columns.")
-    vectors = block.values.reshape(-1, dim)
     offset: Vector | None = matrix[:, dim] if columns > dim else None
-    result = matrix_vectors(matrix[:, :dim], vectors, offset)
-    return block.with_vectors(result.reshape(-1), np.full(len(block), rows))
+    result = matrix_vectors(matrix[:, :dim], rows, offset)
+    return block.with_vectors(result.reshape(-1), np.full(len(block), len(matrix)))
