@@ -69,7 +69,7 @@ def batches_of_lhotse(folder: Path, max_seconds: float, buckets: int, lazy: bool
 def measure(contestant: str, folder: Path, max_seconds: float, buckets: int) -> dict[str, float]:
     """Return what one contestant needs for an epoch, in this process."""
     if contestant == "ours":
-        import kaldi_compat.data.sampling  # noqa: F401
+        from kaldi_compat import BucketBatchSampler  # noqa: F401
 
         batches = batches_of_ours(folder, max_seconds, buckets)
     else:

@@ -138,10 +138,11 @@ def _warped(batch: Tensor, frames: Tensor, draws: Tensor, most: int) -> Tensor:
     center = margin + _up_to(draws[:, :1], last - 2 * margin)
     shift = (margin - 1).clamp(min=0)
     moved = center + _up_to(draws[:, 1:], 2 * shift) - shift
-    at = torch.arange(batch.shape[1], device=batch.device).expand(len(batch), -1)
+    # In double precision the last frame stays the last one, of any number of frames.
+    at = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     before = at * center / moved.clamp(min=1)
     after = center + (at - moved) * (last - center) / (last - moved).clamp(min=1)
-    source = torch.where(at < moved, before, after).minimum(last)
+    source = torch.where(at < moved, before, after)
     source = torch.where((at < frames) & (shift > 0), source, at)
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)

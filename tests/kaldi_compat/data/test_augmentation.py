@@ -22,6 +22,7 @@ from kaldi_compat import (
     SpecAugment,
     WaveDataset,
 )
+from kaldi_compat.data.seeds import Seeds
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.programs import wav_reverberate
 from tests.support.data_directory import KEYS
@@ -93,6 +94,16 @@ def test_each_random_step_repeats_and_changes_with_the_epoch(corpus: Path, lists
     assert all(equal(first, inputs(data)))
     data.set_epoch(1)
     assert sum(equal(first, inputs(data))) < 18
+
+
+def test_seeds_differ_by_seed_epoch_and_key() -> None:
+    found = set()
+    for seed in (1, 11, 111):
+        seeds = Seeds(seed)
+        for epoch in (1, 11, 111):
+            seeds.epoch = epoch
+            found |= {seeds.of(key) for key in ("1", "11", " 1", "\udcff")}
+    assert len(found) == 36 and all(0 <= seed < 2**63 for seed in found)
 
 
 def test_data_sets_of_features_seed_their_transform(corpus: Path) -> None:
@@ -172,8 +183,14 @@ def test_audio_is_augmented_at_the_rate_of_the_data_set(corpus: Path) -> None:
         assert WaveDataset(corpus / "wav.scp", augment=augment, **options)[0].input.unique().tolist() == [rate]
 
 
-def test_probabilities_and_ratios_are_drawn(lists: Path) -> None:
+def test_recordings_ratios_and_probabilities_are_drawn(lists: Path, tmp_path: Path) -> None:
     speech = torch.from_numpy(np.random.default_rng(0).integers(-3000, 3000, 800, np.int16))
+    for samples in (speech, speech.flip(0)):
+        io_ark.write_object("wave", f"{tmp_path}/{samples[0]}.wav", Wave(16000.0, samples.numpy()[None]))
+    files = sorted(tmp_path.glob("*.wav"))
+    (tmp_path / "noise.scp").write_text("".join(f"{file.stem} {file}\n" for file in files))
+    augment = NoiseAndReverberation(tmp_path / "noise.scp", snrs=(20, 10, 0))  # as long as the speech
+    assert len({tuple(augment(speech, 16000.0).tolist()) for _ in range(60)}) == 6
     rate = {}
     for name, noisy, in_room in (("never", 0.0, 0.0), ("noise", 0.3, 0.0), ("room", 0.0, 0.6), ("both", 1.0, 1.0)):
         augment = NoiseAndReverberation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -191,6 +192,8 @@ def test_a_forked_process_opens_its_own_files(monkeypatch: pytest.MonkeyPatch) -
     assert value() is first
     monkeypatch.setattr("os.getpid", lambda: -1)
     assert value() is not first
+    lock = InEachProcess(Lock)
+    assert lock() and pickle.loads(pickle.dumps(lock))()  # a lock cannot be pickled
 
 
 @pytest.mark.parametrize("tables", [1, 2, 7])

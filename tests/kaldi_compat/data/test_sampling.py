@@ -190,9 +190,14 @@ def test_what_gives_no_batches_is_refused_with_advice(lengths: list[float], opti
 
 def test_a_state_of_other_data_or_limits_is_refused() -> None:
     state = BucketBatchSampler(SPOKEN, batch_size=4).state_dict()
-    for lengths, batch_size in ((SPOKEN[::-1], 4), (SPOKEN[:-1], 4), (SPOKEN, 5)):
+    others: list[dict[str, Any]] = [
+        {"lengths": SPOKEN[::-1]}, {"lengths": SPOKEN[:-1]}, {"batch_size": 5}, {"max_frames": 9e9}, {"shuffle": False},
+        {"drop_last": True}, {"num_buckets": 29}, {"rank": 0, "world_size": 2},
+    ]  # fmt: skip
+    for changes in others:
+        other = BucketBatchSampler(**{"lengths": SPOKEN, "batch_size": 4, **changes})
         with pytest.raises(OptionError, match="saved for other lengths, limits or ranks"):
-            BucketBatchSampler(lengths, batch_size=batch_size).load_state_dict(state)
+            other.load_state_dict(state)
 
 
 def test_a_sampler_says_what_it_holds() -> None:

@@ -49,6 +49,7 @@ def test_masks_reach_every_length_and_place() -> None:
     masked = SpecAugment(1, 3, 1, 4, fill=0.0)(features, generator=seeded(0)) == 0
     in_time = masked.all(2)
     assert in_time.sum(1).unique().tolist() == [0, 1, 2, 3, 4] and in_time.any(0).all()
+    assert abs(in_time.sum(1).double().mean() - 2) < 0.1
     in_frequency = masked.all(1)
     assert in_frequency.sum(1).unique().tolist() == [0, 1, 2, 3] and in_frequency.any(0).all()
 
@@ -91,6 +92,14 @@ def test_time_is_warped_by_any_amount() -> None:
     moved = (SpecAugment(0, 0, 0, 0, time_warp=10)(ramp, generator=seeded(0)) - ramp)[..., 0]
     furthest = moved.gather(1, moved.abs().argmax(1, keepdim=True))
     assert furthest.round().unique().tolist() == list(range(-9, 10))
+
+
+def test_the_end_of_a_long_utterance_is_not_warped_into_padding() -> None:
+    ramp = torch.arange(50001.0)[None, :, None].repeat(4, 1, 1)
+    ramp[:, 50000:] = 1e9
+    for seed in (28, 32, 40):  # rounded to single precision, these go past the end
+        warped = SpecAugment(0, 0, 0, 0, time_warp=80)(ramp, torch.full((4,), 50000), seeded(seed))
+        assert warped[:, :50000].max() == 49999
 
 
 @pytest.mark.parametrize("options", [{"time_mask": -1}, {"time_mask_ratio": 1.5}, {"time_warp": -2}])
