@@ -12,6 +12,7 @@ from kaldi_compat.functional.array_api import Array, astype, namespace
 INT16_SCALE = 32768.0
 # Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.
 MAX_PEAK = 16.0
+_ALIKE = 0.9  # correlation of two rows from which they look like channels
 
 
 def checked_samples(samples: Array, preset: Preset, *, has_lengths: bool) -> Array:
@@ -66,6 +67,19 @@ def check_values(samples: Array) -> None:
             f"the samples reach {peak:.0f}, but the front end takes floating-point audio in -1 to 1: divide it by "
             "32768, or pass int16",
         )
+
+
+def warn_of_channels(samples: Array) -> None:
+    """Warn if two rows resemble each other as the two channels of one recording do, which are no batch."""
+    if samples.ndim == 2 and len(samples) == 2:
+        left, right = samples[0], samples[1]
+        product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())
+        if product > _ALIKE * powers**0.5 > 0:
+            warn_user_once(
+                "frontend channels",
+                "two rows of audio are almost the same: if they are the channels of one recording, take one of them or "
+                "their mean, samples.mean(0), because rows are utterances of a batch",
+            )
 
 
 def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -> int:

@@ -12,7 +12,13 @@ import numpy as np
 
 from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.features.statistics import Statistics
-from kaldi_compat.frontends.audio import check_sampling_rate, check_values, checked_samples, on_unit_scale
+from kaldi_compat.frontends.audio import (
+    check_sampling_rate,
+    check_values,
+    checked_samples,
+    on_unit_scale,
+    warn_of_channels,
+)
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
@@ -89,6 +95,8 @@ class PresetFrontend(Generic[A]):
             audio = zero_past(audio[..., None], ends)[..., 0]
         if _is_on_host(audio) and not is_traced_or_differentiated(audio):
             check_values(audio)
+            if ends is None:
+                warn_of_channels(audio)
         if rate != target:
             audio = self._resampled(audio, rate)
             ends = None if ends is None else num_resampled(ends, rate, target)

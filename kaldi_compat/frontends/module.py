@@ -117,7 +117,8 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
         Args:
             samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1, or
-                int16. Audio on a CPU is checked for NaN; on a GPU that would wait for the GPU.
+                int16. Rows are utterances, not channels. Audio on a CPU is checked for NaN; on a GPU that would wait
+                for the GPU.
             lengths: number of samples in each row of ``(B, T)``, a tensor or a list; the samples after them are
                 ignored.
             sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.

@@ -102,7 +102,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
             Args:
                 samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
-                    or int16.
+                    or int16. Rows are utterances, not channels.
                 lengths: number of samples in each row of ``(B, T)``; the samples after them are ignored.
                 sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
 

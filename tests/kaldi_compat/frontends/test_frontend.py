@@ -120,6 +120,20 @@ def test_float_audio_on_the_scale_of_integers_is_noticed(kind: str) -> None:
         made(kind, "wenet")(speech() * 32768)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_stereo_audio_is_noticed_and_a_batch_is_not(kind: str) -> None:
+    frontend, channel = made(kind, "wenet"), speech()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checks._warned.discard("frontend channels")
+        frontend(np.stack([channel, -channel]))
+        frontend(np.stack([channel, channel * 0]))
+        frontend(np.stack([channel] * 3))
+        frontend(np.stack([channel, channel]), [len(channel), len(channel)])
+    with pytest.warns(UserWarning, match=r"channels of one recording, take one of them or their mean"):
+        frontend(np.stack([channel, channel * 0.5]))
+
+
 @pytest.mark.parametrize("name", preset_names())
 def test_the_scale_of_a_preset_causes_no_warning(name: str) -> None:
     checks._warned.clear()
