@@ -37,10 +37,12 @@ _STORED_AS = {
     b"SM": "sparse",
 }
 _OTHER_FILES = {
-    b"PK\3\4": "NumPy (.npz)",
-    b"\x93NUMPY": "NumPy (.npy)",
-    b"\x89HDF": "HDF5",
-    b"PAR1": "Parquet",
+    rb"PK\x03\x04": "NumPy (.npz)",
+    rb"\x93NUMPY": "NumPy (.npy)",
+    rb"\x89HDF": "HDF5",
+    rb"PAR1": "Parquet",
+    rb"(?s:.{257})ustar": "WebDataset (.tar)",
+    rb"\{\"": "lhotse (.jsonl)",
 }
 _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
@@ -139,8 +141,8 @@ def _is_single_object(source: Source) -> bool:
 def _refuse_other_files(source: Source) -> None:
     """Raise :class:`FormatError` for files that are often named in place of a table."""
     head = source.peek(512)
-    for magic, name in _OTHER_FILES.items():
-        if head.startswith(magic):
+    for start, name in _OTHER_FILES.items():
+        if re.match(start, head):
             source.fail(f"is a file of {name}, not a table: `ark convert` makes a table of it")
     if _CONFIGURATION.match(head):
         source.fail("is a configuration file (--name=value), not a table")

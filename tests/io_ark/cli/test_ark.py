@@ -281,6 +281,7 @@ def test_ls_of_a_single_object_in_text(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("name", "said"),
     [("o.npz", "is a file of NumPy (.npz), not a table: `ark convert`"), ("o.npy", "NumPy (.npy)"),
+     ("o.tar", "WebDataset (.tar)"), ("o.jsonl", "lhotse (.jsonl)"),
      ("fbank.conf", "is a configuration file"), ("mfcc.conf", "is a configuration file")],
 )  # fmt: skip
 def test_other_files_are_not_listed_as_tables(
@@ -288,6 +289,8 @@ def test_other_files_are_not_listed_as_tables(
 ) -> None:
     np.savez(tmp_path / "o.npz", a=np.ones(3))
     np.save(tmp_path / "o.npy", np.ones(3))
+    main(["convert", f"{tmp_path}/o.npz", f"{tmp_path}/o.tar"])
+    (tmp_path / "o.jsonl").write_text('{"type": "kaldi", "num_frames": 3}\n')
     (tmp_path / "fbank.conf").write_text("# for 16 kHz\n\n--num-mel-bins=80\n")
     (tmp_path / "mfcc.conf").write_text("--use-energy=false   # only non-default option.\n")
     assert main(["ls", f"{tmp_path}/{name}"]) == 2
