@@ -7,27 +7,15 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import partial
-from itertools import pairwise
-from typing import NoReturn
-
-import numpy as np
+from importlib import import_module
+from typing import Any, NoReturn
 
 import io_ark
-from io_ark.cli import listing
-from io_ark.cli.check import check_table, compare_keys
 from io_ark.cli.completion import SHELLS, of_parser, script
-from io_ark.cli.describe import counted, print_json, shown
-from io_ark.cli.entries import allowed, entries, table_of
-from io_ark.cli.statistics import Statistics, statistics
-from io_ark.cli.terminal import bars, coloured, paged, progress
+from io_ark.cli.terminal import paged
 from io_ark.errors import ArkError
-
-MAX_PROBLEMS = 100
-HISTOGRAM_BINS = 10
-COLUMNS_NAMED = 10
 
 EXAMPLES = """
 TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "ark:gunzip -c a.gz |".
@@ -70,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0  # of a user who leaves the pager early
     try:
         with paged(chosen.command in PAGED and not chosen.json):
-            status = int(chosen.run(chosen))
+            module, function = chosen.run.split(".")
+            status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(chosen))
             sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -133,87 +122,15 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--no-network", action="store_true", help="refuse URLs in specifiers and script files")
     commands = options.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
-    for name, (about, run, declare) in COMMANDS.items():
+    for name, (about, run, arguments) in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         command.add_argument("--json", action="store_true", help="print JSON, one object per line")
         command.add_argument("--no-pipes", action="store_true", default=argparse.SUPPRESS, help="run no commands")
         command.add_argument("--no-network", action="store_true", default=argparse.SUPPRESS, help="refuse URLs")
-        declare(command)
+        for names, settings in arguments:
+            command.add_argument(*names, **settings)
         command.set_defaults(run=run)
     return options
-
-
-def _takes_tables(command: argparse.ArgumentParser) -> None:
-    command.add_argument("tables", nargs="+", metavar="TABLE")
-
-
-def _takes_head(command: argparse.ArgumentParser) -> None:
-    command.add_argument("-n", "--count", type=_count, default=10, help="number of entries (default: 10)")
-    _takes_tables(command)
-
-
-def _takes_grep(command: argparse.ArgumentParser) -> None:
-    command.add_argument("-i", "--ignore-case", action="store_true", help="ignore the case of letters")
-    command.add_argument("-v", "--invert", action="store_true", help="list the entries that do not match")
-    command.add_argument("pattern", metavar="PATTERN", help="regular expression, searched in the key")
-    _takes_tables(command)
-
-
-def _takes_show(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "where", metavar="TABLE_OR_OBJECT", help="a table and KEY; or a file, file:offset, or a range of one"
-    )
-    command.add_argument("key", nargs="?", metavar="KEY")
-    command.add_argument("--all", action="store_true", help="print all rows and columns of large arrays")
-
-
-def _takes_plot(command: argparse.ArgumentParser) -> None:
-    command.add_argument("-o", "--output", metavar="FILE", default="", help="picture to write: .png, .pdf, .svg")
-    command.add_argument(
-        "--frame-shift", type=float, default=0.0, metavar="MS", help="milliseconds per frame, for an axis in seconds"
-    )
-    command.add_argument("table", metavar="TABLE")
-    command.add_argument("keys", nargs="+", metavar="KEY")
-
-
-def _takes_diff(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--tolerance", type=float, default=0.0, metavar="X", help="differences up to this count as equal (default: 0)"
-    )
-    command.add_argument(
-        "--worst", type=_count, default=3, metavar="N", help="frames to name for each key (default: 3)"
-    )
-    command.add_argument("first", metavar="A")
-    command.add_argument("second", metavar="B")
-
-
-def _takes_check(command: argparse.ArgumentParser) -> None:
-    command.add_argument("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree")
-
-
-def _takes_convert(command: argparse.ArgumentParser) -> None:
-    about = "ark (a table), npz, npy, hdf5, parquet, tar (WebDataset) or lhotse; default: by the ending of the name"
-    command.add_argument(
-        "--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {about}"
-    )
-    command.add_argument("--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise")
-    command.add_argument("--compress", action="store_true", help="compress matrices of an archive, as copy-feats does")
-    command.add_argument(
-        "--frame-shift", type=float, default=10.0, metavar="MS", help="milliseconds per frame, for lhotse (default: 10)"
-    )
-    command.add_argument(
-        "--sample-frequency",
-        type=int,
-        default=16000,
-        metavar="HZ",
-        help="rate of the audio, for lhotse (default: 16000)",
-    )
-    command.add_argument("source", metavar="SOURCE")
-    command.add_argument("target", metavar="TARGET")
-
-
-def _takes_completion(command: argparse.ArgumentParser) -> None:
-    command.add_argument("shell", choices=tuple(SHELLS), metavar="|".join(SHELLS))
 
 
 def _count(text: str) -> int:
@@ -222,122 +139,92 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _plot(chosen: argparse.Namespace) -> int:
-    from io_ark.cli.plot import plot
-
-    return plot(chosen)
-
-
-def _diff(chosen: argparse.Namespace) -> int:
-    from io_ark.cli.diff import diff
-
-    return diff(chosen)
-
-
-def _convert(chosen: argparse.Namespace) -> int:
-    from io_ark.cli.convert import convert
-
-    return convert(chosen)
-
-
-def _completion(chosen: argparse.Namespace) -> int:
+def completion(chosen: argparse.Namespace) -> int:
+    """Print the script of a shell."""
     print(script(chosen.shell, [of_parser(parser(), "ark")]), end="")
     return 0
 
 
-def _check(chosen: argparse.Namespace) -> int:
-    all_found = []
-    for name in chosen.tables:
-        show_progress = partial(progress, label=name)
-        all_found.append(check_table(table_of(name), allowed(chosen), progress=show_progress))
-    for before, after in pairwise(all_found):
-        after.problems.extend(compare_keys(before, after))
-    for found in all_found:
-        if chosen.json:
-            print_json({"table": found.name, "entries": found.count, "problems": found.problems})
-            continue
-        for problem in found.problems[:MAX_PROBLEMS]:
-            print(coloured(shown(problem), "red"))
-        if len(found.problems) > MAX_PROBLEMS:
-            print(f"... and {len(found.problems) - MAX_PROBLEMS} more problems in {found.name}")
-        verdict = counted(len(found.problems), "problem") if found.problems else "no problem found"
-        print(f"{found.name}: {counted(found.count, 'entry', 'entries')} read, {verdict}")
-    return int(any(found.problems for found in all_found))
+_Argument = tuple[tuple[str, ...], dict[str, Any]]  # names and options
 
 
-def _stat(chosen: argparse.Namespace) -> int:
-    status = 0
-    for name in chosen.tables:
-        found = statistics(progress(entries(table_of(name), allowed(chosen)), name))
-        if chosen.json:
-            print_json({"table": name, **found.as_object(HISTOGRAM_BINS)})
-        else:
-            _print_statistics(name, found)
-        status |= int(found.failed > 0)
-    return status
+def _takes(*names: str, **options: Any) -> _Argument:
+    return names, options
 
 
-def _print_statistics(name: str, found: Statistics) -> None:
-    unreadable = f", {found.failed} unreadable" if found.failed else ""
-    print(coloured(f"{name}: {counted(found.entries, 'entry', 'entries')}{unreadable}", "bold"))
-    for stored, count in found.stored.most_common():
-        print(f"  stored as {stored}: {count}")
-    if found.seconds:
-        print(f"  audio: {found.seconds:.2f} s ({found.seconds / 3600:.2f} h)")
-    if found.lengths:
-        lengths = np.array(found.lengths)
-        print(
-            f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, mean {lengths.mean():.1f}, "
-            f"median {np.median(lengths):.1f}"
-        )
-    for columns, moments in sorted(found.moments.items()):
-        if len(found.moments) > 1:
-            print(f"  entries with {columns} columns:")
-        print("  column         mean    deviation          min          max")
-        for column in range(columns):
-            row = moments.mean[column], moments.deviation[column], moments.low[column], moments.high[column]
-            print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
-        for what, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
-            if counts.any():
-                named = _columns(np.flatnonzero(counts).tolist())
-                print(coloured(f"  {what}: {counted(int(counts.sum()), 'value')} in {named}", "red"))
-        if moments.constant:
-            print(coloured(f"  constant: {_columns(moments.constant)}", "yellow"))
-    if len(set(found.lengths)) > 1:
-        length_counts, edges = np.histogram(found.lengths, HISTOGRAM_BINS)
-        _print_histogram("lengths", length_counts.tolist(), edges.tolist())
-    _print_histogram("values", *found.values.summary(HISTOGRAM_BINS))
+def _command(about: str, run: str, *arguments: _Argument) -> tuple[str, str, tuple[_Argument, ...]]:
+    return about, run, arguments
 
 
-def _columns(numbers: list[int]) -> str:
-    more = f" and {len(numbers) - COLUMNS_NAMED} more" if len(numbers) > COLUMNS_NAMED else ""
-    return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:COLUMNS_NAMED]))}{more}"
-
-
-def _print_histogram(title: str, counts: list[int], edges: list[float]) -> None:
-    if len(counts) < 2:
-        return
-    print(f"  histogram of {title}:")
-    for count, low, high, bar in zip(counts, edges, edges[1:], bars(counts), strict=False):
-        print(f"  {low:12.6g} to {high:12.6g} {count:10d} {coloured(bar, 'green')}")
-
-
-Declare = Callable[[argparse.ArgumentParser], None]
-Run = Callable[[argparse.Namespace], int]
-# Name -> what it does, the function that does it, and the one that declares its options.
-COMMANDS: dict[str, tuple[str, Run, Declare]] = {
-    "ls": ("list the entries of tables; where headers give the shape, no data is read", listing.ls, _takes_tables),
-    "head": ("list the first entries of tables, reading no more", listing.head, _takes_head),
-    "grep": ("list the entries of which the key matches", listing.grep, _takes_grep),
-    "show": ("print one object", listing.show, _takes_show),
-    "plot": ("draw objects, in the terminal or into a file", _plot, _takes_plot),
-    "stat": ("statistics of the numbers, with histograms", _stat, _takes_tables),
-    "diff": ("compare two tables, number by number", _diff, _takes_diff),
-    "check": ("read all entries and report problems", _check, _takes_check),
-    "convert": ("convert to and from NumPy, HDF5, Parquet, WebDataset and lhotse", _convert, _takes_convert),
-    "completion": ("print a script that completes command lines", _completion, _takes_completion),
+_TABLES = _takes("tables", nargs="+", metavar="TABLE")
+_OBJECT = "a table and KEY; or a file, file:offset, or a range of one"
+_FORMATS = "ark (a table), npz, npy, hdf5, parquet, tar (WebDataset) or lhotse; default: by the ending of the name"
+_SHIFT = "milliseconds per frame"
+_TOLERANCE = "differences up to this count as equal"
+_RATE = "rate of the audio, for lhotse"
+# What each command does, the module and function that returns its exit status, and its arguments.
+COMMANDS = {
+    "ls": _command("list the entries of tables; where headers give the shape, no data is read", "listing.ls", _TABLES),
+    "head": _command(
+        "list the first entries of tables, reading no more",
+        "listing.head",
+        _takes("-n", "--count", type=_count, default=10, help="number of entries (default: 10)"),
+        _TABLES,
+    ),
+    "grep": _command(
+        "list the entries of which the key matches",
+        "listing.grep",
+        _takes("-i", "--ignore-case", action="store_true", help="ignore the case of letters"),
+        _takes("-v", "--invert", action="store_true", help="list the entries that do not match"),
+        _takes("pattern", metavar="PATTERN", help="regular expression, searched in the key"),
+        _TABLES,
+    ),
+    "show": _command(
+        "print one object",
+        "listing.show",
+        _takes("where", metavar="TABLE_OR_OBJECT", help=_OBJECT),
+        _takes("key", nargs="?", metavar="KEY"),
+        _takes("--all", action="store_true", help="print all rows and columns of large arrays"),
+    ),
+    "plot": _command(
+        "draw objects, in the terminal or into a file",
+        "plot.plot",
+        _takes("-o", "--output", metavar="FILE", default="", help="picture to write: .png, .pdf, .svg"),
+        _takes("--frame-shift", type=float, default=0.0, metavar="MS", help=f"{_SHIFT}, for an axis in seconds"),
+        _takes("table", metavar="TABLE"),
+        _takes("keys", nargs="+", metavar="KEY"),
+    ),
+    "stat": _command("statistics of the numbers, with histograms", "statistics.stat", _TABLES),
+    "diff": _command(
+        "compare two tables, number by number",
+        "diff.diff",
+        _takes("--tolerance", type=float, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"),
+        _takes("--worst", type=_count, default=3, metavar="N", help="frames to name for each key (default: 3)"),
+        _takes("first", metavar="A"),
+        _takes("second", metavar="B"),
+    ),
+    "check": _command(
+        "read all entries and report problems",
+        "check.check",
+        _takes("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree"),
+    ),
+    "convert": _command(
+        "convert to and from NumPy, HDF5, Parquet, WebDataset and lhotse",
+        "convert.convert",
+        _takes("--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {_FORMATS}"),
+        _takes("--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise"),
+        _takes("--compress", action="store_true", help="compress matrices of an archive, as copy-feats does"),
+        _takes("--frame-shift", type=float, default=10.0, metavar="MS", help=f"{_SHIFT}, for lhotse (default: 10)"),
+        _takes("--sample-frequency", type=int, default=16000, metavar="HZ", help=f"{_RATE} (default: 16000)"),
+        _takes("source", metavar="SOURCE"),
+        _takes("target", metavar="TARGET"),
+    ),
+    "completion": _command(
+        "print a script that completes command lines",
+        "ark.completion",
+        _takes("shell", choices=tuple(SHELLS), metavar="|".join(SHELLS)),
+    ),
 }
-
 
 if __name__ == "__main__":
     sys.exit(main())

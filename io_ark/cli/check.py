@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
-from io_ark.cli.entries import Entry, entries
+from io_ark.cli.describe import counted, print_json, shown
+from io_ark.cli.entries import Entry, allowed, entries, table_of
+from io_ark.cli.terminal import coloured, progress
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
+
+MAX_PROBLEMS = 100
 
 
 @dataclass
@@ -32,6 +39,27 @@ class Findings:
     problems: list[str] = field(default_factory=list)
     keys: dict[str, None] = field(default_factory=dict)
     columns: tuple[int, str] | None = None
+
+
+def check(chosen: argparse.Namespace) -> int:
+    """Check tables, and print what is wrong; the status is 1 if anything is."""
+    all_found = []
+    for name in chosen.tables:
+        show_progress = partial(progress, label=name)
+        all_found.append(check_table(table_of(name), allowed(chosen), progress=show_progress))
+    for before, after in pairwise(all_found):
+        after.problems.extend(compare_keys(before, after))
+    for found in all_found:
+        if chosen.json:
+            print_json({"table": found.name, "entries": found.count, "problems": found.problems})
+            continue
+        for problem in found.problems[:MAX_PROBLEMS]:
+            print(coloured(shown(problem), "red"))
+        if len(found.problems) > MAX_PROBLEMS:
+            print(f"... and {len(found.problems) - MAX_PROBLEMS} more problems in {found.name}")
+        verdict = counted(len(found.problems), "problem") if found.problems else "no problem found"
+        print(f"{found.name}: {counted(found.count, 'entry', 'entries')} read, {verdict}")
+    return int(any(found.problems for found in all_found))
 
 
 def check_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.entries import Entry
+from io_ark.cli.describe import counted, print_json
+from io_ark.cli.entries import Entry, allowed, entries, table_of
 from io_ark.cli.histogram import Histogram
+from io_ark.cli.terminal import bars, coloured, progress
+
+HISTOGRAM_BINS = 10
+COLUMNS_NAMED = 10
 
 
 @dataclass
@@ -129,3 +135,61 @@ def statistics(entries: Iterable[Entry]) -> Statistics:
     for entry in entries:
         found.add(entry)
     return found
+
+
+def stat(chosen: argparse.Namespace) -> int:
+    """Print the statistics of tables; the status is 1 if entries could not be read."""
+    status = 0
+    for name in chosen.tables:
+        found = statistics(progress(entries(table_of(name), allowed(chosen)), name))
+        if chosen.json:
+            print_json({"table": name, **found.as_object(HISTOGRAM_BINS)})
+        else:
+            _print_statistics(name, found)
+        status |= int(found.failed > 0)
+    return status
+
+
+def _print_statistics(name: str, found: Statistics) -> None:
+    unreadable = f", {found.failed} unreadable" if found.failed else ""
+    print(coloured(f"{name}: {counted(found.entries, 'entry', 'entries')}{unreadable}", "bold"))
+    for stored, count in found.stored.most_common():
+        print(f"  stored as {stored}: {count}")
+    if found.seconds:
+        print(f"  audio: {found.seconds:.2f} s ({found.seconds / 3600:.2f} h)")
+    if found.lengths:
+        lengths = np.array(found.lengths)
+        print(
+            f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, mean {lengths.mean():.1f}, "
+            f"median {np.median(lengths):.1f}"
+        )
+    for columns, moments in sorted(found.moments.items()):
+        if len(found.moments) > 1:
+            print(f"  entries with {columns} columns:")
+        print("  column         mean    deviation          min          max")
+        for column in range(columns):
+            row = moments.mean[column], moments.deviation[column], moments.low[column], moments.high[column]
+            print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
+        for what, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
+            if counts.any():
+                named = _columns(np.flatnonzero(counts).tolist())
+                print(coloured(f"  {what}: {counted(int(counts.sum()), 'value')} in {named}", "red"))
+        if moments.constant:
+            print(coloured(f"  constant: {_columns(moments.constant)}", "yellow"))
+    if len(set(found.lengths)) > 1:
+        length_counts, edges = np.histogram(found.lengths, HISTOGRAM_BINS)
+        _print_histogram("lengths", length_counts.tolist(), edges.tolist())
+    _print_histogram("values", *found.values.summary(HISTOGRAM_BINS))
+
+
+def _columns(numbers: list[int]) -> str:
+    more = f" and {len(numbers) - COLUMNS_NAMED} more" if len(numbers) > COLUMNS_NAMED else ""
+    return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:COLUMNS_NAMED]))}{more}"
+
+
+def _print_histogram(title: str, counts: list[int], edges: list[float]) -> None:
+    if len(counts) < 2:
+        return
+    print(f"  histogram of {title}:")
+    for count, low, high, bar in zip(counts, edges, edges[1:], bars(counts), strict=False):
+        print(f"  {low:12.6g} to {high:12.6g} {count:10d} {coloured(bar, 'green')}")
