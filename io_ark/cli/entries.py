@@ -21,7 +21,7 @@ from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
-from io_ark.tables.script import split_lines
+from io_ark.tables.script import LineSplitter
 
 _STORED_AS = {
     b"FM": "float32",
@@ -171,7 +171,10 @@ def _of_archive(source: Source, info_only: bool) -> Iterator[Entry]:
 
 def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     """Yield key and rxfilename of each line of a script file, or the error of an invalid line."""
-    return split_lines(source.read_lines(), source.name)
+    splitter = LineSplitter(source.name)
+    for line in source.read_lines():
+        yield from splitter.split(line)
+    splitter.finish()
 
 
 def _of_script(lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False) -> Iterator[Entry]:

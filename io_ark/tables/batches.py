@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from io_ark.codecs import Codec
 from io_ark.codecs.pack import Pack
 from io_ark.streams.output import Output
 
@@ -15,14 +14,6 @@ logger = logging.getLogger("io_ark")
 
 # Number of pending keys and values from which on they are written.
 _MAX_PENDING = 1000
-
-
-def pending_entries(
-    codec: Codec[Any], binary: bool, output: Output, lock: AbstractContextManager[Any]
-) -> Pending | None:
-    """Create the buffer of entries for an output; None if objects of this kind are written one by one."""
-    pack = codec.pack(binary)
-    return None if pack.take is None else Pending(pack, output, lock)
 
 
 class Pending:

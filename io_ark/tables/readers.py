@@ -209,7 +209,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         for lines in opened.source.read_line_lists():
             at = 0
             while at < len(lines):
-                if state.reads != "keys" and not splitter.has_blank_lines:
+                if state.reads != "keys" and not splitter.blank:
                     block = block_loader.load(lines, at, BLOCK_BYTES if state.in_blocks() else ENTRY_BYTES)
                     if block is not None:
                         at += len(block)

@@ -45,59 +45,41 @@ Indices = npt.NDArray[np.int64]
 Value = TypeVar("Value")
 
 
-def split_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, str] | FormatError]:
-    """Split the lines of a script file into key and rest, and yield an error in place of an invalid line.
+class LineSplitter:
+    """Splits the lines of a script file, one after the other, into key and rest.
 
     As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is
     an error: Kaldi would stop there and lose the lines after it.
 
     Args:
-        lines: the lines, without their ends.
         name: the script file, for messages.
-    """
-    splitter = LineSplitter(name)
-    for line in lines:
-        yield from splitter.split(line)
-    splitter.finish()
 
-
-class LineSplitter:
-    """Splits one line of a script file after the other (see :func:`split_lines`).
-
-    Args:
-        name: the script file, for messages.
+    Attributes:
+        blank: numbers of the blank lines so far that no other line has followed.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._number = 0
-        self._blank: list[int] = []
+        self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return key and rest of the next line, after an error for each blank line before it."""
+        """Return key and rest of the next line, or an error, after an error for each blank line before it."""
         self._number += 1
         parts = line.split(None, 1)
-        if len(parts) == 2 and not self._blank:
+        if len(parts) == 2 and not self.blank:
             return (_decoded(*parts),)
         if self._number > 1 and not parts:
-            self._blank.append(self._number)
+            self.blank.append(self._number)
             return ()
-        errors = [*self.blank_lines()]
+        found: list[tuple[str, str] | FormatError]
+        found = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
+        self.blank.clear()
         try:
-            return (*errors, split_line(line, self._name, self._number))
+            found.append(split_line(line, self._name, self._number))
         except FormatError as error:
-            return (*errors, error)
-
-    def blank_lines(self) -> Iterator[FormatError]:
-        """Yield an error for each blank line so far, once another line follows."""
-        for number in self._blank:
-            yield FormatError(_bad_line(number, b""), file=self._name)
-        self._blank.clear()
-
-    @property
-    def has_blank_lines(self) -> bool:
-        """True after blank lines, which are errors if another line follows."""
-        return bool(self._blank)
+            found.append(error)
+        return found
 
     def skip(self, count: int) -> None:
         """Count lines that were split elsewhere."""
@@ -105,7 +87,7 @@ class LineSplitter:
 
     def finish(self) -> None:
         """Warn of blank lines at the end."""
-        _warn_of_blank_lines(self._name, len(self._blank))
+        _warn_of_blank_lines(self._name, len(self.blank))
 
 
 def _warn_of_blank_lines(name: str, count: int) -> None:

@@ -21,7 +21,7 @@ from io_ark.streams import process
 from io_ark.streams.access import Access
 from io_ark.streams.output import WholeWrites, open_output
 from io_ark.streams.process import current_process
-from io_ark.tables.batches import Pending, pending_entries
+from io_ark.tables.batches import Pending
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.script import Script
@@ -110,9 +110,10 @@ class ArchiveTarget:
 
     def pending(self, codec: Codec[Any], lock: AbstractContextManager[Any]) -> Pending | None:
         """Create the buffer of small entries; None if each must be written at once, or its offset must be known."""
-        if self._script is not None or self._table.flush:
+        pack = codec.pack(self._table.binary)
+        if self._script is not None or self._table.flush or pack.take is None:
             return None
-        return pending_entries(codec, self._table.binary, self._archive, lock)
+        return Pending(pack, self._archive, lock)
 
     def flush(self) -> None:
         self._archive.flush()
