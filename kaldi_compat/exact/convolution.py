@@ -19,7 +19,7 @@ def fft_points(taps: int) -> int:
     return max(4, 1 << (4 * taps - 1).bit_length())
 
 
-def convolve_in_c(signal: Any, taps: Any) -> Any:
+def _convolve_in_c(signal: Any, taps: Any) -> Any:
     """Convolve a signal (samples,) with a filter (taps,), both arrays of float32.
 
     Returns:
@@ -45,3 +45,7 @@ def convolve_in_c(signal: Any, taps: Any) -> Any:
     if native.function("convolve")(tables, signal, len(signal), out):
         raise MemoryError("no memory for the blocks of a convolution")
     return out
+
+
+# Decorator of a convolution of signals (..., samples) with a filter (taps,).
+convolved_in_c = native.twin(_convolve_in_c)

@@ -13,7 +13,7 @@ from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
-from kaldi_compat.native import twin
+from kaldi_compat.native import NATIVE, twin
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -59,6 +59,11 @@ def compute(plan: Plan, batch: AudioBatch, *, threads: int = 1, out: Floats | No
 
 
 compute_rows = twin(compiled.compute)(steps.compute)
+
+
+def is_in_c() -> bool:
+    """Return True if the engine computes in C."""
+    return NATIVE.in_use
 
 
 def features_of_rows(

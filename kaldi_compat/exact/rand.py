@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.libm import cosf, logf
 
-__all__ = ["RAND_MAX", "SEED_OFFSET", "KaldiRandom", "NoiseSource", "rand_r_jumps", "rand_r_starts"]
-
+Floats = npt.NDArray[np.float32]
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
 _MULTIPLIER, _INCREMENT = 1103515245, 12345  # of rand_r()'s linear congruence modulo 2^32
@@ -130,6 +129,18 @@ def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
         for table in (powers, sums)
     )
     return multipliers, increments
+
+
+def polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
+    """Return the radius and the angle of so many pairs of normal numbers from each ``rand_r()`` state (RandGauss2).
+
+    ``(n,)`` states -> two of ``(n, pairs)``.
+    """
+    factors, terms = rand_r_jumps(pairs)
+    words = seeds[:, None] * factors[:, None] + terms[:, None]  # (6, n, pairs), modulo 2**32
+    draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
+    first, second = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
+    return np.sqrt(np.float32(-2) * logf(first)), (2 * np.pi * second.astype(np.float64)).astype(np.float32)
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan
 from kaldi_compat.exact.products import scaled
-from kaldi_compat.exact.rand import rand_r_jumps
+from kaldi_compat.exact.rand import polar_noise
 from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
 
 Floats = npt.NDArray[np.float32]
@@ -83,13 +83,8 @@ def _at_least(x: Floats, minimum: np.float32) -> Floats:
 
 def noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
     """Return Kaldi's normal noise (frames, size) for these ``rand_r()`` states."""
-    factors, terms = rand_r_jumps(size)
-    words = seeds[:, None] * factors[:, None] + terms[:, None]  # (6, frames, size), modulo 2**32
-    draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
-    first, second = ((draws + 1.0) / (2.0**31 + 1)).astype(F32)
-    angle = (2 * np.pi * second.astype(np.float64)).astype(F32)
-    result: Floats = np.sqrt(F32(-2) * logf(first)) * cosf(angle)
-    return result
+    radius, angle = polar_noise(seeds, size)
+    return radius * cosf(angle)
 
 
 def _power(spectrum: tuple[Floats, Floats]) -> Floats:

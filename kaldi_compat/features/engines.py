@@ -16,8 +16,8 @@ from torch import Tensor
 
 from kaldi_compat import kernels
 from kaldi_compat.errors import OptionError
+from kaldi_compat.exact.engine import is_in_c
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
-from kaldi_compat.native import NATIVE
 from kaldi_compat.options.spectral import Dft, Engine
 from kaldi_compat.tensors.dither import Generator
 
@@ -53,7 +53,7 @@ def checked_dft(dft: Dft) -> Dft:
 
 def is_exact(module: Any) -> bool:
     """Return True if the C library computes what this module computes on a CPU, without gradients."""
-    return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and is_in_c()
 
 
 def engine_for(
@@ -88,7 +88,7 @@ def engine_for(
             _say_once(reason)
     if wanted != "auto" and reason:
         raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = wanted == "auto" and engine == "exact" and not reason and not NATIVE.in_use
+    without_library = wanted == "auto" and engine == "exact" and not reason and not is_in_c()
     return "torch" if reason or without_library else engine
 
 

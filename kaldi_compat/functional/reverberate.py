@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat import native
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact.convolution import convolve_in_c, fft_points
+from kaldi_compat.exact.convolution import convolved_in_c, fft_points
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.exact.sums import vector_dot
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
@@ -84,7 +83,7 @@ def _signal(re: Array, im: Array) -> Array:
     return signal
 
 
-@native.twin(convolve_in_c)
+@convolved_in_c
 def convolve(signal: Array, taps: Array) -> Array:
     """Convolve by the FFT in blocks, with overlap-add (Kaldi: FFTbasedBlockConvolveSignals).
 

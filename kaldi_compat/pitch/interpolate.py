@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.libm import logf, sincosf
-from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, rand_r_jumps
+from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_noise, rand_r_jumps
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
@@ -292,25 +292,9 @@ def normal_vectors(seeds: Seeds, dim: int) -> Floats:
 
     ``(n,)`` seeds -> ``(n, dim)``. The numbers come in pairs, the cosine and the sine of one angle.
     """
-    pairs = -(-dim // 2)
-    multipliers, increments = (table.view(np.uint32) for table in rand_r_jumps(pairs))
-    uniform = []
-    for first in (0, 3):
-        high, middle, low = (
-            seeds.view(np.uint32)[:, None] * multipliers[k] + increments[k] for k in range(first, first + 3)
-        )
-        drawn = (
-            (high & np.uint32(0x7FF00000))
-            | ((middle >> np.uint32(12)) & np.uint32(0x000FFC00))
-            | (low >> np.uint32(22))
-        )
-        uniform.append(((drawn + 1.0) / (RAND_MAX + 2.0)).astype(np.float32))
-    radius = np.sqrt(np.float32(-2) * logf(uniform[0]))
-    sine, cosine = sincosf((2 * np.pi * uniform[1].astype(np.float64)).astype(np.float32))
-    noise = np.empty((len(seeds), pairs, 2), np.float32)
-    noise[..., 0] = radius * cosine
-    noise[..., 1] = radius * sine
-    return noise.reshape(len(seeds), 2 * pairs)[:, :dim]
+    radius, angle = polar_noise(seeds, -(-dim // 2))
+    sine, cosine = sincosf(angle)
+    return np.stack((radius * cosine, radius * sine), -1).reshape(len(seeds), -1)[:, :dim]
 
 
 def check_track(features: Floats) -> None:

@@ -182,43 +182,28 @@ def predecessors(by_way: Floats) -> States:
     Args:
         by_way: (states, states): cost of each state by way of each other one.
     """
-    costs = np.ascontiguousarray(by_way).data
-    lower = _first_minima(costs, len(by_way))
-    best, upper = list(lower), [len(lower) - 1] * len(lower)
-    while _lower_the_upper(costs, best, lower, upper) and _raise_the_lower(costs, best, lower, upper):
-        pass
-    return np.array(best, np.int16)
+    costs, last, turned = by_way, len(by_way) - 1, False
+    lower = _first_minima(by_way)
+    best, upper = lower.copy(), [last] * len(lower)
+    changed = True
+    while changed:  # from above and from below: the same with the order of the states reversed
+        costs, turned = costs[::-1, ::-1], not turned
+        best, lower, upper = ([last - state for state in reversed(each)] for each in (best, upper, lower))
+        changed = _narrow(np.ascontiguousarray(costs).data, best, lower, upper)
+    return np.array([last - state for state in reversed(best)] if turned else best, np.int16)
 
 
-def _first_minima(costs: memoryview, states: int) -> list[int]:
+def _first_minima(costs: Floats) -> list[int]:
     """Return the first local minimum of each state that is no earlier than that of the state before."""
     found, last = [], 0
-    for i in range(states):
-        while last + 1 < states and costs[i, last + 1] < costs[i, last]:
+    for row in costs.tolist():
+        while last + 1 < len(row) and row[last + 1] < row[last]:
             last += 1
         found.append(last)
     return found
 
 
-def _lower_the_upper(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
-    """Lower the upper bounds of the predecessors; return True if one changed."""
-    changed, last = False, len(best) - 1
-    for i in reversed(range(len(best))):
-        far, now = min(last, upper[i]), best[i]
-        if far in (lower[i], now):
-            last = far
-            continue
-        for j in range(far, lower[i] + 1, -1):
-            if costs[i, j] < costs[i, now]:
-                now = j
-            elif now > j:
-                break
-        changed |= now != best[i]
-        best[i] = upper[i] = last = now
-    return changed
-
-
-def _raise_the_lower(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
+def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
     """Raise the lower bounds of the predecessors; return True if one changed."""
     changed, last = False, 0
     for i in range(len(best)):

@@ -99,7 +99,7 @@ for level in library.levels:
             means.window_means(x[:, 0], x[:, -1], bounds, left, right)
         vad.voiced(x, bounds, VadOptions(vad_frames_context=2))
     for taps, count in ((1, 1), (2, 9), (5, 3), (100, 2000), (801, 30)):
-        convolution.convolve_in_c(*(samples[:size].astype(np.float32) for size in (count, taps)))
+        convolution._convolve_in_c(*(samples[:size].astype(np.float32) for size in (count, taps)))
 print("done")
 """
 
