@@ -14,11 +14,11 @@ from matplotlib.patches import FancyBboxPatch
 import io_ark
 from benchmarks import figures
 from kaldi_compat import PitchOptions, plot, track_pitch
+from kaldi_compat.exact.tables import window
 from kaldi_compat.features.numpy import Fbank, Mfcc, Spectrogram
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 from kaldi_compat.options.spectral import WINDOW_TYPES, FbankOptions
-from kaldi_compat.tensors.frames import window
 
 __all__ = [
     "architecture",
@@ -60,7 +60,7 @@ def windows() -> Any:
     figure, axes = pyplot.subplots(figsize=(8, 3.6), layout="constrained")
     for number, name in enumerate(WINDOW_TYPES):
         axes.plot(
-            window(name, 400, 0.42).numpy(),
+            window(name, 400, 0.42),
             label=name,
             marker=MARKERS[number],
             markevery=(10 * number, 80),

@@ -49,7 +49,7 @@ class Plan:
         window: (size,).
         matrix: cosines of the DCT (num_ceps, num_mel_bins) or, for PLP, of the inverse DFT (lpc_order + 1, num_mel_bins
             + 2); None for other features.
-        lifter: factors (num_ceps,); None if there are none.
+        lifter: factors (num_ceps,); None for features without cepstra.
         use_energy ... cepstral_scale: options that some features have; of others, what changes nothing.
         accurate_fft: compute NumPy's FFT in double precision in place of Kaldi's, and everything in NumPy.
         mel: mel filters in place of Kaldi's, for audio without a VTLN factor.

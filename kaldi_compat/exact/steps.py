@@ -126,13 +126,12 @@ def _fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
 
 
 def _mfcc(plan: Plan, energies: Floats) -> Floats:
-    assert plan.matrix is not None
-    cepstra = matrix_vector(plan.matrix, _log(energies))
-    return cepstra if plan.lifter is None else cepstra * plan.lifter
+    assert plan.matrix is not None and plan.lifter is not None
+    return matrix_vector(plan.matrix, _log(energies)) * plan.lifter
 
 
 def _plp(plan: Plan, energies: Floats) -> Floats:
-    assert plan.matrix is not None
+    assert plan.matrix is not None and plan.lifter is not None
     options = plan.options
     exponent = float(F32(options.compress_factor))
     powers = [_power_of(x, exponent) for x in energies.ravel().tolist()]
@@ -141,11 +140,8 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     lpc, residual = _linear_prediction(matrix_vector(plan.matrix, loudness))
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], _cepstra_of_prediction(lpc)), -1)
-    cepstra = cepstra[:, : options.num_ceps]
-    cepstra = _with_signed_nans(cepstra)
-    if plan.lifter is not None:
-        cepstra = cepstra * plan.lifter
-    return scaled(cepstra, options.cepstral_scale)
+    cepstra = _with_signed_nans(cepstra[:, : options.num_ceps])
+    return scaled(cepstra * plan.lifter, options.cepstral_scale)
 
 
 def _with_signed_nans(cepstra: Floats) -> Floats:

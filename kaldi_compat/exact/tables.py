@@ -46,11 +46,11 @@ def dct(num_ceps: int, num_bins: int) -> Floats:
     return np.array(rows, F32)
 
 
-def lifter(num_ceps: int, scale: float) -> Floats | None:
-    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra (num_ceps,); None if the scale Q is 0."""
+def lifter(num_ceps: int, scale: float) -> Floats:
+    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra (num_ceps,), all 1 if the scale Q is 0."""
     q = float(F32(scale))
     if q == 0:
-        return None
+        return np.ones(num_ceps, F32)
     return np.array([1.0 + 0.5 * q * math.sin(math.pi * i / q) for i in range(num_ceps)], F32)
 
 

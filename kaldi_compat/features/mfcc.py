@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from kaldi_compat.exact import tables
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional.array_api import matmul
@@ -40,8 +41,8 @@ class Mfcc(MfccConstructor, MelFeature):
         """Compute the constants."""
         super().setup()
         num_ceps = self.options.num_ceps
-        self.constant("cosines", cepstrum.dct_matrix(num_ceps, self.options.num_mel_bins))
-        self.constant("lifter", cepstrum.lifter(num_ceps, self.options.cepstral_lifter))
+        self.table("cosines", tables.dct(num_ceps, self.options.num_mel_bins).T)
+        self.table("lifter", tables.lifter(num_ceps, self.options.cepstral_lifter))
 
     @property
     def dim(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -50,6 +52,10 @@ class ConfiguredModule(nn.Module):
     def constant(self, name: str, value: Tensor) -> None:
         """Register a tensor that moves with the module but is not saved with it."""
         self.register_buffer(name, value, persistent=False)
+
+    def table(self, name: str, values: npt.NDArray[Any]) -> None:
+        """Register a table of the exact engine as a constant."""
+        self.constant(name, torch.from_numpy(np.ascontiguousarray(values)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
         # Features stay in single precision in a model that is moved to half precision.

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.exact import tables
 from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.exact.tables import equal_loudness
 from kaldi_compat.features.engines import accelerated
 from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional.array_api import matmul
@@ -46,14 +46,14 @@ class Plp(PlpConstructor, MelFeature):
         super().setup()
         # the first and last mel bins are repeated for the ends of the spectrum
         bins = self.options.num_mel_bins + 2
-        self.constant("cosines", cepstrum.idft_matrix(self.options.lpc_order + 1, bins))
-        scale = self.options.cepstral_scale
-        self.constant("lifter", cepstrum.lifter(self.options.num_ceps, self.options.cepstral_lifter) * scale)
+        self.table("cosines", tables.inverse_dft(self.options.lpc_order + 1, bins).T)
+        factors = tables.lifter(self.options.num_ceps, self.options.cepstral_lifter)
+        self.table("lifter", factors * np.float32(self.options.cepstral_scale))
 
     def mel_weights(self, vtln_warp: float) -> Tensor:
         """Compute the filter bank, weighted by the equal-loudness curve: (fft_bins, num_mel_bins)."""
         banks = mel_banks(self.options, vtln_warp)
-        return torch.from_numpy(banks.weights * equal_loudness(banks.centers))
+        return torch.from_numpy(banks.weights * tables.equal_loudness(banks.centers))
 
     @property
     def dim(self) -> int:

@@ -12,6 +12,7 @@ from torch import Tensor, get_num_threads
 
 from kaldi_compat import kernels
 from kaldi_compat.errors import OptionError
+from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
@@ -21,7 +22,6 @@ from kaldi_compat.features.engines import checked_dft, checked_engine, engine_fo
 from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.tensors import frames as steps
 from kaldi_compat.tensors.constants import Constants
@@ -82,9 +82,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, which must be even: "
                 "change frame_length or pass round_to_power_of_two=True"
             )
-        self.constant(
-            "window", steps.window(self.options.window_type, self.size, as_float32(self.options.blackman_coeff))
-        )
+        self.table("window", tables.window(self.options.window_type, self.size, self.options.blackman_coeff))
         self._scale_is_known = False
 
     @property

@@ -10,8 +10,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from kaldi_compat.exact import tables
 from kaldi_compat.functional.array_api import tracing
-from kaldi_compat.tensors import cepstrum, frames
+from kaldi_compat.tensors import frames
 
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001
@@ -41,7 +42,7 @@ def _feature_window_function(
     window_type: str, window_size: int, blackman_coeff: float, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
     """Return the window (window_size,)."""
-    return frames.window(window_type, window_size, blackman_coeff).to(device=device, dtype=dtype)
+    return torch.from_numpy(tables.window(window_type, window_size, blackman_coeff)).to(device=device, dtype=dtype)
 
 
 def _get_log_energy(strided_input: Tensor, epsilon: Tensor, energy_floor: float) -> Tensor:
@@ -111,9 +112,9 @@ def _subtract_column_mean(tensor: Tensor, subtract_mean: bool) -> Tensor:
 
 def _get_dct_matrix(num_ceps: int, num_mel_bins: int) -> Tensor:
     """Return the matrix (num_mel_bins, num_ceps) from log mel energies to cepstra."""
-    return cepstrum.dct_matrix(num_ceps, num_mel_bins)
+    return torch.from_numpy(tables.dct(num_ceps, num_mel_bins).T.copy())
 
 
 def _get_lifter_coeffs(num_ceps: int, cepstral_lifter: float) -> Tensor:
     """Return the factors (num_ceps,) on the cepstra."""
-    return cepstrum.lifter(num_ceps, cepstral_lifter)
+    return torch.from_numpy(tables.lifter(num_ceps, cepstral_lifter))

@@ -29,7 +29,7 @@ typedef struct {
     const float *roots;                   /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
     const int32_t *order;                 /* (points / 2): where the FFT leaves each result */
     const float *matrix;                  /* (num_ceps, num_mel_bins), for PLP (lpc_order + 1, num_mel_bins + 2) */
-    const float *lifter;                  /* (num_ceps), or NULL */
+    const float *lifter;                  /* (num_ceps) */
     const int32_t *mel_first, *mel_size;  /* (warps, num_mel_bins): the first FFT bin with a weight, and their number */
     const int64_t *mel_offset;            /* (warps, num_mel_bins): where the weights start in mel_weights */
     const float *mel_weights;
@@ -204,7 +204,7 @@ static void fbank_of_mel(block *b, const spectral_plan *plan, int warp)
 
 static void weigh_cepstra(vf *cepstra, const float *lifter, int n)
 {
-    for (int i = 0; lifter && i < n; i++)
+    for (int i = 0; i < n; i++)
         cepstra[i] *= lifter[i];
 }
 

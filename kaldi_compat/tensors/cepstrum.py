@@ -1,4 +1,4 @@
-"""Cepstra of log mel energies or of loudness: the DCT, liftering and linear prediction of Kaldi.
+"""Cepstra of log mel energies or of loudness: linear prediction, and the place of the energy, as in Kaldi.
 
 Source: src/feat/mel-computations.cc (Durbin, Lpc2Cepstrum).
 """
@@ -8,29 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact import tables
 from kaldi_compat.tensors.energies import floored
-
-
-def dct_matrix(num_ceps: int, num_bins: int) -> Tensor:
-    """Return the orthonormal DCT-II, transposed: float32 (num_bins, num_ceps), to be applied from the right.
-
-    >>> dct_matrix(2, 2)
-    tensor([[ 0.7071,  0.7071],
-            [ 0.7071, -0.7071]])
-    """
-    return torch.from_numpy(tables.dct(num_ceps, num_bins).T.copy())
-
-
-def lifter(num_ceps: int, scale: float) -> Tensor:
-    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra, all 1 if the scale Q is 0: float32 (num_ceps,)."""
-    factors = tables.lifter(num_ceps, scale)
-    return torch.ones(num_ceps) if factors is None else torch.from_numpy(factors)
-
-
-def idft_matrix(num_bases: int, num_bins: int) -> Tensor:
-    """Return the inverse DFT from a symmetric power spectrum to autocorrelation: float32 (num_bins, num_bases)."""
-    return torch.from_numpy(tables.inverse_dft(num_bases, num_bins).T.copy())
 
 
 def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:

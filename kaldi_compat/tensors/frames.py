@@ -9,7 +9,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.exact import tables
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
@@ -125,12 +124,3 @@ def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
     """Compute the log of each frame's floored sum of squares: (..., size) -> (...)."""
     return frames.square().sum(-1).clamp(min=floor).log()
-
-
-def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Tensor:
-    """Return the window of this name (Kaldi: FeatureWindowFunction): float32 (size,).
-
-    >>> window("hanning", 5)
-    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
-    """
-    return torch.from_numpy(tables.window(window_type, size, blackman_coeff))
