@@ -43,8 +43,8 @@ ROW_TOLERANCE = 3
 _LARGEST_OFFSET = 2**63 - 1
 # Options are short words, so this pattern already rejects most file names.
 _OPTIONS = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*")
-# Characters that a name rarely starts with: white space, and the first letters of specifiers.
-_ODD_STARTS = f"{WHITE_SPACE}as"
+# Characters that the name of a file rarely starts or ends with.
+_ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
 _SPECIFIER = re.compile(_OPTIONS.pattern + ":")
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
 
@@ -284,13 +284,13 @@ def parse_rxfilename(text: str) -> Rxfilename:
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
-    if text in ("", "-"):
-        return Rxfilename("stdin")
-    if text[0] == "|":
-        _refuse(text, "starts with '|', but a command to read from ends in '|'")
-    if text[-1] == "|":
-        return Rxfilename("pipe", command=text[:-1])
-    if text[0] in _ODD_STARTS or text[-1] in WHITE_SPACE:
+    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # "" is in both
+        if text in ("", "-"):
+            return Rxfilename("stdin")
+        if text[0] == "|":
+            _refuse(text, "starts with '|', but a command to read from ends in '|'")
+        if text[-1] == "|":
+            return Rxfilename("pipe", command=text[:-1])
         _refuse_odd(text, "r")
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():

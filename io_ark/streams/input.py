@@ -22,6 +22,8 @@ class Input:
         source: the bytes.
     """
 
+    __slots__ = ("_close", "_keep", "source")
+
     def __init__(self, source: Source, close: Callable[[], int] | None = None, keep: object = None) -> None:
         self.source = source
         self._close = close

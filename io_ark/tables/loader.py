@@ -35,6 +35,16 @@ def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
+def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
+    """Read the object of an rxfilename with or without a range.
+
+    Raises:
+        ArkError: the object cannot be opened or read, or has no such range.
+    """
+    name, part = split_range(rxfilename)
+    return read_place(codec, parse_rxfilename(name), part, access)
+
+
 def read_place(
     codec: Codec[Any], target: Rxfilename, part: Range | None, access: Access, files: OpenFiles | None = None
 ) -> Any:
@@ -181,8 +191,7 @@ def read_object(
     Raises:
         ArkError: the object cannot be opened or read as this kind.
     """
-    name, part = split_range(name_of(rxfilename))
-    return read_place(as_codec(kind, options), parse_rxfilename(name), part, Access(pipes, network))
+    return read_from(as_codec(kind, options), name_of(rxfilename), Access(pipes, network))
 
 
 def write_object(

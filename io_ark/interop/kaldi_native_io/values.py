@@ -16,7 +16,8 @@ from io_ark.codecs.wave import Wave
 from io_ark.codecs.wave import WaveInfo as _Header
 from io_ark.errors import ArkError
 from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error, table_error
-from io_ark.tables.loader import read_object, write_object
+from io_ark.streams.access import Access
+from io_ark.tables.loader import read_from, read_object, write_object
 
 Self = TypeVar("Self", bound="_Array")
 
@@ -72,7 +73,7 @@ class _Array:
         """
         found = cls.__new__(cls)
         try:  # faster than `with as_table_error()`
-            found._values = read_object(cls._codec, rxfilename, pipes=pipes, network=network)
+            found._values = read_from(cls._codec, rxfilename, Access(pipes, network))
         except ArkError as error:
             raise table_error(error) from error
         return found
