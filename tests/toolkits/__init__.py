@@ -1,0 +1,1 @@
+"""Unmodified functions of public repositories, run over this package's stand-ins and over the originals."""
