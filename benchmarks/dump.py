@@ -10,9 +10,8 @@ minute, the same for a minute of processor time, which a busy machine changes le
 
 With --short: the dump alone, in utterances a second, and the processor time of an utterance.
 
-With --gpu: a batch that lies on the device (int16 in, float32 out), as times real time and as the share of the card's
-measured copy bandwidth that its memory traffic is; torchaudio's and lhotse's fbank the same way; and the dump from disk
-to compressed archive.
+With --gpu: the dump alone, from disk to compressed archive, as times real time, with and without its start; see
+resident.py for audio that lies on the device.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from corpus import RATE, SECONDS, make
@@ -42,7 +40,6 @@ PEERS = Path(__file__).parent / "peers"
 CONF = "--num-mel-bins=80\n--dither=0\n"
 COMPUTE = "compute-fbank-feats --config={conf} scp:{script} ark:-"
 PIPE = COMPUTE + " | copy-feats --compress=true ark:- ark,scp:{out}.ark,{out}.scp"
-SECONDS_RESIDENT = 600
 
 
 def prepare(work: Path, hours: int, jobs: int) -> Path:
@@ -154,56 +151,6 @@ def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
           f"{1e6 * used / count:.0f} us of processor time each")  # fmt: skip
 
 
-def seconds_on_device(run: Callable[[], object], repeats: int = 20) -> float:
-    """Median seconds of what a call does on the GPU."""
-    import torch
-
-    times = []
-    for _ in range(repeats + 3):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        stop.record()
-        stop.synchronize()
-        times.append(start.elapsed_time(stop) / 1000)
-    return statistics.median(times[3:])
-
-
-def resident() -> dict[str, Callable[[], object]]:
-    """Return the contestants for data on the device, by name."""
-    import torch
-
-    from kaldi_compat import Fbank
-
-    audio = torch.randint(-3000, 3000, (SECONDS_RESIDENT * RATE,), dtype=torch.int16, device="cuda")
-    module = Fbank(num_mel_bins=80, dither=0.0).cuda()
-    found: dict[str, Callable[[], object]] = {"ours": lambda: module(audio)}
-    samples: Any = audio.float()
-    try:
-        from torchaudio.compliance import kaldi
-
-        found["torchaudio"] = lambda: kaldi.fbank(samples[None], num_mel_bins=80, dither=0.0)
-    except (ImportError, OSError):
-        pass
-    try:
-        from lhotse.features.kaldi.layers import Wav2LogFilterBank
-
-        layer = Wav2LogFilterBank(num_filters=80, dither=0.0).cuda()
-        found["lhotse"] = lambda: layer(samples[None] / 32768)
-    except ImportError:
-        pass
-    return found
-
-
-def copy_bandwidth() -> float:
-    """Bytes a second that the card reads and writes when it copies."""
-    import torch
-
-    piece = torch.empty(1 << 28, dtype=torch.float32, device="cuda")
-    target = torch.empty_like(piece)
-    return 2 * piece.nbytes / seconds_on_device(lambda: target.copy_(piece))
-
-
 def drop_from_cache(data: Path) -> None:
     """Let the next reader of the audio read it from the disk."""
     os.sync()
@@ -214,28 +161,21 @@ def drop_from_cache(data: Path) -> None:
 
 
 def dumped_on_a_gpu(work: Path, hours: int, jobs: int, more: str) -> None:
-    """Print how fast a dump is, from the page cache or (--cold) from the disk."""
-    data = prepare(work, hours, 1)
+    """Print how fast a dump is, from the page cache or (--cold) from the disk.
+
+    The steady state is that of what the whole dump takes longer than a tenth of it, both without their start.
+    """
     cold = more == "--cold"
-    if cold:
-        drop_from_cache(data)
-    seconds, bound = ours(data, work, jobs, "--device=cuda", *([more] if more and not cold else []))
-    speed = SECONDS * hours / seconds
-    print(f"dump of {hours} h with {jobs} processes {more}: {speed:.0f} times real time, bound by: {bound}")
-
-
-def on_a_gpu() -> None:
-    """Print what the card does with audio that it holds."""
-    import torch
-
-    bandwidth = copy_bandwidth()
-    traffic = SECONDS_RESIDENT * (2 * RATE + 4 * 80 * 100)  # what has to be read and written at the least
-    print(f"{torch.cuda.get_device_name()}: copies {bandwidth / 1e12:.2f} TB/s")
-    print("| who | times real time, resident | share of the bandwidth |\n|---|---|---|")
-    with torch.inference_mode():
-        for name, run in resident().items():
-            seconds = seconds_on_device(run)
-            print(f"| {name} | {SECONDS_RESIDENT / seconds:.0f} | {100 * traffic / seconds / bandwidth:.2f}% |")
+    taken, bound = {}, ""
+    for part in (max(1, hours // 10), max(2, hours)):
+        data = prepare(work, part, 1)
+        if cold:
+            drop_from_cache(data)
+        taken[part], bound = ours(data, work, jobs, "--device=cuda", *([more] if more and not cold else []))
+    (few, short), (_, seconds) = taken.items()
+    steady = SECONDS * (hours - few) / max(seconds - short, 1e-9)
+    print(f"dump of {hours} h with {jobs} processes {more}: {seconds:.1f} s, {SECONDS * hours / seconds:.0f} times real"
+          f" time, steady state {steady:.0f}, bound by: {bound}", flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -245,7 +185,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep the audio here between runs")
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--only-dump", action="store_true", help="with --gpu: do not measure audio on the device")
     parser.add_argument("--more", default="", help="with --gpu: an option of the dump, or --cold for a cold disk")
     parser.add_argument("--short", type=int, default=0, help="number of short utterances")
     parser.add_argument("--record", action="store_true", help="store the figures for the pages")
@@ -253,8 +192,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()
         if chosen.gpu:
-            if not chosen.only_dump:
-                on_a_gpu()
             dumped_on_a_gpu(work, chosen.hours, chosen.jobs, chosen.more)
         elif chosen.short:
             short_utterances(work, chosen.short, chosen.jobs, chosen.runs)

@@ -1,12 +1,13 @@
 """Probe of the kernels on a GPU: which are trusted, whether submitting waits, and the times of each stage.
 
-    python benchmarks/gpu_probe.py [--small | --overlap | --stages | --odd]
+    python benchmarks/gpu_probe.py [--jobs N | --first | --small | --overlap | --stages | --odd]
 
 Prints a line of JSON for each measurement. Without an option: each feature, FFT size and type of samples, with the
-largest difference from torch's operations. --small does that for one ragged batch, for compute-sanitizer. --overlap
-submits 200 batches without waiting, with synchronisation forbidden, of tensors and of a dump, and compares them with
-the same batches one by one. --stages times copies, features and compression. --odd computes NaN, lengths beyond the
-row, and features with deterministic algorithms.
+largest difference from torch's operations, in --jobs processes, which compile side by side. --first compares a filter
+bank with the exact engine, and times it in a CUDA graph. --small compares one ragged batch, for compute-sanitizer.
+--overlap submits 200 batches without waiting, with synchronisation forbidden, of tensors and of a dump, and compares
+them with the same batches one by one. --stages times copies, features and compression. --odd computes NaN, lengths
+beyond the row, and features with deterministic algorithms.
 With TRITON_INTERPRET=1 all of it runs on the CPU, the kernels in Triton's interpreter, and with less data, to see that
 the probe itself works; its times then mean nothing.
 """
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,7 @@ DEVICE = "cpu" if IN_INTERPRETER else "cuda"
 SECONDS = 1 if IN_INTERPRETER else 600  # of audio whose stages are timed
 BATCHES = 3 if IN_INTERPRETER else 200
 ROUNDS = 1 if IN_INTERPRETER else 12
+CALLS = 20  # between two events of the device's clock
 if IN_INTERPRETER:
     kernels.DEVICE_TYPE = "cpu"
     packed_batch.FRAMES_AT_ONCE = 8
@@ -59,28 +63,64 @@ def audio(rows: int, samples: int, dtype: torch.dtype = torch.int16) -> torch.Te
     return noise.to(dtype).to(DEVICE)
 
 
-def trusted(small: bool) -> None:
+def first() -> None:
+    """Compare 80 mel bins of 60 s of audio with the exact engine, and time them without Python's part of a launch."""
+    module, exact = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE), Fbank(num_mel_bins=80, dither=0.0, engine="exact")
+    x = audio(1, 16000 * (1 if IN_INTERPRETER else 60))
+    begun = time.perf_counter()
+    difference = (module(x).cpu() - exact(x.cpu())).abs()
+    say(first_call_s=round(time.perf_counter() - begun, 2), engine=engine_for(module, x, None),
+        largest=float(difference.max()), mean=float(difference.mean()))  # fmt: skip
+    x = audio(1 if IN_INTERPRETER else 64, 16000 * SECONDS)
+    seconds = seconds_of(captured(module, x))
+    say(seconds_of_audio=x.numel() / 16000, seconds=seconds, times_real_time=round(x.numel() / 16000 / seconds))
+
+
+def captured(module: Fbank, x: torch.Tensor) -> Callable[[], object]:
+    """Return the replay of a CUDA graph of the features, or on a CPU their computation."""
+    if IN_INTERPRETER:
+        return lambda: module(x)
+    module(x)
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        module(x)
+    return graph.replay
+
+
+CASES = list(itertools.product((16000.0, 8000.0, 32000.0, 4000.0), KINDS, (torch.int16, torch.float32), (0.0, 1.0)))
+
+
+def trusted(cases: Sequence[Any], samples: int = 40000) -> None:
     """Compare the kernels with torch's operations."""
-    for kind in KINDS[:1] if small else KINDS:
-        for rate in (16000.0,) if small else (4000.0, 8000.0, 16000.0, 32000.0):
-            for dtype in (torch.int16, torch.float32):
-                for dither in (0.0, 1.0):
-                    module = kind(sample_frequency=rate, dither=dither, snip_edges=False).to(DEVICE)
-                    x = audio(3, 4000 if small else 40000, dtype)
-                    lengths = torch.tensor([x.shape[1], x.shape[1] // 2, 300]).to(DEVICE)
-                    start = time.perf_counter()
-                    engine = engine_for(module, x, lengths)
-                    found, _ = module(x, lengths, generator=KaldiRandom())
-                    seconds = time.perf_counter() - start
-                    plain = type(module)(module.options, engine="torch").to(DEVICE)
-                    expected, _ = plain(x, lengths, generator=KaldiRandom())
-                    say(
-                        feature=kind.__name__, rate=rate, dtype=str(dtype), dither=dither, engine=engine,
-                        seconds=round(seconds, 2), largest=float((found - expected).abs().max()),
-                    )  # fmt: skip
+    for rate, kind, dtype, dither in cases:
+        module = kind(sample_frequency=rate, dither=dither, snip_edges=False).to(DEVICE)
+        x = audio(3, samples, dtype)
+        lengths = torch.tensor([x.shape[1], x.shape[1] // 2, 300]).to(DEVICE)
+        start = time.perf_counter()
+        engine = engine_for(module, x, lengths, generator=KaldiRandom())
+        found, _ = module(x, lengths, generator=KaldiRandom())
+        seconds = time.perf_counter() - start
+        plain = type(module)(module.options, engine="torch").to(DEVICE)
+        expected, _ = plain(x, lengths, generator=KaldiRandom())
+        say(
+            feature=kind.__name__, rate=rate, dtype=str(dtype), dither=dither, engine=engine,
+            seconds=round(seconds, 2), largest=float((found - expected).abs().max()),
+        )  # fmt: skip
+    say(faults=kernels.faults())
+
+
+def trusted_compression() -> None:
+    """Compare the kernels that compress with the codec."""
     from kaldi_compat.kernels.compression import fault_of_compression
 
-    say(compression=fault_of_compression(torch.device(DEVICE)) or "trusted", faults=kernels.faults())
+    say(compression=fault_of_compression(torch.device(DEVICE)) or "trusted")
+
+
+def in_processes(jobs: int) -> int:
+    """Compare the kernels in several processes, and return how many of these failed."""
+    line = [sys.executable, __file__, f"--jobs={jobs}", "--part"]
+    return sum(each.wait() != 0 for each in [subprocess.Popen([*line, str(part)]) for part in range(jobs)])
 
 
 def overlap() -> None:
@@ -174,7 +214,10 @@ def difference(x: torch.Tensor) -> float:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return the least seconds of some rounds, by the device's clock if it is a GPU."""
+    """Return the least seconds of some rounds, by the device's clock if it is a GPU.
+
+    A round there is of several calls, so that the next one is launched while the device works on the one before.
+    """
     best = float("inf")
     for _ in range(ROUNDS):
         if IN_INTERPRETER:
@@ -184,10 +227,11 @@ def seconds_of(work: Callable[[], object]) -> float:
             continue
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        work()
+        for _ in range(CALLS):
+            work()
         end.record()
         end.synchronize()
-        best = min(best, start.elapsed_time(end) / 1000)
+        best = min(best, start.elapsed_time(end) / 1000 / CALLS)
     return best
 
 
@@ -207,7 +251,7 @@ def stages() -> None:
     features = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
     say(difference=difference(x))
     frames = min(1200, len(features))
-    places = [(frames * i, frames - 2) for i in range(len(features) // frames)]
+    places = np.array([(frames * i, frames - 2) for i in range(len(features) // frames)])
     for method in CompressionMethod:
         say(stage=f"compression {method}", seconds=seconds_of(lambda m=method: compress_rows(features, places, m)))
     say(stage="copy to the host", seconds=seconds_of(lambda: features.to("cpu", non_blocking=True)))
@@ -216,19 +260,25 @@ def stages() -> None:
 def main() -> None:
     """Probe and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("small", "overlap", "stages", "odd"):
+    for name in ("first", "small", "overlap", "stages", "odd"):
         parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that compare the kernels")
+    parser.add_argument("--part", type=int, default=-1, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if not IN_INTERPRETER and not torch.cuda.is_available():
         sys.exit("PyTorch sees no GPU here")
-    if chosen.overlap:
-        overlap()
-    elif chosen.stages:
-        stages()
-    elif chosen.odd:
-        odd()
+    for name in ("first", "overlap", "stages", "odd"):
+        if getattr(chosen, name):
+            globals()[name]()
+            return
+    if chosen.jobs > 1 and chosen.part < 0:
+        sys.exit(in_processes(chosen.jobs))
+    if chosen.small:
+        trusted([case for case in CASES if case[:2] == (16000.0, Fbank)], 4000)
     else:
-        trusted(chosen.small)
+        trusted(CASES[max(chosen.part, 0) :: chosen.jobs])
+    if chosen.part <= 0:
+        trusted_compression()
 
 
 if __name__ == "__main__":

@@ -58,19 +58,22 @@ class PackedComputer(SpectralComputer):
         self.wants_sums = job.options.wants_stats and not job.with_pitch
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
         self._good_warps: set[float] = set()
-        self._count_on_cpu = self._count_without_kernels = 0
+        self._count_on_cpu = self._count_without_kernels = self._count_halved = 0
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
         """Start computing a batch."""
-        return together(halving(self._start, batch, self._compute_on_cpu))
+        parts = halving(self._start, batch, self._compute_on_cpu)
+        self._count_halved += len(parts) - 1
+        return together(parts)
 
     def figures(self) -> dict[str, float]:
-        """Return the peak of the device memory in use, and how many utterances were computed otherwise since last."""
+        """Return the peak of the device memory in use, and what was computed otherwise since the last call."""
         found: dict[str, float] = {
             "computed_on_cpu": float(self._count_on_cpu),
             "without_kernels": float(self._count_without_kernels),
+            "halved": float(self._count_halved),
         }
-        self._count_on_cpu = self._count_without_kernels = 0
+        self._count_on_cpu = self._count_without_kernels = self._count_halved = 0
         if self.transfers.device.type == "cuda":
             found["peak_device_memory"] = float(torch.cuda.max_memory_allocated(self.transfers.device))
         return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.util
 import logging
 import math
@@ -212,7 +213,7 @@ def _fault_of(
         if samples.is_cuda and torch.cuda.is_current_stream_capturing():
             return "a CUDA graph is captured before the first call: call the module once before"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
-        with compiling_alone():
+        with compiling_alone(kind):
             fault = _faults[kind] = _fault(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
@@ -285,15 +286,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def compiling_alone() -> Iterator[None]:
+def compiling_alone(kind: object) -> Iterator[None]:
     """Hold a lock of this user's during the block: processes that start together compile a kernel once, not each.
 
-    Without a place for the lock, there is none.
+    Processes that compile different kinds do not wait for each other. Without a place for the lock, there is none.
     """
     home = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
+    name = f"kaldi_compat-{hashlib.blake2b(repr(kind).encode(), digest_size=8).hexdigest()}.lock"
     try:
         Path(home).mkdir(parents=True, exist_ok=True)
-        lock = os.open(Path(home) / "kaldi_compat.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        lock = os.open(Path(home) / name, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError:
         yield
         return

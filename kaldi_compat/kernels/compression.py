@@ -218,7 +218,7 @@ def _integers(
 @functools.cache
 def fault_of_compression(device: torch.device) -> str:
     """Compare the kernels with the codec on a device, once; return their fault, or an empty string."""
-    with compiling_alone():
+    with compiling_alone(("compression", device)):
         fault = _fault(device)
     if fault:
         logger.warning("compressing what is computed on %s on the CPU: %s", device, fault)

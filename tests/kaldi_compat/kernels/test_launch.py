@@ -148,7 +148,7 @@ def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest
 HOLD = """
 import sys, time
 from kaldi_compat.kernels import compiling_alone
-with compiling_alone():
+with compiling_alone(sys.argv[1]):
     print("begin", time.time(), flush=True)
     time.sleep(0.5)
     print("end", time.time(), flush=True)
@@ -156,10 +156,12 @@ with compiling_alone():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
-def test_processes_compile_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_compile_the_same_kernel_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    running = [subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    times = [[float(line.split()[1]) for line in process.communicate()[0].splitlines()] for process in running]
+    with kernels.compiling_alone("another kernel"):  # for which they do not wait
+        line = [sys.executable, "-c", HOLD, "a kernel"]
+        running = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        times = [[float(each.split()[1]) for each in process.communicate()[0].splitlines()] for process in running]
     first, second = sorted(times)
     assert first[1] <= second[0]
 
@@ -168,5 +170,5 @@ def test_compiling_needs_no_place_for_the_lock(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "file").touch()
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file" / "cache"))
     begun = time.monotonic()
-    with kernels.compiling_alone():
+    with kernels.compiling_alone(0):
         assert time.monotonic() - begun < 60
