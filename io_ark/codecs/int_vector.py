@@ -7,10 +7,8 @@ Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVector
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from itertools import chain, pairwise
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -110,26 +108,6 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     return array.astype(dtype, copy=False)
 
 
-def packed_int32(numbers: Sequence[Any]) -> Array:
-    """Return integers as an array of int32, packed by :mod:`struct` in a fraction of NumPy's time.
-
-    Raises:
-        struct.error: a number is not an integer or does not fit into int32.
-    """
-    return np.frombuffer(struct.pack(f"<{len(numbers)}i", *numbers), _INT32)
-
-
-def packed_float32(numbers: Sequence[Any]) -> Array:
-    """Return numbers as an array of float32, packed by :mod:`struct`.
-
-    Raises:
-        struct.error: a value is not a number.
-    """
-    wide = np.frombuffer(struct.pack(f"<{len(numbers)}d", *numbers), np.float64)
-    with np.errstate(over="ignore"):
-        return wide.astype(np.float32)
-
-
 def fits(values: Array, dtype: npt.DTypeLike) -> bool:
     """Return True if these integers are within the range of the type."""
     limits = np.iinfo(np.dtype(dtype))
@@ -207,21 +185,12 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         if not binary and (text := print_nested(value, 2, "i", b"", b"; ")) is not None:
             sink.write(text + b"\n")
             return
-        lengths, numbers = _joined(list(value))
+        arrays = [as_integers(vector, _INT32) for vector in value]
+        lengths, numbers = list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
         if binary:
             write_lists(sink, lengths, (numbers,))
         else:
             sink.write(format_lists(lengths, b"", b"; ", (numbers,)) + b"\n")
-
-
-def _joined(vectors: list[Any]) -> tuple[list[int], Array]:
-    """Return the lengths of vectors of int32, and their numbers in one array."""
-    if all(isinstance(vector, list) for vector in vectors):
-        # Creating a NumPy array of each would take most of the time.
-        with suppress(struct.error):  # as_integers raises a FormatError
-            return list(map(len, vectors)), packed_int32(list(chain.from_iterable(vectors)))
-    arrays = [as_integers(vector, _INT32) for vector in vectors]
-    return list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
 
 
 class PairVectorCodec(Codec[Array]):
@@ -288,23 +257,11 @@ class PairVectorCodec(Codec[Array]):
         if not binary and (text := print_nested(value, 1, self._types, b"", b"; ")) is not None:
             sink.write(text.removesuffix(b"; ") + b"\n")
             return
-        first, second = self._columns(value)
+        first, second = map(np.ascontiguousarray, self._checked(value).T)
         if binary:
             sink.write(pack_lists([len(first)], (first, second)))
         else:
             sink.write(format_lists([1] * len(first), b"", b"; ", (first, second)).removesuffix(b"; ") + b"\n")
-
-    def _columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """The first and the second number of each pair."""
-        if isinstance(value, list) and value and type(value[0]) is tuple:
-            # Not a NumPy array of the pairs, which takes longer than all the rest.
-            with suppress(struct.error, TypeError, ValueError):  # of something else, see below
-                first, second = zip(*value, strict=True)
-                if self.dtype.kind == "i":
-                    return packed_int32(first), packed_int32(second)
-                return packed_float32(first), packed_float32(second)
-        pairs = self._checked(value)
-        return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
 
     def _checked(self, value: npt.ArrayLike) -> Array:
         array = np.asarray(value)

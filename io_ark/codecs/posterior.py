@@ -6,9 +6,7 @@ Source: ``ReadPosterior``, ``WritePosterior`` and ``GaussPostHolder`` in Kaldi's
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ import numpy.typing as npt
 from io_ark.blocks import PosteriorArrays
 from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
-from io_ark.codecs.int_vector import packed_float32, packed_int32, read_text_line
+from io_ark.codecs.int_vector import read_text_line
 from io_ark.codecs.nested_lists import (
     format_lists,
     pack_nested,
@@ -97,19 +95,12 @@ def _write_arrays(sink: Sink, value: PosteriorArrays, binary: bool) -> None:
 
 def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
     """Return lists of pairs as arrays."""
-    lengths = np.array(list(map(len, frames)), np.int64)
-    return PosteriorArrays(lengths, *_columns(list(chain.from_iterable(frames))))
-
-
-def _columns(pairs: list[Pair]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Return the integers and the weights as arrays."""
-    if not pairs:
-        return np.empty(0, np.int32), np.empty(0, np.float32)
-    indices, weights = zip(*pairs, strict=True)
-    try:
-        return packed_int32(indices), packed_float32(weights)
-    except struct.error:  # other types of numbers, or a value that raises FormatError here
-        return packed_int32(list(map(as_int32, indices))), packed_float32(list(map(float, weights)))
+    pairs = [(as_int32(index), float(weight)) for frame in frames for index, weight in frame]
+    indices, weights = zip(*pairs, strict=True) if pairs else ((), ())
+    with np.errstate(over="ignore"):
+        return PosteriorArrays(
+            np.array(list(map(len, frames)), np.int64), np.array(indices, np.int32), np.array(weights, np.float32)
+        )
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:

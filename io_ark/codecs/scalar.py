@@ -16,7 +16,8 @@ from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-# Simple values that are in range, on a line of their own; other lines take the slow path.
+# Simple values that are in range, on a line of their own. Other lines take the slow path, which waits for more bytes of
+# a pipe than the value has.
 _INT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,9})[ \t\r]*\n")
 _FLOAT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE](?:-[0-9]{1,2}|\+?0?[0-9]))?)[ \t\r]*\n")
 

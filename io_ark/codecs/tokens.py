@@ -16,7 +16,6 @@ from io_ark.streams.source import Source
 
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 _SPACED_TOKENS = re.compile(rb"(?:[^\0 \t\n\v\f\r]+ )*")
-_LINE = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t\v\f\r]*\n")
 
 
 def token_bytes(token: str) -> bytes:
@@ -66,8 +65,6 @@ class TokenCodec(Codec[str]):
         return lines(_plain_token)
 
     def read(self, source: Source) -> str:
-        if simple := source.match(_LINE):
-            return token_text(simple[1])
         source.skip_space()
         line, at = read_text_line(source, "a token")
         words = line.split()
