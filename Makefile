@@ -2,16 +2,23 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP_LOUD := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+PIP := $(PIP_LOUD) --quiet
+# A failing command fails in a pipe, too.
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 # Processes that run tests: one for each core.
 JOBS ?= auto
 
-.PHONY: demo test lint types unit generate docs wheels clean
+.PHONY: demo test test-all lint types unit generate docs wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh demo
 
 test: lint types unit
+
+# The same with the libraries that take 1.5 GB more, so that fewer tests are skipped.
+test-all: $(VENV)/test-all.stamp test
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
@@ -57,13 +64,19 @@ $(VENV)/docs.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
 	$(PIP) --editable '.[docs]'
 	touch $@
 
+# The lines of pip that tell how far it is.
+PROGRESS := awk '/^ *(Downloading|Building|Installing collected)/ { print substr($$0, 1, 100); fflush() }'
+
 $(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
-	@echo "Installing kaldi-compat with PyTorch, the test tools and the libraries to compare with (some 1 GB, minutes)"
-	$(PIP) --editable '.[test]'
+	@echo "Installing kaldi-compat with PyTorch, the test tools and the libraries to compare with (0.5 GB to fetch, minutes)"
+	$(PIP_LOUD) --editable '.[test]' | $(PROGRESS)
 # A peer of which the Python part is enough; its own requirements would replace torch.
 	-$(PIP) --no-deps torchaudio && rm -f $(VENV)/lib/python*/site-packages/torchaudio/lib/*.so
-# PyTorch's CUDA packages bring it. It is large (0.2 GB to fetch); without it the tests of the fused kernels are skipped.
-	-$(BIN)/python -c "import triton" 2>/dev/null || $(PIP) triton==3.6.0
+	touch $@
+
+$(VENV)/test-all.stamp: $(VENV)/test.stamp
+	@echo "Installing the large libraries that some tests need (0.6 GB to fetch, minutes)"
+	$(PIP_LOUD) --editable '.[test-all]' | $(PROGRESS)
 	touch $@
 
 clean:

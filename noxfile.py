@@ -68,7 +68,7 @@ def torchless(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests."""
     _torch(session, "torch")
-    session.install("--editable", ".[test]")
+    session.install("--editable", ".[test-all]")
     _pytest(session)
 
 
