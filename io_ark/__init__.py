@@ -23,7 +23,7 @@ from io_ark.tables.loader import read_object, write_object
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 if sys.byteorder != "little":
     raise ImportError(

@@ -5,7 +5,7 @@ The names below are imported when they are first used: ``import kaldi_compat`` i
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 # The public names of each module. ``make generate`` writes them to __init__.pyi, for type checkers and editors.
 NAMES = {

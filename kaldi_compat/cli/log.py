@@ -1,6 +1,6 @@
 """Log to standard error in Kaldi's format, so that recipes which search logs find what they expect.
 
-``LOG (copy-feats[0.1.0]:main():copy_feats.py:40) Copied 4 feature matrices.``
+``LOG (copy-feats[1.0.0]:main():copy_feats.py:40) Copied 4 feature matrices.``
 """
 
 from __future__ import annotations
