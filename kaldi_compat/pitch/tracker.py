@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +19,6 @@ from kaldi_compat.pitch.search import Found, interpolate, latency, retrace, sear
 __all__ = ["Paths", "track_block", "track_pitch", "track_pitches"]
 
 Key = TypeVar("Key")
-_BLOCK_SAMPLES = 1 << 18  # of utterances that are tracked at once
 _ROWS = 768  # frames searched at once: what they need stays in the cache, and long audio needs little memory
 
 
@@ -122,36 +120,15 @@ def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
 
 def track_pitches(
     utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
-) -> Iterator[tuple[Key, Floats]]:
-    """Apply :func:`track_pitch` to many utterances, in order: keys and samples give keys and features.
-
-    Utterances are tracked together. Those read before an error of ``utterances`` are yielded before it is raised.
-    """
-    entries = iter(utterances)
-    waiting: list[tuple[Key, npt.NDArray[Any]]] = []
-    size, failure = 0, None
-    while failure is None:
-        try:
-            key, samples = next(entries)
-            waiting.append((key, as_audio(samples)))
-            size += len(samples)
-        except Exception as error:
-            failure = error
-        if failure or size >= _BLOCK_SAMPLES:
-            yield from _tracked_together(waiting, options)
-            waiting, size = [], 0
-    if not isinstance(failure, StopIteration):
-        raise failure
-
-
-def _tracked_together(
-    utterances: list[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
-) -> Iterator[tuple[Key, Floats]]:
-    lengths = np.array([len(samples) for _, samples in utterances], np.int64)
-    together = np.concatenate([np.empty(0, np.int16), *(samples for _, samples in utterances)])
-    features, rows = track_block(as_audio(together), np.cumsum(lengths) - lengths, lengths, options)
-    for (key, _), (first, end) in zip(utterances, itertools.pairwise(rows.tolist()), strict=True):
-        yield key, features[first:end]
+) -> list[tuple[Key, Floats]]:
+    """Apply :func:`track_pitch` to many utterances together: keys and samples give keys and features, in order."""
+    keys, audio = [], [np.empty(0, np.int16)]
+    for key, samples in utterances:
+        keys.append(key)
+        audio.append(as_audio(samples))
+    lengths = np.array([len(each) for each in audio[1:]], np.int64)
+    features, rows = track_block(as_audio(np.concatenate(audio)), np.cumsum(lengths) - lengths, lengths, options)
+    return [(key, features[first:end]) for key, first, end in zip(keys, rows[:-1], rows[1:], strict=True)]
 
 
 def track_block(

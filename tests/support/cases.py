@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,10 @@ def _process() -> ProcessPitch:
     return ProcessPitch(delta_pitch_noise_stddev=0.0)
 
 
+FEW_LAGS = {"min_f0": 100.0, "max_f0": 250.0, "delta_pitch": 0.02}
 PITCH = [
-    Case("Pitch", Pitch, Correlation, shaped=_voiced),
+    # Few lags and states: a model has some operations for each lag, which take long to compile.
+    Case("Pitch", partial(Pitch, **FEW_LAGS), partial(Correlation, **FEW_LAGS), shaped=_voiced),
     Case("ProcessPitch", _process, _process, of_features=True, shaped=_track),
 ]
 ALL = SPECTRAL + PITCH + POST + STEPS

@@ -9,7 +9,7 @@ from kaldi_compat.exact.fft import packed_irfft, packed_rfft, real_fft
 
 
 @pytest.mark.parametrize("points", [2, 4, 6, 8, 16, 30, 64, 100, 256, 320, 400, 512, 882, 1024])
-def test_it_is_the_fft(points: int) -> None:
+def test_kaldis_fft_is_close_to_numpys(points: int) -> None:
     x = np.random.default_rng(points).normal(size=(3, points)).astype(np.float32)
     exact = np.fft.rfft(x.astype(np.float64))
     # its root of unity drifts, with the number of points
