@@ -80,6 +80,12 @@ class Utterance:
     words: tuple[Word, ...] | None = None
     seed: int | None = None
 
+    @property
+    def target_frames(self) -> int | None:
+        """Number of frames of its alignment or its posteriors, the shorter of both; None without them."""
+        found = [self.alignment, self.posteriors and self.posteriors.classes]
+        return min((len(each) for each in found if each is not None), default=None)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -99,6 +105,7 @@ class Batch:
         tokens: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
         token_lengths: ``(B,)``: number of tokens of each utterance.
         words: words with their times of each utterance.
+        target_lengths: ``(B,)``: number of frames of the alignment or the posteriors of each utterance.
         seeds: ``(B,)``: their seeds in this epoch.
     """
 
@@ -114,6 +121,7 @@ class Batch:
     tokens: Tensor | None = None
     token_lengths: Tensor | None = None
     words: list[tuple[Word, ...]] | None = None
+    target_lengths: Tensor | None = None
     seeds: Tensor | None = None
 
     def __len__(self) -> int:
@@ -149,10 +157,8 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     """
     inputs, lengths = pad([each.input for each in utterances], padding)
     alignments = _all_of([each.alignment for each in utterances])
-    speaker_labels = _all_of([each.speaker_label for each in utterances])
     posteriors = _all_of([each.posteriors for each in utterances])
     tokens = _all_of([each.tokens for each in utterances])
-    seeds = _all_of([each.seed for each in utterances])
     padded_tokens, token_lengths = (None, None) if tokens is None else pad(tokens, ALIGNMENT_PADDING)
     return Batch(
         [each.key for each in utterances],
@@ -161,13 +167,14 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
         speakers=_all_of([each.speaker for each in utterances]),
         labels=_stacked([each.label for each in utterances]),
         alignments=None if alignments is None else pad(alignments, ALIGNMENT_PADDING)[0],
-        speaker_labels=None if speaker_labels is None else torch.tensor(speaker_labels),
+        speaker_labels=_numbers([each.speaker_label for each in utterances]),
         posteriors=None if posteriors is None else _padded_posteriors(posteriors),
         texts=_all_of([each.text for each in utterances]),
         tokens=padded_tokens,
         token_lengths=token_lengths,
         words=_all_of([each.words for each in utterances]),
-        seeds=None if seeds is None else torch.tensor(seeds),
+        target_lengths=_numbers([each.target_frames for each in utterances]),
+        seeds=_numbers([each.seed for each in utterances]),
     )
 
 
@@ -175,6 +182,11 @@ def _all_of(values: list[Item | None]) -> list[Item] | None:
     """Return the values if no utterance lacks its own, else None."""
     found = [value for value in values if value is not None]
     return found if len(found) == len(values) else None
+
+
+def _numbers(values: list[int | None]) -> Tensor | None:
+    found = _all_of(values)
+    return None if found is None else torch.tensor(found)
 
 
 def _padded_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:

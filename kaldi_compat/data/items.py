@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -51,6 +51,15 @@ class Items:
             return utterance
 
 
+def unequal_lengths(key: str, lengths: Mapping[str, int], tolerance: int) -> KaldiCompatError:
+    """Return the error of an utterance whose input and targets differ in length."""
+    found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    return KaldiCompatError(
+        f"{key}: numbers of frames ({found}) that differ by more than length_tolerance={tolerance}: "
+        "are they of the same data and frame rate?"
+    )
+
+
 def _cut_to_match(utterance: Utterance, tolerance: int) -> Utterance:
     """Cut the input and the targets of its frames to the shortest of them, as Kaldi does with --length-tolerance."""
     alignment, posteriors = utterance.alignment, utterance.posteriors
@@ -63,11 +72,7 @@ def _cut_to_match(utterance: Utterance, tolerance: int) -> Utterance:
     if max(lengths.values()) == frames:
         return utterance
     if max(lengths.values()) > frames + tolerance:
-        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise KaldiCompatError(
-            f"{utterance.key}: numbers of frames ({found}) that differ by more than length_tolerance={tolerance}: "
-            "are they of the same data and frame rate?"
-        )
+        raise unequal_lengths(utterance.key, lengths, tolerance)
     return replace(
         utterance,
         input=utterance.input[:frames],

@@ -9,7 +9,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from kaldi_compat.data.batching import Batch
+from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Posteriors
+from kaldi_compat.data.items import unequal_lengths
 from kaldi_compat.data.seeds import seeded
 from kaldi_compat.errors import KaldiCompatError
 
@@ -29,6 +30,11 @@ class FeaturesOnDevice:
         device: the device; modules are moved there too.
         augment: function from features ``(B, frames, dim)`` and numbers of frames to features, such as
             :class:`~kaldi_compat.data.spec_augment.SpecAugment`.
+        length_tolerance: number of frames by which features and targets of an utterance may differ in length, as for
+            :class:`~kaldi_compat.data.datasets.FeatureDataset`. None does not compare them.
+
+    Raises:
+        KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.
 
     >>> from kaldi_compat import Fbank, Utterance, collate
     >>> audio = [collate([Utterance("a", torch.zeros(16000)), Utterance("b", torch.zeros(8000))])]
@@ -43,7 +49,9 @@ class FeaturesOnDevice:
         feature: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
         device: torch.device | str,
         augment: Callable[[Tensor, Tensor], Tensor] | None = None,
+        length_tolerance: int | None = None,
     ) -> None:
+        self._length_tolerance = length_tolerance
         self._loader, self._device = loader, torch.device(device)
         self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature
         self._augment = augment.to(device) if isinstance(augment, torch.nn.Module) else augment
@@ -65,6 +73,28 @@ class FeaturesOnDevice:
             seeds = nullcontext() if batch.seeds is None else seeded(int(batch.seeds.sum()), self._device)
             with torch.no_grad(), seeds:
                 features, frames = self._feature(here.inputs, here.lengths)
+                here = replace(here, inputs=features, lengths=frames)
+                if self._length_tolerance is not None and here.target_lengths is not None:
+                    here = _cut_to_match(here, here.target_lengths, self._length_tolerance)
                 if self._augment is not None:
-                    features = self._augment(features, frames)
-            yield replace(here, inputs=features, lengths=frames)
+                    here = replace(here, inputs=self._augment(here.inputs, here.lengths))
+            yield here
+
+
+def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
+    """Cut features and targets of each utterance to the shorter ones."""
+    frames = torch.minimum(batch.lengths, targets)
+    longest = int(frames.max())
+    for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):
+        if max(lengths) > min(lengths) + tolerance:
+            raise unequal_lengths(key, dict(zip(("input", "targets"), lengths, strict=True)), tolerance)
+    past = torch.arange(longest, device=frames.device) >= frames[:, None]
+    alignments, posteriors = batch.alignments, batch.posteriors
+    if alignments is not None:
+        alignments = alignments[:, :longest].masked_fill(past, ALIGNMENT_PADDING)
+    if posteriors is not None:
+        posteriors = Posteriors(*(part[:, :longest].masked_fill(past[..., None], 0) for part in posteriors))
+    inputs = batch.inputs[:, :longest].masked_fill(past[..., None], 0.0)
+    return replace(
+        batch, inputs=inputs, lengths=frames, alignments=alignments, posteriors=posteriors, target_lengths=frames
+    )

@@ -13,7 +13,16 @@ from torch.utils.data import DataLoader
 import io_ark
 from io_ark.errors import FormatError, MissingKeyError
 from io_ark.streams.access import Access
-from kaldi_compat import ArchiveDataset, FeatureDataset, Posteriors, Utterance, WaveDataset, collate
+from kaldi_compat import (
+    ArchiveDataset,
+    Fbank,
+    FeatureDataset,
+    FeaturesOnDevice,
+    Posteriors,
+    Utterance,
+    WaveDataset,
+    collate,
+)
 from kaldi_compat.data.batching import ALIGNMENT_PADDING
 from kaldi_compat.data.ctm import Ctm, Word
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -138,6 +147,34 @@ def test_lengths_are_compared_with_features_only(corpus: Path) -> None:
     feature = torch.nn.Unflatten(0, (-1, 80))
     data = WaveDataset(corpus / "wav.scp", alignments=f"scp:{corpus}/ali.scp", feature=feature, length_tolerance=100)
     assert data[3].input.ndim == 2 and len(data[3].input) == len(data[3].alignment)  # type: ignore[arg-type]
+
+
+def test_features_on_a_device_are_cut_to_their_targets_or_refused(corpus: Path, tmp_path: Path) -> None:
+    frames = [(400 + 160 * i - 400) // 160 + 1 for i in range(6)]
+    with (
+        io_ark.Writer("int-vector", f"ark:{tmp_path}/ali.ark") as alignments,
+        io_ark.Writer("posterior", f"ark:{tmp_path}/post.ark") as posteriors,
+    ):
+        for i, key in enumerate(KEYS[:6]):
+            length = frames[i] + (2, -1, 0)[i % 3] if i else frames[i]
+            alignments[key] = np.full(length, 5, np.int32)
+            posteriors[key] = [[(3, 0.5)]] * length
+    for options in ({"alignments": f"ark:{tmp_path}/ali.ark"}, {"posteriors": f"ark:{tmp_path}/post.ark"}):
+        data = WaveDataset(corpus / "wav.scp", **options, drop_incomplete=True)
+        loader = DataLoader(data, batch_size=6)
+        [batch] = FeaturesOnDevice(loader, Fbank(dither=0.0), "cpu", length_tolerance=2)
+        lengths = [1, 1, 3, 4, 4, 6]
+        assert batch.lengths.tolist() == lengths and batch.inputs.shape[1] == 6
+        if batch.alignments is not None:
+            assert batch.alignments.tolist() == [[5] * n + [ALIGNMENT_PADDING] * (6 - n) for n in lengths]
+        else:
+            assert batch.posteriors is not None
+            assert batch.posteriors.weights[..., 0].tolist() == [[0.5] * n + [0.0] * (6 - n) for n in lengths]
+        for row, length, i in zip(batch.inputs, lengths, range(6), strict=True):
+            torch.testing.assert_close(row[:length], Fbank(dither=0.0)(data[i].input)[:length])
+            assert not row[length:].any()
+        with pytest.raises(KaldiCompatError, match=r"utt03: .*input 4, targets 6\).*tolerance=1"):
+            list(FeaturesOnDevice(loader, Fbank(dither=0.0), "cpu", length_tolerance=1))
 
 
 def test_words_are_scaled_with_the_speed_of_their_audio(corpus: Path) -> None:
