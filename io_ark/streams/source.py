@@ -21,7 +21,7 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 from io_ark.streams.system import pread, preadv
 
-HEADER_WINDOW = 4096
+HEADER_WINDOW = 512
 SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
 # Bytes read after a large array in the same call: usually the next key and the header of the next array.
@@ -62,7 +62,7 @@ class Source:
         small: bytes of an object that is copied in one piece.
     """
 
-    small = HEADER_WINDOW
+    small = SMALL_WINDOW
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -437,6 +437,8 @@ class FileSource(StreamSource):
         ahead: read ahead, because the bytes after an object are likely to be read next.
     """
 
+    _first = HEADER_WINDOW  # bytes read after a jump; more after an object that these did not hold
+
     def __init__(
         self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
     ) -> None:
@@ -449,7 +451,7 @@ class FileSource(StreamSource):
 
     def _go(self, offset: int) -> bytes:
         """Seek to an offset and return the window, which begins there."""
-        self._window = window = self._pread(SMALL_WINDOW if self._ahead else HEADER_WINDOW, offset)
+        self._window = window = self._pread(SMALL_WINDOW if self._ahead else self._first, offset)
         self._base = offset
         self._at = 0
         self._end = len(window)
@@ -553,6 +555,8 @@ class FileSource(StreamSource):
         start = self._base + self._at
         if not 0 <= size <= self._size - start:
             self.check(size)
+        if size < SMALL_WINDOW:
+            self._first = SMALL_WINDOW
         array = np.empty(count, kind)
         self._read_into(array, size, start)
         return array
