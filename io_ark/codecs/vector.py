@@ -16,7 +16,7 @@ from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.pack import Pack, objects
 from io_ark.codecs.text_format import format_values
-from io_ark.codecs.text_parse import parse, warn_of_words
+from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -84,6 +84,8 @@ class VectorCodec(ArrayCodec):
         if b"\n" in text or b"\r" in text or b";" in text:
             place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
             source.fail("a vector in text has more than one row: read it as a matrix?", at + place)
+        if (plain := read_rows(text, self.dtype == np.float32)) is not None:
+            return plain[0]
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
         if len(values) != len(text.split()):  # as of 1-2, which is two numbers
             source.fail("a vector in text: white space is missing between two numbers", at)

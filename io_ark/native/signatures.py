@@ -53,8 +53,12 @@ class _Pointer:
             return value
         if not isinstance(value, np.ndarray):
             return ctypes.c_void_p(value.address if isinstance(value, Structure) else value)
-        if value.flags.c_contiguous and (cls.dtype is None or value.dtype == cls.dtype):
-            return ctypes.c_void_p(address(value))
+        if cls.dtype is None or value.dtype == cls.dtype:
+            try:
+                return ctypes.byref(_at(value))  # which checks that the array is contiguous, too
+            except (TypeError, ValueError):  # it is not; or it is read-only or empty
+                if value.flags.c_contiguous:
+                    return ctypes.c_void_p(value.ctypes.data)
         raise TypeError(f"C takes a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
 
 
