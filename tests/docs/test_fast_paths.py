@@ -23,3 +23,28 @@ def test_files_that_the_page_names_exist() -> None:
     tests = re.findall(r"`((?:io_ark|kaldi_compat)/\S+/test_\w+\.py)`", PAGE)
     assert len(tests) > 10
     assert not [each for each in tests if not (ROOT / "tests" / each).exists()]
+
+
+def test_rows_name_the_files_that_call_their_functions() -> None:
+    rows = [
+        line.split(" | ") for line in PAGE.partition("## C\n")[2].partition("## Others")[0].splitlines()[4:] if line
+    ]
+    assert len(rows) > 10
+    for _, places, functions, *_ in rows:
+        folder, text = ROOT, ""
+        for place in re.findall(r"`([\w./]+)`", places):
+            path = next(each for each in (ROOT / place, ROOT / "kaldi_compat" / place, folder / place) if each.exists())
+            folder, files = (path, sorted(path.glob("*.py"))) if path.is_dir() else (path.parent, [path])
+            text += "".join(each.read_text(encoding="utf-8") for each in files)
+        assert not [each for each in re.findall(r"`(\w+)`", functions) if f'"{each}"' not in text], places
+
+
+def test_callers_do_not_choose_between_c_and_numpy() -> None:
+    asked = re.compile(r"\bin_use\b|(?<!def )\blibrary\(\)")
+    found = {
+        path.relative_to(ROOT).as_posix(): len(asked.findall(path.read_text(encoding="utf-8")))
+        for package in ("io_ark", "kaldi_compat")
+        for path in (ROOT / package).rglob("*.py")
+        if path.parent.name != "native"
+    }
+    assert sum(found.values()) <= 8, {path: count for path, count in found.items() if count}
