@@ -302,7 +302,7 @@ class ArrayBlock(Block):
 
 
 def array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return the block of small float arrays of one type, or of one array of any size, else of any objects."""
+    """Return the block of small arrays of one type, or of one array of any size, else of any objects."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.of(keys, values)
     kind = values[0].dtype, values[0].ndim
@@ -312,7 +312,10 @@ def array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBl
 
 
 def _is_array(value: Any) -> bool:
-    return type(value) is np.ndarray and value.dtype in (np.float32, np.float64) and 0 < value.ndim <= 2
+    """Return True for vectors and matrices of floats, and vectors of int32."""
+    if type(value) is not np.ndarray or not 0 < value.ndim <= 2:
+        return False
+    return value.dtype in (np.float32, np.float64) or (value.dtype == np.int32 and value.ndim == 1)
 
 
 def pack_entries(data: Array, ends: Integers) -> PackedBlock | None:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
 from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
 from io_ark.codecs.nested_lists import (
     format_lists,
     pack_lists,
     pack_nested,
+    pack_objects,
     print_nested,
     read_lists,
     write_lists,
@@ -149,6 +152,14 @@ class IntVectorCodec(ArrayCodec):
         else:
             sink.write(format_integers(numbers) + b"\n")
 
+    def pack(self, binary: bool) -> Pack:
+        return Pack(block=self._packed) if binary and self.dtype.itemsize == 4 else Pack()
+
+    def _packed(self, block: Block) -> PackedBlock | None:
+        if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or block.dimensions != 1:
+            return None
+        return pack_objects(block.keys, None, block.shapes[:, 0], (np.ascontiguousarray(block.values),))
+
 
 class IntVectorVectorCodec(Codec[list[Array]]):
     """Codec of lists of vectors of int32."""
@@ -207,7 +218,13 @@ class PairVectorCodec(Codec[Array]):
         self._types = "ii" if self.dtype.kind == "i" else "ff"
 
     def pack(self, binary: bool) -> Pack:
-        return objects(self._small) if binary else Pack()
+        return replace(objects(self._small), block=self._packed) if binary else Pack()
+
+    def _packed(self, block: Block) -> PackedBlock | None:
+        if not isinstance(block, ArrayBlock) or block.values.dtype != np.int32 or block.dimensions != 2:
+            return None
+        first, second = map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
+        return pack_objects(block.keys, None, block.shapes[:, 0], (first, second))
 
     def _small(self, value: object) -> bytes | None:
         """Encode a list of few pairs in binary with the marker; return None for anything else."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import PackedBlock
 from io_ark.codecs.base import Sink, int32_bytes, raw_bytes
 from io_ark.codecs.text_format import format_integers, format_values
 from io_ark.native import NATIVE
@@ -111,6 +113,27 @@ def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
     records["size"] = 4
     records["number"] = np.insert(numbers, starts, counts)
     return raw_bytes(records)
+
+
+def pack_objects(keys: bytes, lists: Places | None, lengths: Places, columns: Columns) -> PackedBlock:
+    """Return entries in binary whose objects are lists, or lists of lists.
+
+    Args:
+        keys: a newline after each.
+        lists: number of lists of each object; None if each object is one list.
+        lengths, columns: the lists of all objects: see :func:`pack_lists`.
+    """
+    packed = bytes(pack_lists(lengths.tolist(), columns))
+    ends = np.append(0, np.cumsum(_SIZED.itemsize * (1 + len(columns) * lengths)))
+    ends = ends if lists is None else ends[np.append(0, np.cumsum(lists))]
+    names, start = keys.split(b"\n")[:-1], b" \0B"
+    heads = [start] * len(names) if lists is None else [start + int32_bytes(count) for count in lists.tolist()]
+    parts = [b""] * (3 * len(names))
+    parts[::3], parts[1::3] = names, heads
+    parts[2::3] = [packed[begin:end] for begin, end in pairwise(ends.tolist())]
+    before = np.cumsum([0, *map(len, parts)])[::3][:-1]  # bytes before each entry
+    data = np.frombuffer(b"".join(parts), np.uint8)
+    return PackedBlock(keys, data, before + np.fromiter(map(len, names), np.int64, len(names)) + 1)
 
 
 def _checked(lengths: Sequence[int], columns: Columns) -> Places:

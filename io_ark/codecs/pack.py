@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, Block
+from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs.text_format import format_row
 from io_ark.native import NATIVE
 
@@ -34,11 +34,13 @@ class Pack:
             writes all values.
         encode: returns the bytes of entries from their keys and kept values.
         arrays: type and dimensions of the arrays that are written in binary as they are.
+        block: encodes the entries of a block in binary; returns None for another kind of block.
     """
 
     take: Callable[[Any], Any] | None = None
     encode: Callable[[Sequence[str], Sequence[Any]], bytes] = lambda keys, values: b""
     arrays: tuple[np.dtype[Any], int] | None = None
+    block: Callable[[Block], PackedBlock | None] = lambda block: None
 
     def takes(self, block: Block) -> bool:
         """Return True if a block's arrays are written as they are."""

@@ -12,18 +12,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import PosteriorArrays
+from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
 from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
 from io_ark.codecs.int_vector import read_text_line
 from io_ark.codecs.nested_lists import (
     format_lists,
     pack_nested,
+    pack_objects,
     print_nested,
     read_lists,
     remove_counts,
     write_lists,
 )
+from io_ark.codecs.pack import Pack
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.scan import posterior_arrays, scan_line
 from io_ark.codecs.vector import VectorCodec
@@ -62,6 +64,17 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
 
     def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
         _write_arrays(sink, value, binary)
+
+    def pack(self, binary: bool) -> Pack:
+        return Pack(block=_packed_posteriors) if binary else Pack()
+
+
+def _packed_posteriors(block: Block) -> PackedBlock | None:
+    if not isinstance(block, PosteriorBlock):
+        return None
+    counts, integers, weights = block.posteriors
+    columns = np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
+    return pack_objects(block.keys, block.frames, counts, columns)
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:

@@ -231,6 +231,7 @@ _ARRAYS: dict[str, tuple[type, int]] = {
     "double-matrix": (np.float64, 2),
     "vector": (np.float32, 1),
     "double-vector": (np.float64, 1),
+    "int-vector": (np.int32, 1),
 }
 
 
@@ -277,7 +278,6 @@ def _int_lists(found: _Numbers) -> list[list[Any]]:
 
 
 _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {
-    "int-vector": _vectors(np.int32),
     "int8-vector": _vectors(np.int8),
     "int-pair-vector": _vectors(np.int32, 2),
     "float-pair-vector": _vectors(np.float32, 2),

@@ -243,6 +243,8 @@ class Writer(Generic[Value]):
         """Add the entries of a block to the table, in one go where the kind and the table allow that."""
         self._check_process()
         with self._lock:
+            if len(block) > 1 and not isinstance(block, PackedBlock) and self.takes_packed(block.keys):
+                block = self._pack.block(block) or block
             if isinstance(block, PackedBlock) or (
                 isinstance(block, ArrayBlock) and len(block) > 1 and self._pack.takes(block)
             ):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import Block, ObjectBlock, PosteriorArrays, PosteriorBlock
+from io_ark.blocks import Block, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.errors import OptionError
@@ -18,25 +17,6 @@ from kaldi_compat.errors import OptionError
 Integers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
-
-
-def joined(block: Block) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return the integers of all alignments of a block, one after the other, and where each begins."""
-    values = [value for _, value in block.entries()]
-    bounds = np.cumsum([0, *map(len, values)])
-    return np.concatenate([*values, np.empty(0, np.int32)]), bounds
-
-
-def separated(block: Block, values: npt.NDArray[Any], bounds: Integers) -> ObjectBlock:
-    """Return alignments under the keys of a block: the parts of an array with these boundaries."""
-    parts = [values[begin:end] for begin, end in pairwise(bounds.tolist())]
-    return ObjectBlock.of(block.names(), parts)
-
-
-def mapped(block: Block, function: Callable[[Integers], Integers]) -> ObjectBlock:
-    """Return the alignments of a block with a function applied to their integers, one result for each."""
-    ids, bounds = joined(block)
-    return separated(block, function(ids), bounds)
 
 
 def posterior_block(block: Block, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from io_ark.blocks import ArrayBlock
 from io_ark.models import read_transition_model
-from kaldi_compat.cli.alignments import mapped
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -20,6 +20,10 @@ e.g.:  ali-to-pdf final.mdl "ark:gunzip -c ali.1.gz |" ark,t:-
 def main(options: NoOptions, model: str, source: str, target: str) -> int:
     """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
     transitions = read_transition_model(model)
-    counts = convert_table(lambda block: mapped(block, transitions.pdfs), "int-vector", source, target)
+
+    def pdfs(block: ArrayBlock) -> ArrayBlock:
+        return block.with_vectors(transitions.pdfs(block.values))
+
+    counts = convert_table(pdfs, "int-vector", source, target)
     logger.info("Converted %d alignments to pdf sequences.", counts.done)
     return 0

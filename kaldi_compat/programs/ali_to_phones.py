@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from io_ark.blocks import Block
+from io_ark.blocks import ArrayBlock, Block
 from io_ark.models import TransitionModel, read_transition_model, split_to_phones
 from io_ark.streams import open_output
-from kaldi_compat.cli.alignments import joined, separated
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Sink, map_table
 from kaldi_compat.cli.program import program
@@ -57,16 +56,14 @@ def main(options: Options, model: str, source: str, target: str) -> int:
     return 0
 
 
-def phones_of(block: Block, model: TransitionModel, form: str) -> Block:
+def phones_of(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
     """Return the phones of alignments: for each frame ("frames"), or once, with lengths ("lengths") or without."""
-    ids, bounds = joined(block)
-    segments = split_to_phones(model, ids, bounds)
+    segments = split_to_phones(model, block.values, block.rows())
     if form == "frames":
-        return separated(block, np.repeat(segments.phones, segments.lengths), bounds)
-    values = segments.phones
+        return block.with_vectors(np.repeat(segments.phones, segments.lengths))
     if form == "lengths":
-        values = np.stack((values, segments.lengths.astype(np.int32)), axis=1)
-    return separated(block, values, np.cumsum([0, *segments.counts]))
+        return block.with_rows(np.column_stack((segments.phones, segments.lengths)).astype(np.int32), segments.counts)
+    return block.with_vectors(segments.phones, segments.counts)
 
 
 class CtmFile:
@@ -76,14 +73,14 @@ class CtmFile:
         self._write = write
         self._shift = np.float32(frame_shift)
         # Kaldi compares the single-precision number, so its default of 0.01 is below 0.01.
-        self._digits = 2 if float(self._shift) >= 0.01 else 3
+        self._time = "%.2f" if float(self._shift) >= 0.01 else "%.3f"
 
     def write_block(self, block: Block) -> None:
         """Write a line for each phone. Times add up in single precision, as in Kaldi."""
-        lines = []
+        lines: list[str] = []
         for key, phones in block.entries():
             durations = self._shift * phones[:, 1].astype(np.float32)
             starts = np.add.accumulate(np.append(np.float32(0), durations))
-            for start, duration, phone in zip(starts, durations, phones[:, 0], strict=False):
-                lines.append(f"{key} 1 {start:.{self._digits}f} {duration:.{self._digits}f} {phone}\n")
+            line = f"{key.replace('%', '%%')} 1 {self._time} {self._time} %d\n"
+            lines += map(line.__mod__, zip(starts.tolist(), durations.tolist(), phones[:, 0].tolist(), strict=False))
         self._write("".join(lines).encode(errors="surrogateescape"))

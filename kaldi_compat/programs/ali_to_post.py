@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from io_ark.blocks import Block, PosteriorArrays, PosteriorBlock
+from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import joined, posterior_block
+from kaldi_compat.cli.alignments import posterior_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -27,8 +27,8 @@ def main(options: NoOptions, source: str, target: str) -> int:
     return counts.status
 
 
-def posteriors_of(block: Block) -> PosteriorBlock:
+def posteriors_of(block: ArrayBlock) -> PosteriorBlock:
     """Return posteriors with one entry of weight 1 in each frame."""
-    ids, bounds = joined(block)
+    ids = block.values
     arrays = PosteriorArrays(np.ones(len(ids), np.int64), ids, np.ones(len(ids), np.float32))
-    return posterior_block(block, np.diff(bounds), arrays)
+    return posterior_block(block, block.shapes[:, 0], arrays)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import compress
 
-from io_ark.blocks import Block
+import numpy as np
+
+from io_ark.blocks import ArrayBlock
 from io_ark.models import AlignmentConverter, read_transition_model, read_tree
-from kaldi_compat.cli.alignments import joined, read_phone_map, separated
+from kaldi_compat.cli.alignments import read_phone_map
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import program
@@ -52,14 +54,14 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
             phone_map=phone_map,
         )
 
-        def convert(block: Block) -> Block:
-            converted = converter.convert_many(*joined(block))
+        def convert(block: ArrayBlock) -> ArrayBlock:
+            converted = converter.convert_many(block.values, block.rows())
             failed = converted.is_truncated | converted.is_short
             for key, is_short in zip(compress(block.names(), failed), converted.is_short[failed], strict=True):
                 if is_short:
                     logger.warning("Failed to produce suitable phone lengths")
                 logger.warning("Could not convert alignment for key %s (possibly truncated alignment?)", key)
-            return separated(block, converted.ids, converted.bounds).select(~failed)
+            return block.with_vectors(converted.ids, np.diff(converted.bounds)).select(~failed)
 
         counts = map_table(blocks, writer, convert)
     logger.info("Succeeded converting alignments for %d files, failed for %d", counts.done, counts.failed)

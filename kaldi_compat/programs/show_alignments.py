@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
+import numpy as np
+
+from io_ark.blocks import ArrayBlock
 from io_ark.models import TransitionModel, read_transition_model, split_to_phones
 from io_ark.streams import open_output
 from kaldi_compat.cli.alignments import read_symbols
+from kaldi_compat.cli.loop import for_each
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 
@@ -22,22 +27,33 @@ e.g.:  show-alignments phones.txt final.mdl ark:1.ali
 def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     """Print two lines and an empty one for each alignment."""
     transitions = read_transition_model(model)
-    names = read_symbols(symbols)
+    names = {phone: as_bytes(name) for phone, name in read_symbols(symbols).items()}
     with Tables() as tables, open_output("-") as output:
-        for block in tables.read("int-vector", source):
-            for key, ids in block.entries():
-                lines = (f"{key}  {line}\n" for line in shown(transitions, names, ids))
-                output.write("".join([*lines, "\n"]).encode(errors="surrogateescape"))
+
+        def show(block: ArrayBlock) -> ArrayBlock:
+            output.write("".join(shown(block, transitions, names)).encode("latin-1"))
+            return block
+
+        for_each(show, tables.read("int-vector", source))
     return 0
 
 
-def shown(model: TransitionModel, names: dict[int, str], ids: list[int]) -> tuple[str, str]:
-    """Return the transition-ids by phone and the names of the phones, each padded to the same width."""
-    segments = split_to_phones(model, ids)
-    upper, lower = [], []
-    for (begin, end), phone in zip(pairwise(segments.bounds.tolist()), segments.phones.tolist(), strict=True):
-        numbers, name = f"[ {' '.join(map(str, ids[begin:end]))} ] ", f"{names.get(phone, '')} "
-        width = max(len(numbers), len(name.encode(errors="surrogateescape")))
-        upper.append(numbers.ljust(width))
-        lower.append(name + " " * (width - len(name.encode(errors="surrogateescape"))))
-    return "".join(upper), "".join(lower)
+def as_bytes(text: str) -> str:
+    """Return a string with a character for each byte of a text, since Kaldi counts bytes to align columns."""
+    return text.encode(errors="surrogateescape").decode("latin-1")
+
+
+def shown(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
+    """Yield the lines of each alignment: the transition-ids by phone and the names of the phones, in columns."""
+    segments = split_to_phones(model, block.values, block.rows())
+    words = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
+    upper, ends = words[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(words)[block.values]))
+    widths = np.diff(ends[segments.bounds]) + len("[ ] ")
+    lower = [f"{names.get(phone, '')} " for phone in segments.phones.tolist()]
+    columns = np.maximum(widths, np.fromiter(map(len, lower), np.int64, len(lower)))
+    upper[segments.bounds[:-1]] = "[ " + upper[segments.bounds[:-1]]
+    upper[segments.bounds[1:] - 1] += np.array([f"] {' ' * more}" for more in (columns - widths).tolist()], object)
+    lower = list(map(str.ljust, lower, columns.tolist()))
+    frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
+    for key, (begin, end), (first, last) in zip(map(as_bytes, block.names()), frames, phones, strict=True):
+        yield f"{key}  {''.join(upper[begin:end])}\n{key}  {''.join(lower[first:last])}\n\n"
