@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.cli import terminal
+from io_ark.cli import plot, terminal
 from io_ark.cli.ark import main
 from io_ark.cli.terminal import blocks, graphics_protocol
+from io_ark.streams.access import Access
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +34,15 @@ def test_picture_file_has_a_panel_for_each_key() -> None:
     assert main(["plot", "-o", "three.png", "--frame-shift=10", "a.scp", "matrix", "vector", "audio"]) == 0
     heights = [struct.unpack(">II", Path(name).read_bytes()[16:24])[1] for name in ("one.png", "three.png")]
     assert heights[1] > 2 * heights[0]
+
+
+@pytest.mark.parametrize(("shift", "end", "unit"), [(0.0, 29.0, "element"), (0.01, 0.29, "time in seconds")])
+def test_elements_of_a_vector_are_drawn_at_their_times(shift: float, end: float, unit: str) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    axes = figures.Figure().subplots()
+    plot._draw_entry(axes, plot._entry("a.scp", "vector", Access()), shift)
+    assert axes.lines[0].get_xdata()[-1] == pytest.approx(end)
+    assert axes.get_xlabel() == unit
 
 
 @pytest.mark.parametrize(

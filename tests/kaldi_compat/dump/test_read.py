@@ -31,7 +31,7 @@ from kaldi_compat.dump.read import (
     read_audio,
     read_task,
 )
-from kaldi_compat.dump.speed_perturb import at_speed, make_speed_directory, split_speed, with_speed
+from kaldi_compat.dump.speed_perturb import _slower, at_speed, make_speed_directory, split_speed, with_speed
 from kaldi_compat.exact.resample import resample_waveform
 from tests.support.dump_data import RATE, audio, make_data, write_wav
 
@@ -351,6 +351,10 @@ def test_lines_that_cannot_be_perturbed_are_named(tmp_path: Path, name: str, lin
     with pytest.raises(DumpError) as caught:
         make_speed_directory(source, tmp_path / "train_sp", ["0.9"])
     assert str(caught.value) == f"{source / name}: {says}"
+
+
+def test_segments_of_ten_milliseconds_are_dropped_as_by_kaldi() -> None:
+    assert [_slower(f"u r 0 {end}", 1.0, Path()) for end in ("0.01", "0.011")] == ["", "u r 0.00 0.01"]
 
 
 @pytest.mark.parametrize("speed", ["50c", "0", "1_0"])
