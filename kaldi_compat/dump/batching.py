@@ -1,10 +1,10 @@
-"""Batching: group utterances that follow each other, and put results back into order."""
+"""Batching: group utterances that follow each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kaldi_compat.dump.entries import Entry, Result
+from kaldi_compat.dump.entries import Entry
 
 
 def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[list[Entry]]:
@@ -25,24 +25,3 @@ def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[lis
         total += length
     if batch:
         yield batch
-
-
-class InOrder:
-    """Puts results back into the order of their indices, which start at 0 and have no gaps.
-
-    >>> from kaldi_compat.dump.entries import Failure
-    >>> order = InOrder()
-    >>> list(order.add(Failure(1, "b", ""))), [each.key for each in order.add(Failure(0, "a", ""))]
-    ([], ['a', 'b'])
-    """
-
-    def __init__(self) -> None:
-        self._next = 0
-        self._waiting: dict[int, Result] = {}
-
-    def add(self, result: Result) -> Iterator[Result]:
-        """Add a result, and yield those that are next in order."""
-        self._waiting[result.index] = result
-        while (found := self._waiting.pop(self._next, None)) is not None:
-            self._next += len(found)
-            yield found

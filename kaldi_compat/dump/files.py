@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-import io_ark
-from io_ark.errors import ArkError
 from kaldi_compat.dump.errors import OutputError
 
 TEMPORARY = ".unfinished-"
@@ -251,42 +249,3 @@ def read_sealed(path: Path) -> list[Any]:
 
 def _seal(body: bytes) -> bytes:
     return json.dumps({"crc32": zlib.crc32(body)}).encode()
-
-
-class WholeTable:
-    """Writes a table that gets its name when :meth:`finish` has all of it on the disk.
-
-    Args:
-        kind: the type of the objects, as ``io_ark`` calls it.
-        path: the archive; what is not a regular file is written to in place.
-    """
-
-    def __init__(self, kind: io_ark.Kind, path: Path) -> None:
-        self.path = path
-        self.temporary = temporary_name(path) if is_replaceable(path) else path
-        self._writer = io_ark.Writer[Any](kind, f"ark:{self.temporary}")
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._writer[key] = value
-
-    def close(self) -> None:
-        """Write the rest to the disk; the table keeps its temporary name."""
-        with writing(self.path):
-            self._writer.close()
-            if self.temporary != self.path:
-                with open(self.temporary, "rb") as file:
-                    os.fsync(file.fileno())
-
-    def finish(self) -> None:
-        """Close the table and give it its name."""
-        self.close()
-        if self.temporary != self.path:
-            with writing(self.path):
-                put_in_place(self.temporary, self.path)
-
-    def abandon(self) -> None:
-        """Close the table and delete what was written."""
-        with contextlib.suppress(OSError, ArkError):  # the content is not needed, so it does not matter if it got there
-            self._writer.close()
-        if self.temporary != self.path:
-            self.temporary.unlink(missing_ok=True)

@@ -9,11 +9,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import attrgetter
 from pathlib import Path
 
 from io_ark.tables import Script
 from io_ark.text import printable
-from kaldi_compat.dump.batching import InOrder, batches
+from kaldi_compat.dump.batching import batches
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
 from kaldi_compat.dump.errors import EXPECTED, DumpError
@@ -90,7 +91,6 @@ class ShardRunner:
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
         reading, computing, writing = Clock(), Clock(), Clock()
         start = time.perf_counter()
-        order = InOrder()
         count, seconds, failures = 0, 0.0, 0
         behind: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
@@ -101,10 +101,9 @@ class ShardRunner:
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
-                ready = [each for result in results for each in order.add(result)]
                 while len(behind) > MAX_BEHIND:
                     behind.popleft().result()
-                behind.append(thread.submit(self._write, writer, ready, writing))
+                behind.append(thread.submit(self._write, writer, results, writing))
                 report(count, seconds, failures)
             for each in behind:
                 each.result()
@@ -131,18 +130,17 @@ class ShardRunner:
                     writer.add(each)
 
     def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
-        """Yield the results of the archive's utterances, in any order; the next batch starts before one is finished."""
-        started: deque[Pending] = deque()
+        """Yield the results of each batch, in the order of the list; the next one starts before a batch is finished."""
+        started: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._batches(shard, reading):
             with computing:
-                if audio := [entry for entry in batch if isinstance(entry, Audio)]:
-                    started.append(self.compute.submit(audio))
-                results = started.popleft()() if len(started) > 1 else []
-            yield [*(entry for entry in batch if isinstance(entry, Failure)), *results]
+                audio = [entry for entry in batch if isinstance(entry, Audio)]
+                failures = [entry for entry in batch if isinstance(entry, Failure)]
+                started.append((failures, self.compute.submit(audio) if audio else list))
+            if len(started) > 1:
+                yield _finished(started.popleft(), computing)
         for pending in started:
-            with computing:
-                results = pending()
-            yield results
+            yield _finished(pending, computing)
 
     def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
         options = self.job.options
@@ -151,6 +149,12 @@ class ShardRunner:
         found = read_ahead(tasks, self.read, options.readers, most, reading, most_bytes)
         with contextlib.closing(found):
             yield from batches(found, options.window_utterances, options.seconds_in_batch)
+
+
+def _finished(batch: tuple[list[Failure], Pending], computing: Clock) -> list[Result]:
+    failures, pending = batch
+    with computing:
+        return sorted([*failures, *pending()], key=attrgetter("index"))
 
 
 class _QuietHandler(logging.FileHandler):

@@ -9,19 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import script_lines, split_keys
-from io_ark.codecs import number_lines
+from io_ark.codecs import codec, number_lines
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
     WholeFile,
-    WholeTable,
     check_place,
     read_sealed,
     remove_unfinished,
@@ -41,9 +39,6 @@ ARCHIVE, SCRIPT, STATS = "archive", "script", "statistics"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
 # Bytes of an archive that are read back at a time, behind the writing.
 VERIFIED_AT_ONCE = 64 << 20
-
-
-Part = TypeVar("Part", "WholeFile", "StatsWriter")
 
 
 class DamagedError(Exception):
@@ -167,19 +162,18 @@ class ArchiveWriter:
             clear_unfinished(layout, shard)
             # An archive that is made again is incomplete from here on.
             layout.manifest(shard).unlink(missing_ok=True)
-        self._parts: list[WholeFile | StatsWriter] = []
+        names = (ARCHIVE, SCRIPT, *LENGTHS, *([STATS] if speakers is not None else []))
+        self._files: dict[str, WholeFile] = {}
         try:
-            names = (ARCHIVE, SCRIPT, *LENGTHS)
-            self._files = {name: self._opened(WholeFile(_file_of(layout, shard, name))) for name in names}
-            self._stats = self._opened(StatsWriter(layout.stats(shard))) if speakers is not None else None
+            for name in names:
+                self._files[name] = WholeFile(_file_of(layout, shard, name))
         except BaseException:
-            self._abandon_parts()
+            self._abandon_files()
             raise
+        # The sum of the utterances of one speaker that came last. Lists are usually sorted by speaker.
+        self._run: tuple[str, Stats] | None = None
+        self._matrix = codec("double-matrix")
         self._verification = _Verification(self._files[ARCHIVE])
-
-    def _opened(self, part: Part) -> Part:
-        self._parts.append(part)
-        return part
 
     @property
     def done(self) -> int:
@@ -202,9 +196,22 @@ class ArchiveWriter:
         self.utterances += len(entry.frames)
         self.seconds += float(entry.durations.sum())
         self.uncompressed += entry.left_uncompressed
-        if self._stats and self.speakers is not None and entry.stats is not None:
+        if self.speakers is not None and entry.stats is not None:
             for key, stats in zip(split_keys(packed.keys), entry.stats, strict=True):
-                self._stats.add(self.speakers.get(key) or key, stats)
+                self._count(self.speakers.get(key) or key, stats)
+
+    def _count(self, speaker: str, stats: Stats) -> None:
+        if self._run and self._run[0] == speaker:
+            self._run = speaker, self._run[1] + stats
+        else:
+            self._end_run()
+            self._run = speaker, stats
+
+    def _end_run(self) -> None:
+        if self._run:
+            speaker, stats = self._run
+            self._files[STATS].write(speaker.encode("utf-8", "surrogateescape") + b" ")
+            self._matrix.write(self._files[STATS], stats, binary=True)
 
     def finish(self, work: dict[str, float]) -> Manifest:
         """Verify what was written, and rename the archive, its script file and at last its manifest.
@@ -212,11 +219,10 @@ class ArchiveWriter:
         Raises:
             OutputError: the archive cannot be written, or does not read back as it was written.
         """
+        self._end_run()
         self._files[ARCHIVE].close()
         self._verification.finish()
         files = {name: file.finish() for name, file in self._files.items()}
-        if self._stats:
-            files[STATS] = self._stats.finish()
         work = work | {"uncompressed": self.uncompressed}
         manifest = Manifest(self.shard, files, self.utterances, self.seconds, self.failures, work)
         write_sealed(self.layout.manifest(self.shard), [vars(manifest)])
@@ -225,11 +231,11 @@ class ArchiveWriter:
     def abandon(self) -> None:
         """Delete what was written."""
         self._verification.stop()
-        self._abandon_parts()
+        self._abandon_files()
 
-    def _abandon_parts(self) -> None:
-        for part in self._parts:
-            part.abandon()
+    def _abandon_files(self) -> None:
+        for file in self._files.values():
+            file.abandon()
 
 
 class _Verification:
@@ -285,45 +291,6 @@ class _Verification:
     def stop(self) -> None:
         """End the thread."""
         self._thread.shutdown()
-
-
-class StatsWriter:
-    """Writes the CMVN statistics of an archive: a sum for each run of utterances of one speaker.
-
-    Lists are usually sorted by speaker, so a speaker has one run; in any case only one sum is held in memory.
-
-    Args:
-        path: where they go.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._table = WholeTable("double-matrix", path)
-        self._run: tuple[str, Stats] | None = None
-
-    def add(self, speaker: str, stats: Stats) -> None:
-        """Count the next utterance."""
-        if self._run and self._run[0] == speaker:
-            self._run = speaker, self._run[1] + stats
-        else:
-            self._end_run()
-            self._run = speaker, stats
-
-    def _end_run(self) -> None:
-        if self._run:
-            speaker, stats = self._run
-            self._table[speaker] = stats
-
-    def finish(self) -> Fingerprint:
-        """Rename the statistics and return their fingerprint."""
-        self._end_run()
-        self._table.close()
-        found = fingerprint(self._table.temporary)
-        self._table.finish()
-        return found
-
-    def abandon(self) -> None:
-        """Delete what was written."""
-        self._table.abandon()
 
 
 def clear_unfinished(layout: Layout, shard: int, *, own: bool = False) -> None:

@@ -36,7 +36,7 @@ UNSET = 0xCD  # byte of shared memory that was not written
 TYPES: dict[str, Any] = {
     "b8": np.uint8, "u8": np.uint8, "s8": np.int8, "b16": np.uint16, "u16": np.uint16, "s16": np.int16,
     "b32": np.uint32, "u32": np.uint32, "s32": np.int32, "b64": np.uint64, "u64": np.uint64, "s64": np.int64,
-    "f32": np.float32, "f64": np.float64, "pred": np.bool_,
+    "f32": np.float32, "f32x2": np.float32, "f64": np.float64, "pred": np.bool_,
 }  # fmt: skip
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -434,10 +434,13 @@ class Launch:
     # Arithmetic
 
     def _rounded(self, each: Instruction, active: Array, of: Callable[..., Array]) -> None:
-        values = self._values(each, each.type)
+        pairs = each.opcode[-1] == "f32x2"  # of numbers, in registers of 64 bits
+        values = self._values(each, np.uint64 if pairs else each.type)
+        values = [np.ascontiguousarray(value).view(np.float32) for value in values] if pairs else values
         ftz = "ftz" in each.opcode
         result = of(*map(flushed, values) if ftz else values).astype(each.type)
-        self._put(each.operands[0], flushed(result) if ftz else result, active)
+        result = flushed(result) if ftz else result
+        self._put(each.operands[0], result.view(np.uint64) if pairs else result, active)
 
     def _add(self, each: Instruction, active: Array) -> None:
         self._rounded(each, active, np.add)
@@ -586,7 +589,11 @@ class Launch:
                 self._put(name, parts[:, i], active)
         elif isinstance(source, list):
             kind = UNSIGNED[np.dtype(each.type).itemsize // len(source)]
-            whole = np.stack([self._get(name, kind) for name in source], 1)
+            # A half that is not used may be undefined: NaN, if it is used after all.
+            unset = np.full(self.count, -1).astype(kind)
+            undefined = [name.startswith("%") and name not in self.registers for name in source]
+            halves = zip(source, undefined, strict=True)
+            whole = np.stack([unset if missing else self._get(name, kind) for name, missing in halves], 1)
             self._put(to, whole.view(each.type)[:, 0], active)
         else:
             self._put(to, self._get(source, each.type), active)

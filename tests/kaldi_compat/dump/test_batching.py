@@ -16,7 +16,7 @@ from io_ark.blocks import ObjectBlock, PackedBlock, block_of
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
 from kaldi_compat import kernels
-from kaldi_compat.dump.batching import InOrder, batches
+from kaldi_compat.dump.batching import batches
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
@@ -49,20 +49,6 @@ def test_batches_are_bounded_and_keep_the_order(lengths: list[int], most: int, s
     assert [each.index for batch in made for each in batch] == list(range(len(lengths)))
     for batch in made:
         assert 1 <= len(batch) <= most and (len(batch) == 1 or sum(each.seconds for each in batch) <= seconds + 1e-9)
-
-
-@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8), data=st.data())
-def test_results_go_back_into_order(sizes: list[int], data: st.DataObject) -> None:
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    order = InOrder()
-    results = [
-        Features(
-            start, block_of([str(start + i) for i in range(size)], [np.zeros((1, 1), np.float32)] * size), np.ones(size)
-        )
-        for start, size in zip(starts, sizes, strict=True)
-    ]
-    arrival = data.draw(st.permutations(results))
-    assert [each.index for result in arrival for each in order.add(result)] == starts
 
 
 @settings(max_examples=30, deadline=None)

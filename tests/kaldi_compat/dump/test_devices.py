@@ -86,7 +86,7 @@ def test_results_leave_before_the_batch_after_the_next_is_read(tmp_path: Path) -
         (len(begun), [each.index for each in results])
         for results in runner._results(Shard(1, 0, 1, 4), Clock(), Clock())
     ]
-    assert left == [(1, []), (2, [0]), (3, [1]), (4, [2]), (4, [3])]
+    assert left == [(2, [0]), (3, [1]), (4, [2]), (4, [3])]
 
 
 def test_errors_of_opening_a_gpu_say_what_to_do() -> None:

@@ -68,6 +68,16 @@ def test_faults_of_a_program_are_found(fault: str) -> None:
         exchanged(EXCHANGE.replace(before, after))
 
 
+def test_pairs_of_numbers_are_computed_each_for_itself() -> None:
+    """Cards from compute capability 10.0 on have such instructions; a half may be undefined."""
+    pairs = EXCHANGE.replace(
+        "xor.b32 \t%r5, %r2, 4;",
+        "mov.b64 %rd3, {%r1, %r9}; add.rn.f32x2 %rd4, %rd3, %rd3; mov.b64 {%r7, %r8}, %rd4; xor.b32 %r5, %r2, 4;",
+    ).replace("[%rd2], %r6", "[%rd2], %r7")
+    numbers = np.arange(32, dtype=np.int32).view(np.float32)
+    assert exchanged(pairs) == (numbers + numbers).view(np.int32).tolist()
+
+
 @given(st.tuples(*[st.floats(width=32, allow_nan=False, allow_infinity=False, min_value=-1e9, max_value=1e9)] * 3))
 def test_fused_multiply_add_rounds_once(numbers: tuple[float, float, float]) -> None:
     x, y, z = (np.float32(each) for each in numbers)
