@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "site_builder.pictures",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
@@ -39,6 +40,10 @@ napoleon_use_ivar = True
 napoleon_use_rtype = False
 autosummary_generate = False
 
+# Copies the lines behind prompts only, without the prompts and without results.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
 html_theme = "pydata_sphinx_theme"
 html_title = "kaldi-compat"
 html_static_path = ["_static"]
@@ -47,7 +52,7 @@ html_show_sourcelink = False
 html_theme_options: dict[str, Any] = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",

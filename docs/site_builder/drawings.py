@@ -83,7 +83,8 @@ def mel_filters() -> Any:
 def pitch_track() -> Any:
     """A track of pitch over the spectrogram."""
     figure, axes = pyplot.subplots(figsize=(8, 3.8), layout="constrained")
-    spectrogram = Spectrogram()
+    # Long frames close together: harmonics are sharp lines.
+    spectrogram = Spectrogram(frame_length=64.0, frame_shift=2.5)
     options = PitchOptions()
     plot.show_pitch(
         track_pitch(_speech(), options),
@@ -195,7 +196,7 @@ def speed() -> Any:
         hatch=["" if own else "//" for own in ours],
     )
     axes.bar_label(bars, fmt="{:,.0f}", padding=3)
-    axes.margins(x=0.12)
+    axes.margins(x=0.15)
     axes.set_xlabel("times real time, one core")
     return figure
 
