@@ -41,7 +41,7 @@ def machine() -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """What a benchmark measured.
+    """Table of the figures that a benchmark measured.
 
     Attributes:
         command: the command line that measured it.

@@ -37,7 +37,7 @@ MAX_RATIO = 200
 
 @dataclass(frozen=True)
 class Settings:
-    """What a format needs beyond the arrays.
+    """Settings of the formats that store more than arrays.
 
     Attributes:
         frame_shift: seconds from frame to frame, for lhotse.

@@ -41,7 +41,7 @@ class StandardOptions(CommonOptions):
     """Options of every program."""
 
     print_args: bool = option(True, "print the command line on standard error")
-    verbose: int = option(0, "higher logs more")
+    verbose: int = option(0, "verbosity: a higher level logs more")
 
 
 Standard = TypeVar("Standard", bound=CommonOptions)
