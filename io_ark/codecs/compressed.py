@@ -268,24 +268,19 @@ def _to_percentiles(values: Array, minimum: np.float32, span: np.float32) -> tup
 
 
 def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
-    """Return the code of each value, 0 to 255: Kaldi's FloatToChar, written as a sum over three ranges.
+    """Return the codes of values, 0 to 255, as Kaldi's FloatToChar: 64, 128 and 63 steps between the percentiles."""
 
-    The ranges between a column's percentiles have 64, 128 and 63 steps. A value contributes no steps of a range that
-    starts above it, and all steps of a range that ends below it. Half-steps are counted and truncated, so that integers
-    round half up: (2 x + 1) / 2.
-    """
-    spans = np.diff(limits, axis=0)
-    # Two percentiles may be equal in float32. A value equal to both is then at the end of the first or second range,
-    # but at the start of the third, as are larger values: there Kaldi's conversion of the quotient to an integer
-    # overflows and is then clipped.
-    spans[2][spans[2] == 0] = np.inf
-    total = np.zeros(values.shape, np.uint16)
+    def steps(low: Array, high: Array, count: int) -> Array:
+        # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
+        # is clipped to the least.
+        parts = (values - low) / (high - low) * np.float32(count)
+        found: Array = np.where(np.isfinite(parts), np.clip(np.trunc(parts.astype(np.float64) + 0.5), 0, count), 0)
+        return found
+
+    p0, p25, p75, p100 = limits
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for low, span, steps in zip(limits[:3], spans, (64, 128, 63), strict=True):
-            part = (values - low) / span
-            part[np.isnan(part)] = 1
-            total += np.clip(2 * (part * np.float32(steps)), 0, 2 * steps).astype(np.uint16)
-    return ((total + 1) >> 1).astype(np.uint8)
+        upper = np.where(values < p75, 64 + steps(p25, p75, 128), 192 + steps(p75, p100, 63))
+        return np.where(values < p25, steps(p0, p25, 64), upper).astype(np.uint8)
 
 
 def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:

@@ -96,13 +96,6 @@ class Scan(Protocol):
         """Read the objects at these ascending places from the window's begin on, or the first of them."""
 
 
-class Scannable(Protocol):
-    """Protocol of codecs with the hook ``scan``."""
-
-    def scan(self) -> Scan | None:
-        """Return what reads blocks of small objects of this kind in C; None if nothing does."""
-
-
 class _Numbers(NamedTuple):
     """What C read.
 
@@ -123,11 +116,6 @@ class _Numbers(NamedTuple):
     def lengths(self) -> Integers:
         """Return the number of elements of each object."""
         return self.shapes[:, 0]
-
-
-def scan_of(codec: Scannable) -> Scan | None:
-    """Return what reads blocks of a codec's objects; None if nothing does, or without the C library."""
-    return codec.scan() if NATIVE.in_use else None
 
 
 class KindScan:

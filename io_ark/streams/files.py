@@ -126,24 +126,16 @@ class OpenFiles:
     Args:
         limit: maximum number of files kept open.
         mmap: read through memory maps, so that values are read-only views where the layout allows.
-        network: allow the URLs that names in script files may open.
-        access: allow other URLs, because the names are the user's own.
+        access: what may be opened (default: what names in script files may).
 
     Attributes:
         idle_sources: sources for the next reads; a user takes one out.
     """
 
-    def __init__(
-        self,
-        limit: int = MAX_OPEN_FILES,
-        *,
-        mmap: bool = False,
-        network: bool = True,
-        access: Access | None = None,
-    ) -> None:
+    def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False, access: Access | None = None) -> None:
         self._limit = max(1, limit)
         self._mmap = mmap
-        self._access = access or Access(network=network).of_script()
+        self._access = access or Access().of_script()
         self._files: dict[str, OpenFile | RemoteFile] = {}
         self.idle_sources: list[FileSource] = []
         _kept[id(self)] = self

@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from io_ark.blocks import BLOCK_BYTES, MAX_ENTRIES, Block
 from io_ark.codecs import Codec
-from io_ark.codecs.scan import Scanned, Window, scan_of
+from io_ark.codecs.base import scan_of
+from io_ark.codecs.scan import Scanned, Window
 from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source

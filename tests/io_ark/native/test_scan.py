@@ -19,6 +19,7 @@ from io_ark.native import library
 from io_ark.streams.source import BytesSource, StreamSource
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import read_key
+from tests.support.reading_ways import frozen
 from tests.support.table_samples import VALUES, archive
 
 pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
@@ -47,19 +48,6 @@ def in_blocks(source: Any, kind: str) -> tuple[list[tuple[str, Any]], str]:
     return entries, ""
 
 
-def assert_same(one: Any, other: Any) -> None:
-    """Assert that values are equal to the bit, and of the same types."""
-    assert type(one) is type(other)
-    if isinstance(one, np.ndarray):
-        assert (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for first, second in zip(one, other, strict=True):
-            assert_same(first, second)
-    else:
-        assert np.array([one]).tobytes() == np.array([other]).tobytes() if isinstance(one, float) else one == other
-
-
 @pytest.mark.parametrize(("kind", "binary"), TABLES)
 def test_entries_are_those_of_the_codec(kind: str, binary: bool) -> None:
     data = archive(kind, binary)
@@ -69,7 +57,7 @@ def test_entries_are_those_of_the_codec(kind: str, binary: bool) -> None:
     for source in BytesSource(data), StreamSource(io.BytesIO(data)):
         entries, error = in_blocks(source, kind)
         assert not error
-        assert_same(entries, expected)
+        assert frozen(entries) == frozen(expected)
     scan = codec(kind).scan()
     assert scan is not None
     # What Kaldi writes is read in C; of integers of 8 bits in text, that is left to Python.
@@ -100,7 +88,7 @@ def test_damaged_archives_give_the_same_entries_and_error(
         damaged[at : at + data.draw(st.integers(0, 2))] = data.draw(piece)
         damaged += b"\n"
     expected = one_by_one(bytes(damaged), kind)
-    assert_same(in_blocks(BytesSource(bytes(damaged)), kind), expected)
+    assert frozen(in_blocks(BytesSource(bytes(damaged)), kind)) == frozen(expected)
 
 
 def test_an_entry_that_has_come_through_a_pipe_is_given_at_once() -> None:
@@ -128,7 +116,7 @@ def test_source_goes_back_to_the_first_entry_that_is_not_taken() -> None:
 def test_line_break_after_a_key_is_not_a_space(kind: str) -> None:
     data = b"a 1\nb\n2\nc 3\n"
     expected = one_by_one(data, kind)
-    assert_same(in_blocks(StreamSource(io.BytesIO(data)), kind), expected)
+    assert frozen(in_blocks(StreamSource(io.BytesIO(data)), kind)) == frozen(expected)
     scan = codec(kind).scan()
     assert scan is not None
     found = scan.entries(Window(data, 0, len(data), len(data)))
