@@ -66,26 +66,12 @@ def show_features(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time in seconds', 'mel bin (centre in Hz)')
     """
-    pyplot = import_extra("matplotlib.pyplot", "Plots")
-    values = _as_features(features)
-    configured = _frame_options(options)
-    drawn = pyplot.gca() if axes is None else axes
+    drawn: Axes = _axes(axes, title)
+    values, configured = _as_features(features), _frame_options(options)
     colours = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    low, high = _range(values) if limits is None else limits
-    image = drawn.imshow(
-        np.ma.masked_invalid(values.T),
-        origin="lower",
-        aspect="auto",
-        interpolation="nearest",
-        extent=(*_time_extent(len(values), configured), -0.5, values.shape[1] - 0.5),
-        cmap=colours,
-        vmin=low,
-        vmax=high,
-    )
+    image = _draw_image(drawn, values, configured, 1.0, colours, _range(values) if limits is None else limits)
     drawn.set_xlabel("frame" if configured is None else "time in seconds")
     _label_columns(drawn, configured, values.shape[1])
-    if title:
-        drawn.set_title(title)
     if colorbar:
         drawn.figure.colorbar(image, ax=drawn, label=_unit(configured))
     return drawn
@@ -125,13 +111,12 @@ def show_pitch(
     >>> axes.get_ylabel()
     'pitch in Hz'
     """
-    pyplot = import_extra("matplotlib.pyplot", "Plots")
+    drawn: Axes = _axes(axes, title)
     values = _as_features(track)
     if values.shape[1] != 2:
         raise FeatureError(
             f"expected a track of pitch (frames, 2), not {values.shape}: use show_features for processed pitch"
         )
-    drawn = pyplot.gca() if axes is None else axes
     pitch_options = getattr(options, "options", options)
     times = _frame_times(len(values), pitch_options)
     if spectrogram is not None:
@@ -142,8 +127,6 @@ def show_pitch(
     drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=colour, linewidth=2.5, label="pitch")
     drawn.set_xlabel("frame" if pitch_options is None else "time in seconds")
     drawn.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
-    if title:
-        drawn.set_title(title)
     return drawn
 
 
@@ -177,11 +160,10 @@ def show_mel_banks(
     >>> axes.get_xlabel(), len(axes.lines)
     ('frequency in Hz', 20)
     """
-    pyplot = import_extra("matplotlib.pyplot", "Plots")
+    drawn: Axes = _axes(axes, title)
     configured = FbankOptions() if options is None else _frame_options(options)
     if not isinstance(configured, MelFeatureOptions):
         raise FeatureError(f"{type(configured).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
-    drawn = pyplot.gca() if axes is None else axes
     factors = [float(factor) for factor in np.atleast_1d(np.asarray(vtln_warp))]
     for number, factor in enumerate(factors):
         weights = mel_banks(configured, factor).weights
@@ -192,8 +174,6 @@ def show_mel_banks(
         drawn.legend(loc="upper right")
     drawn.set_xlabel("frequency in Hz")
     drawn.set_ylabel("weight")
-    if title:
-        drawn.set_title(title)
     return drawn
 
 
@@ -252,6 +232,30 @@ def compare(
     for drawn in axes[:2]:
         drawn.set_xlabel("")
     return axes
+
+
+def _axes(axes: Axes | None, title: str) -> Any:
+    """Return the axes to draw into, with their title."""
+    drawn = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
+    if title:
+        drawn.set_title(title)
+    return drawn
+
+
+def _draw_image(
+    axes: Any, values: Floats, options: FrameOptions | None, step: float, cmap: Any, limits: tuple[float, float]
+) -> Any:
+    """Draw a matrix (frames, columns), whose columns are so far apart, over time."""
+    return axes.imshow(
+        np.ma.masked_invalid(values.T),
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=(*_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
+        cmap=cmap,
+        vmin=limits[0],
+        vmax=limits[1],
+    )
 
 
 def _as_features(features: Any) -> Floats:
@@ -321,14 +325,5 @@ def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None
     """Draw a spectrogram with frequency in Hz, so that a pitch in Hz fits over it."""
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
-    axes.imshow(
-        np.ma.masked_invalid(values.T),
-        origin="lower",
-        aspect="auto",
-        interpolation="nearest",
-        extent=(*_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
-        cmap="magma",
-        vmin=low,
-        vmax=high,
-    )
+    _draw_image(axes, values, options, step, "magma", (low, high))
     axes.set_ylim(0, min(1000.0, options.sample_frequency / 2))

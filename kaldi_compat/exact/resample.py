@@ -88,6 +88,15 @@ def _windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
     return product
 
 
+def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
+    """Raise :class:`OptionError` if these do not make a filter: see :func:`linear_resample`."""
+    if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
+        raise OptionError(
+            f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
+            "must be positive and the cutoff at most half of either rate"
+        )
+
+
 def linear_resample(
     samples: npt.NDArray[np.float32], rate_in: int, rate_out: int, cutoff: float, num_zeros: int
 ) -> Floats:
@@ -109,11 +118,7 @@ def linear_resample(
     >>> linear_resample(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
     (8000,)
     """
-    if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
-        raise OptionError(
-            f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
-            "must be positive and the cutoff at most half of either rate"
-        )
+    check_rates(rate_in, rate_out, cutoff, num_zeros)
     filters = resampling_filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
     count = -(-len(samples) * len(filters.first) // filters.period)
     return resample_chunk(samples, filters, (0, count))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.resample import check_rates
 from kaldi_compat.functional.sinc import PeriodFilters, resampled
 
 __all__ = ["linear_resample", "resample_waveform"]
@@ -27,11 +28,7 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     Raises:
         OptionError: an invalid rate, cutoff or width.
     """
-    if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
-        raise OptionError(
-            f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
-            "must be positive and the cutoff at most half of either rate"
-        )
+    check_rates(rate_in, rate_out, cutoff, num_zeros)
     # As OpenBLAS's dot products of few taps: products rounded to float32, summed in double.
     return resampled(samples, PeriodFilters.of(rate_in, rate_out, cutoff, num_zeros), samples.dtype)
 

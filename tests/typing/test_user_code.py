@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")
 WRONG = {number for number, line in enumerate(USER_CODE.read_text().split("\n"), 1) if line.endswith("# error")}
 CONSTRUCTORS = ROOT / "kaldi_compat" / "options" / "constructors.pyi"
+CALLS = ROOT / "kaldi_compat" / "features" / "calls.pyi"
 MODULES = [
     each
     for each in (getattr(kaldi_compat, name) for name in kaldi_compat.__all__)
@@ -73,6 +74,15 @@ def test_static_constructor_is_that_of_the_running_code(module: type[Any]) -> No
     assert {each: repr(parameters[each].default) for each in declared} == dict(zip(declared, defaults, strict=True))
     arguments = {each: parameters[each].default for each in declared}
     assert isinstance(module(**arguments), module)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_static_call_is_that_of_the_running_code(module: type[Any]) -> None:
+    name = next(base.__name__ for base in module.__mro__ if base.__name__.endswith("Call"))
+    found = next(each for each in ast.parse(CALLS.read_text()).body if getattr(each, "name", "") == name)
+    for call in (each for each in ast.walk(found) if isinstance(each, ast.FunctionDef)):
+        declared = [each.arg for each in (*call.args.args, *call.args.kwonlyargs)]
+        assert declared == list(inspect.signature(module.forward).parameters)
 
 
 @pytest.mark.parametrize("module", MODULES)
