@@ -2,8 +2,9 @@
 
 ``python reference_data/frontends/make.py --sources DIR [NAME ...]``, in the environment of the tests, with torchaudio,
 kaldi-native-fbank and transformers. DIR holds a checkout of each project, at the commit that the preset names: FunASR,
-3D-Speaker, unilm, wenet, wespeaker, FireRedASR, ImageBind, AudioMAE, EAT, pyannote-audio, CosyVoice, sherpa-onnx and
-kaldi. For ``kaldi-hires``, ``--kaldi-bin`` names the folder with Kaldi's programs.
+3D-Speaker, unilm, wenet, wespeaker, wekws, FireRedASR, FireRedASR2S, FireRedVAD, ImageBind, AudioMAE, ssast,
+MAE-AST-Public, EAT, pyannote-audio, CosyVoice, Step-Audio, index-tts, chatterbox, seed-vc, sherpa-onnx and kaldi. For
+``kaldi-hires``, ``--kaldi-bin`` names the folder with Kaldi's programs.
 
 What a project's files import besides its front end (models, augmentation, other libraries) is replaced by empty
 stand-ins if it is not installed. Nothing of the computation is replaced.
@@ -42,8 +43,9 @@ from tests.support.frontend_audio import clips, kept_rows
 HERE = Path(__file__).parent
 Audio = np.ndarray[Any, Any]
 STAND_INS = (
-    "PIL", "backbone", "cosyvoice", "fairseq", "funasr", "imagebind", "inflect", "langid", "librosa", "pkg_resources",
-    "pyannote", "pytorchvideo", "scipy", "speakerlab", "torchvision", "wenet", "whisper",
+    "PIL", "backbone", "cosyvoice", "einops", "fairseq", "funasr", "hf_utils", "hydra", "imagebind", "inflect",
+    "langid", "librosa", "mae_ast", "modules", "munch", "omegaconf", "onnxruntime", "pkg_resources", "pyannote",
+    "pydub", "pytorchvideo", "scipy", "speakerlab", "torchvision", "wenet", "whisper", "yaml",
 )  # fmt: skip
 
 
@@ -70,7 +72,8 @@ class StandIn(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return {"Model": Model, "load_wav": lambda wav, rate: torch.from_numpy(wav)[None]}.get(name, Anything())
+        known = {"Model": Model, "UpstreamBase": Model, "load_wav": lambda wav, rate: torch.from_numpy(wav)[None]}
+        return known.get(name, Anything())
 
 
 class Model:
@@ -89,7 +92,7 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds a stand-in for each missing module of STAND_INS; asked last."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name.partition(".")[0] in STAND_INS or name == "project.resnet":
+        if name.partition(".")[0] in (*STAND_INS, "project"):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
@@ -188,20 +191,74 @@ def pyannote(sources: Path, span: float | None = None) -> Callable[[Audio], Any]
     return lambda audio: model.compute_fbank(tensor(audio)[None])[0]
 
 
-def fireredasr(sources: Path) -> Callable[[Audio], Any]:
-    """FireRedASR's ASRFeatExtractor, with statistics in a Kaldi matrix."""
-    code = project(sources / "FireRedASR/fireredasr/data/asr_feat.py")
+def fireredasr(sources: Path, file: str, kind: str = "ASRFeatExtractor") -> Callable[[Audio], Any]:
+    """An extractor of FireRedTeam, with statistics in a Kaldi matrix."""
+    code = project(sources / file)
     with tempfile.TemporaryDirectory() as folder:
         import kaldiio
 
         kaldiio.save_mat(f"{folder}/cmvn.ark", frontend_audio.kaldi_stats(80))
-        extractor = code.ASRFeatExtractor(f"{folder}/cmvn.ark")
+        extractor = getattr(code, kind)(f"{folder}/cmvn.ark")
 
     def compute(audio: Audio) -> Any:
         with wav_file(audio) as name:
-            return extractor([name])[0][0]
+            if kind == "AudioFeat":
+                return extractor.extract(name)[0]
+            names = [[name]] * len(inspect.signature(extractor.__call__).parameters)
+            return extractor(*names)[0][0]
 
     return compute
+
+
+def wekws(sources: Path) -> Callable[[Audio], Any]:
+    """WeKws's compute_fbank, and the GlobalCMVN of its models with statistics in json."""
+    code = project(sources / "wekws/wekws/dataset/processor.py")
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(frontend_audio.wenet_json(40))
+        file.flush()
+        mean, istd = project(sources / "wekws/wekws/utils/cmvn.py").load_cmvn(file.name)
+    cmvn = project(sources / "wekws/wekws/model/cmvn.py", "wekws_cmvn").GlobalCMVN(
+        torch.from_numpy(mean).float(), torch.from_numpy(istd).float()
+    )
+
+    def compute(audio: Audio) -> Any:
+        sample = {"key": "a", "label": 0, "wav": tensor(audio), "sample_rate": 16000}
+        (result,) = code.compute_fbank([sample], num_mel_bins=40)
+        return cmvn(result["feat"])
+
+    return compute
+
+
+def index_tts(sources: Path) -> Callable[[Audio], Any]:
+    """IndexTTS's compute_kaldi_fbank."""
+    code = project(sources / "index-tts/backends/trt/pipeline/audio_processing.py")
+    return lambda audio: code.compute_kaldi_fbank(tensor(audio))[0]
+
+
+def chatterbox(sources: Path) -> Callable[[Audio], Any]:
+    """Chatterbox's extract_feature."""
+    code = project(sources / "chatterbox/src/chatterbox/models/s3gen/xvector.py")
+    return lambda audio: code.extract_feature([tensor(audio)[0]])[0][0]
+
+
+def seed_vc(sources: Path) -> Callable[[Audio], Any]:
+    """Seed-VC's compute_style, stopped where it calls its encoder."""
+    code = project(sources / "seed-vc/modules/v2/vc_wrapper.py")
+    seen: list[torch.Tensor] = []
+    myself = types.SimpleNamespace(style_encoder=lambda feat, lengths: seen.append(feat))
+
+    def compute(audio: Audio) -> Any:
+        code.VoiceConversionWrapper.compute_style(myself, tensor(audio))
+        return seen.pop()[0]
+
+    return compute
+
+
+def mae_ast(sources: Path) -> Callable[[Audio], Any]:
+    """MAE-AST's wav_to_spectrogram, with the settings of its models."""
+    code = project(sources / "MAE-AST-Public/s3prl/mae_ast/expert.py", "project.expert")
+    myself = types.SimpleNamespace(sample_rate=16000, feature_dim=128)
+    return lambda audio: code.UpstreamExpert.wav_to_spectrogram(myself, tensor(audio))
 
 
 def imagebind(sources: Path) -> Callable[[Audio], Any]:
@@ -218,9 +275,9 @@ def imagebind(sources: Path) -> Callable[[Audio], Any]:
     return compute
 
 
-def audiomae(sources: Path) -> Callable[[Audio], Any]:
-    """AudioMAE's AudiosetDataset, configured as for the evaluation on AudioSet."""
-    code = project(sources / "AudioMAE/dataset.py")
+def audioset(sources: Path, file: str, kind: str) -> Callable[[Audio], Any]:
+    """The data set of AudioMAE and SSAST, configured as for the evaluation on AudioSet."""
+    code = project(sources / file)
 
     def compute(audio: Audio) -> Any:
         settings = {"num_mel_bins": 128, "target_length": 1024, "freqm": 0, "timem": 0, "mixup": 0}
@@ -229,7 +286,7 @@ def audiomae(sources: Path) -> Callable[[Audio], Any]:
             data, labels = Path(folder, "data.json"), Path(folder, "labels.csv")
             data.write_text(json.dumps({"data": [{"wav": name, "labels": "/m/a"}]}))
             labels.write_text('index,mid,display_name\n0,/m/a,"a"\n')
-            return code.AudiosetDataset(str(data), settings, label_csv=str(labels))[0][0][0]
+            return getattr(code, kind)(str(data), settings, label_csv=str(labels))[0][0].reshape(-1, 128)
 
     return compute
 
@@ -256,9 +313,9 @@ def eat(sources: Path) -> Callable[[Audio], Any]:
     return compute
 
 
-def cosyvoice(sources: Path) -> Callable[[Audio], Any]:
-    """CosyVoice's _extract_spk_embedding, stopped where it calls campplus.onnx."""
-    code = project(sources / "CosyVoice/cosyvoice/cli/frontend.py")
+def cosyvoice(sources: Path, name: str = "CosyVoice") -> Callable[[Audio], Any]:
+    """CosyVoice's _extract_spk_embedding, stopped where it calls campplus.onnx; of Step-Audio, its copy."""
+    code = project(sources / name / "cosyvoice/cli/frontend.py")
     seen: list[Audio] = []
 
     class Session:
@@ -272,7 +329,7 @@ def cosyvoice(sources: Path) -> Callable[[Audio], Any]:
     myself = types.SimpleNamespace(campplus_session=Session(), device="cpu")
 
     def compute(audio: Audio) -> Any:
-        code.CosyVoiceFrontEnd._extract_spk_embedding(myself, unit(audio))
+        code.CosyVoiceFrontEnd._extract_spk_embedding(myself, unit(audio) if name == "CosyVoice" else tensor(audio))
         return seen.pop()
 
     return compute
@@ -340,10 +397,20 @@ def front_ends(sources: Path, programs: str) -> dict[str, Callable[[], Callable[
         "pyannote-wespeaker": lambda: pyannote(sources),
         "pyannote-span": lambda: pyannote(sources, span=0.5),
         "wenet": lambda: wenet(sources),
-        "fireredasr": lambda: fireredasr(sources),
+        "wekws": lambda: wekws(sources),
+        "fireredasr": lambda: fireredasr(sources, "FireRedASR/fireredasr/data/asr_feat.py"),
+        "fireredasr2": lambda: fireredasr(sources, "FireRedASR2S/fireredasr2s/fireredasr2/data/asr_feat.py"),
+        "fireredlid": lambda: fireredasr(sources, "FireRedASR2S/fireredasr2s/fireredlid/data/feat.py", "FeatExtractor"),
+        "fireredvad": lambda: fireredasr(sources, "FireRedVAD/fireredvad/core/audio_feat.py", "AudioFeat"),
+        "index-tts": lambda: index_tts(sources),
+        "chatterbox": lambda: chatterbox(sources),
+        "seed-vc": lambda: seed_vc(sources),
+        "step-audio": lambda: cosyvoice(sources, "Step-Audio"),
         "beats": lambda: beats(sources),
         "imagebind": lambda: imagebind(sources),
-        "audiomae": lambda: audiomae(sources),
+        "audiomae": lambda: audioset(sources, "AudioMAE/dataset.py", "AudiosetDataset"),
+        "ssast": lambda: audioset(sources, "ssast/src/dataloader.py", "AudioDataset"),
+        "mae-ast": lambda: mae_ast(sources),
         "eat": lambda: eat(sources),
         "zipformer": lambda: lhotse(sources),
         "telespeech": lambda: telespeech(sources),

@@ -13,9 +13,10 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends import Preset, preset_names
 
 NAMES = [
-    "ast", "audiomae", "beats", "campplus", "cosyvoice", "eat", "eres2net", "fireredasr", "fsmn-vad", "imagebind",
-    "kaldi-hires", "medasr", "paraformer", "phi4-multimodal", "pyannote-wespeaker", "seamless-m4t", "sensevoice",
-    "speech2text", "telespeech", "wav2vec2-bert", "wenet", "wespeaker", "zipformer",
+    "ast", "audiomae", "beats", "campplus", "chatterbox", "cosyvoice", "eat", "eres2net", "fireredasr",
+    "fireredasr2", "fireredlid", "fireredvad", "fsmn-vad", "imagebind", "index-tts", "kaldi-hires", "mae-ast",
+    "medasr", "paraformer", "phi4-multimodal", "pyannote-wespeaker", "seamless-m4t", "seed-vc", "sensevoice",
+    "speech2text", "ssast", "step-audio", "telespeech", "wav2vec2-bert", "wekws", "wenet", "wespeaker", "zipformer",
 ]  # fmt: skip
 MINIMAL: dict[str, Any] = {"name": "mine", "feature": "fbank"}
 
