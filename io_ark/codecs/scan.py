@@ -20,6 +20,7 @@ from io_ark.native import NATIVE
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
+_LONGEST_KEY = 1 << 12  # bytes of a key before objects that are converted
 _SHORTEST_LIST = 4  # bytes: "[ ] "
 # The order of `enum kind` in scan.c, by the names in io_ark.codecs.
 _KINDS = (
@@ -158,10 +159,17 @@ class KindScan:
             lists_room=len(lists), largest=largest, most=MAX_ENTRIES if places is None else len(places),
         )  # fmt: skip
         count = self._scan(self._table, self._number) if len(data) else 0
+        has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
+        if has_doubles:  # such as statistics
+            count = self._scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
             return None
         used = self._table.fields
-        return _Numbers(self._shapes[:count].copy(), values[: used.values_used], lists[: used.lists_used])
+        values = values[: used.values_used]
+        if has_doubles:
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = values.view(np.float64).astype(np.float32).view(np.uint8)
+        return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
 
     def _scanned(self, keys: bytes, found: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
         block: Block
@@ -174,6 +182,12 @@ class KindScan:
             values_of = _VALUES[self._kind]
             block = ObjectBlock(keys, lambda: values_of(found), len(ends), data, ends)
         return Scanned(block, int(ends[-1]))
+
+
+def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -> bool:
+    """Return True if the first object is in binary and in double precision; without places, it follows its key."""
+    start = data[:_LONGEST_KEY].tobytes().find(b" ") + 1 if places is None else int(places[0])
+    return data[start : start + 3].tobytes() == b"\0BD"
 
 
 def _scan_line_in_c(kind: str, line: bytes) -> Any:

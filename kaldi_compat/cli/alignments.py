@@ -66,6 +66,25 @@ def scaled(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorAr
     return kept(posteriors._replace(weights=posteriors.weights * each), each != 0)
 
 
+def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
+    """Return the entries of both sets frame by frame, those of the first set first; and which are of the second."""
+    pairs = np.column_stack((first.counts, second.counts))
+    is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
+    integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
+    for mask, each in ((~is_second, first), (is_second, second)):
+        integers[mask], weights[mask] = each.integers, each.weights
+    return PosteriorArrays(pairs.sum(axis=1), integers, weights), is_second
+
+
+def run_sums(values: Weights, starts: Integers, sizes: Integers) -> Weights:
+    """Return the sums of runs of values, added one after the other in single precision."""
+    sums: Weights = values[starts]
+    for place in range(1, sizes.max(initial=0)):
+        longer = np.flatnonzero(sizes > place)
+        sums[longer] += values[starts[longer] + place]
+    return sums
+
+
 def parse_number(text: str, message: str) -> float:
     """Parse a number and round it to single precision.
 

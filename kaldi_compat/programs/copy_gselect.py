@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from io_ark.blocks import Block
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table
+from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -27,15 +29,15 @@ class Options(BaseOptions):
 @program("copy-gselect", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table."""
-    most = options.n or None
-    counts = convert_table(
-        lambda block: block.map(lambda key, frames: [frame[:most] for frame in frames]),
-        "int-vector-vector",
-        source,
-        target,
-    )
-    if most is None:
-        logger.info("Copied %d gselect objects ", counts.done)
-    else:
-        logger.info("Copied %d gselect objects,  limiting sizes to %d", counts.done, most)
+    with Tables() as tables:
+        blocks, writer = tables.read("int-vector-vector", source), tables.write("int-vector-vector", target)
+
+        def limit(block: Block) -> Block:
+            if not options.n:
+                return copied(block, writer)
+            return block.map(lambda key, frames: [frame[: options.n] for frame in frames])
+
+        counts = map_table(blocks, writer, limit)
+    limited = f",  limiting sizes to {options.n}" if options.n else " "
+    logger.info("Copied %d gselect objects%s", counts.done, limited)
     return counts.status

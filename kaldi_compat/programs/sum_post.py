@@ -8,9 +8,10 @@ import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import Integers, Mask, Weights, changed, frames_of_entries, kept, scaled
+from kaldi_compat.cli.alignments import alternating, changed, frames_of_entries, kept, run_sums, scaled
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
+from kaldi_compat.cli.orders import sort_order
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -23,7 +24,6 @@ e.g.:  sum-post --scale2=-1.0 ark:num.post ark:den.post ark:diff.post
 """
 
 FRAMES = 1 << 14  # added up at once
-SORTED_STABLY = 16  # elements that std::sort sorts by insertion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,61 +107,3 @@ def added(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> 
     if options.drop_frames or options.zero_if_disjoint:
         keep &= ~np.repeat(is_disjoint, result.counts)
     return kept(result, keep), int(is_disjoint.sum())
-
-
-def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Return the entries of both sets frame by frame, those of the first set first; and which are of the second."""
-    pairs = np.column_stack((first.counts, second.counts))
-    is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
-    integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
-    for mask, each in ((~is_second, first), (is_second, second)):
-        integers[mask], weights[mask] = each.integers, each.weights
-    return PosteriorArrays(pairs.sum(axis=1), integers, weights), is_second
-
-
-def run_sums(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Return the sums of runs of values, added one after the other in single precision."""
-    sums: Weights = values[starts]
-    for place in range(1, sizes.max(initial=0)):
-        longer = np.flatnonzero(sizes > place)
-        sums[longer] += values[starts[longer] + place]
-    return sums
-
-
-def sort_order(keys: list[int]) -> list[int]:
-    """Return the places of keys in the order in which GNU's std::sort leaves them.
-
-    It partitions spans of more than 16 keys, which may exchange equal keys, and sorts the rest stably. Its heap sort
-    for keys that are hard to partition is left out.
-    """
-    order = list(range(len(keys)))
-    spans = [(0, len(keys))]
-    while spans:
-        first, last = spans.pop()
-        while last - first > SORTED_STABLY:
-            cut = partition(keys, order, first, last)
-            spans.append((cut, last))
-            last = cut
-    return sorted(order, key=keys.__getitem__)
-
-
-def partition(keys: list[int], order: list[int], first: int, last: int) -> int:
-    """Exchange places from ``first`` to before ``last`` so that smaller keys come first; return where larger begin."""
-    one, two, three = first + 1, first + (last - first) // 2, last - 1
-    x, y, z = (keys[order[place]] for place in (one, two, three))
-    if x < y:
-        median = two if y < z else three if x < z else one
-    else:
-        median = one if x < z else three if y < z else two
-    order[first], order[median] = order[median], order[first]
-    pivot, low, high = keys[order[first]], first + 1, last
-    while True:
-        while keys[order[low]] < pivot:
-            low += 1
-        high -= 1
-        while pivot < keys[order[high]]:
-            high -= 1
-        if low >= high:
-            return low
-        order[low], order[high] = order[high], order[low]
-        low += 1

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import io_ark
 from io_ark.models import read_transition_model, split_to_phones
-from kaldi_compat.programs import ali_to_pdf, convert_ali, post_to_pdf_post, vector_sum, weight_silence_post
+from kaldi_compat.cli import orders
+from kaldi_compat.programs import ali_to_pdf, convert_ali, vector_sum, weight_silence_post
 from tests.support.programs import check_refused, run
 from tests.support.tables import text
 
@@ -51,7 +52,7 @@ def inserted_one_by_one(keys: list[int]) -> list[int]:
     buckets = 1
     for key in keys:
         if len(order) + 1 > (buckets if buckets > 1 else 0):
-            buckets = next(each for each in post_to_pdf_post.BUCKETS if each > buckets)
+            buckets = next(each for each in orders.BUCKETS if each > buckets)
             old, order = order, []
             for each in old:
                 insert(order, each, buckets)
@@ -68,7 +69,7 @@ def insert(order: list[int], key: int, buckets: int) -> None:
 def test_pdfs_of_a_frame_are_in_the_order_of_a_hash_table(keys: list[int], empty: int) -> None:
     counts = np.array([0] * empty + [len(keys), 1])
     pdfs, frames = np.array([*keys, 5], np.int64), np.repeat(np.arange(len(counts)), counts)
-    order = post_to_pdf_post.hash_order(pdfs, frames, counts)
+    order = orders.hash_order(pdfs, frames, counts)
     assert pdfs[order].tolist() == [*inserted_one_by_one(keys), 5]
 
 
@@ -93,4 +94,4 @@ def test_several_tables_and_a_file_are_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_sizes_of_hash_tables_ascend() -> None:
-    assert all(2 * few <= many for few, many in pairwise(post_to_pdf_post.BUCKETS))
+    assert all(2 * few <= many for few, many in pairwise(orders.BUCKETS))

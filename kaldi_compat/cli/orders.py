@@ -1,0 +1,86 @@
+"""Orders in which GNU's C++ library leaves what Kaldi puts into its containers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+# Numbers of buckets of C++'s std::unordered_map as it grows, in GNU's library. There are never fewer than entries.
+BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933)
+SORTED_STABLY = 16  # elements that std::sort sorts by insertion
+
+
+def hash_order(
+    pdfs: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the order in which hash tables, one for each frame, have their keys.
+
+    Args:
+        pdfs: (entries,): the keys in the order in which they were inserted, frame by frame.
+        frames: (entries,): their frames.
+        counts: (frames,): number of entries of each frame.
+    """
+    # A new key comes first; or first of its bucket, if that has others.
+    times = np.arange(len(pdfs))
+    _, first, bucket = np.unique(frames * BUCKETS[0] + pdfs % BUCKETS[0], return_index=True, return_inverse=True)
+    order = np.lexsort((-times, -first[bucket], frames))
+    ends = np.cumsum(counts)
+    for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():
+        begin, end = int(ends[frame] - counts[frame]), int(ends[frame])
+        order[begin:end] = begin + np.array(large_hash_order(pdfs[begin:end].tolist()))
+    return order
+
+
+def large_hash_order(keys: list[int]) -> list[int]:
+    """Return the order of a hash table that grows while the keys are inserted, as their positions."""
+    order: list[int] = []
+    for begin, end in pairwise((0, *BUCKETS, len(keys))):
+        buckets = next(each for each in BUCKETS if each >= min(end, len(keys)))
+        chain: dict[int, list[int]] = {}
+        for place in [*order, *range(begin, min(end, len(keys)))]:
+            chain.setdefault(keys[place] % buckets, []).append(place)
+        order = [place for chained in reversed(chain.values()) for place in reversed(chained)]
+        if end >= len(keys):
+            break
+    return order
+
+
+def sort_order(keys: list[int]) -> list[int]:
+    """Return the places of keys in the order in which GNU's std::sort leaves them.
+
+    It partitions spans of more than 16 keys, which may exchange equal keys, and sorts the rest stably. Its heap sort
+    for keys that are hard to partition is left out.
+    """
+    order = list(range(len(keys)))
+    spans = [(0, len(keys))]
+    while spans:
+        first, last = spans.pop()
+        while last - first > SORTED_STABLY:
+            cut = partition(keys, order, first, last)
+            spans.append((cut, last))
+            last = cut
+    return sorted(order, key=keys.__getitem__)
+
+
+def partition(keys: list[int], order: list[int], first: int, last: int) -> int:
+    """Exchange places from ``first`` to before ``last`` so that smaller keys come first; return where larger begin."""
+    one, two, three = first + 1, first + (last - first) // 2, last - 1
+    x, y, z = (keys[order[place]] for place in (one, two, three))
+    if x < y:
+        median = two if y < z else three if x < z else one
+    else:
+        median = one if x < z else three if y < z else two
+    order[first], order[median] = order[median], order[first]
+    pivot, low, high = keys[order[first]], first + 1, last
+    while True:
+        while keys[order[low]] < pivot:
+            low += 1
+        high -= 1
+        while pivot < keys[order[high]]:
+            high -= 1
+        if low >= high:
+            return low
+        order[low], order[high] = order[high], order[low]
+        low += 1
