@@ -58,17 +58,13 @@ def open_input(
     rxfilename: str | Rxfilename,
     *,
     access: Access | None = None,
-    pipes: bool = True,
-    network: bool = True,
     files: OpenFiles | None = None,
 ) -> Input:
     """Open an rxfilename for reading.
 
     Args:
         rxfilename: its text, or the parsed form.
-        access: what may be opened (default: of ``pipes`` and ``network``).
-        pipes: allow commands.
-        network: allow URLs.
+        access: what may be opened (default: anything).
         files: cache of open regular files, which has its own access to URLs.
 
     Raises:
@@ -77,7 +73,7 @@ def open_input(
         PipesRefusedError: it is a command, and pipes are disabled.
         NetworkRefusedError: it is a URL, and the network is disabled.
     """
-    access = access or Access(pipes, network)
+    access = access or Access()
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
     if target.kind == "stdin":
         return Input(standard_input(), _standard_input_free)

@@ -225,8 +225,6 @@ def open_output(
     wxfilename: str | Wxfilename,
     *,
     access: Access | None = None,
-    pipes: bool = True,
-    network: bool = True,
     append: bool = False,
 ) -> Output:
     """Open a wxfilename for writing. An existing file is truncated, or with ``append`` extended.
@@ -237,7 +235,7 @@ def open_output(
         PipesRefusedError: it is a command, and pipes are disabled.
         NetworkRefusedError: it is a URL, and the network is disabled.
     """
-    access = access or Access(pipes, network)
+    access = access or Access()
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
     if target.kind == "stdout":
         return _standard_output()

@@ -17,7 +17,7 @@ from io_ark.errors import (
     ReaderGoneError,
     WriteError,
 )
-from io_ark.streams.access import NO_PIPES_VARIABLE
+from io_ark.streams.access import NO_PIPES_VARIABLE, Access
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 
@@ -62,9 +62,9 @@ def test_command_that_fails_or_stops_reading_is_an_error(tmp_path: Path) -> None
 
 def test_refused_pipe_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PipesRefusedError, match="'touch x' is not run"):
-        open_input("touch x |", pipes=False)
+        open_input("touch x |", access=Access(pipes=False))
     with pytest.raises(PipesRefusedError):
-        open_output("| touch x", pipes=False)
+        open_output("| touch x", access=Access(pipes=False))
     monkeypatch.setenv(NO_PIPES_VARIABLE, "1")
     (tmp_path / "evil.scp").write_text(f"a touch {tmp_path}/made |\n")
     for call in (
