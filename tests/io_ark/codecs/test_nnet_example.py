@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -240,6 +241,13 @@ def test_indexes_do_not_depend_on_how_many_are_read_at_a_time(
 def test_invalid_index_is_an_error(at: str) -> None:
     with pytest.raises(FormatError):
         read_indexes(BytesSource(b"<I1V> \4\2\0\0\0" + at.encode("latin1")), True)
+
+
+def test_rows_without_an_index_are_an_error(tmp_path: Path) -> None:
+    text = (EXAMPLES / "nnet.txt").read_bytes().replace(b"\n  1.5 1.125 0.75 0.375 ]", b" ]", 1)
+    (tmp_path / "cut.txt").write_bytes(text)
+    with pytest.raises(FormatError, match=r"3 indexes for 2 rows"):
+        dict(io_ark.read(f"ark:{tmp_path}/cut.txt"))
 
 
 def test_ark_shows_training_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
