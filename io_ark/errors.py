@@ -33,7 +33,10 @@ __all__ = [
 ]
 
 
-READ_FAILED = "Object read failed, reading archive"  # as Kaldi warns
+# As Kaldi warns.
+READ_FAILED = "Object read failed, reading archive"
+LOAD_FAILED = "Failed to load object from"
+INVALID_LINE = "We got an invalid line in the scp file."
 _LONGEST = 2000  # characters of a line
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?#][^\s'\"]*)?")
 
@@ -78,7 +81,7 @@ class ArkError(Exception):
         return type(self), (self.message,), self.__dict__
 
 
-def kaldis_words(error: ArkError, otherwise: str = "Failed to load object from") -> str:
+def kaldis_words(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
     """Return Kaldi's warning that an object of a table is missing: the error follows, which starts with the file."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else otherwise} {error}"
 

@@ -16,6 +16,8 @@ from io_ark.blocks import BLOCK_BYTES, Block, block_of
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import (
+    INVALID_LINE,
+    LOAD_FAILED,
     READ_FAILED,
     ArkError,
     ClosedError,
@@ -233,7 +235,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
                     except ArkError as error:
                         if not table.permissive:
                             raise
-                        state.skip(kaldis_words(error), "skipped")
+                        state.skip(kaldis_words(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
                 at += 1
         splitter.finish()
         try:
