@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,25 +157,28 @@ def test_features_on_a_device_are_cut_to_their_targets_or_refused(corpus: Path, 
         io_ark.Writer("posterior", f"ark:{tmp_path}/post.ark") as posteriors,
     ):
         for i, key in enumerate(KEYS[:6]):
-            length = frames[i] + (2, -1, 0)[i % 3] if i else frames[i]
+            length = frames[i] + (2, 0, -1)[i % 3] if i else frames[i]
             alignments[key] = np.full(length, 5, np.int32)
             posteriors[key] = [[(3, 0.5)]] * length
     for options in ({"alignments": f"ark:{tmp_path}/ali.ark"}, {"posteriors": f"ark:{tmp_path}/post.ark"}):
         data = WaveDataset(corpus / "wav.scp", **options, drop_incomplete=True)
         loader = DataLoader(data, batch_size=6)
         [batch] = FeaturesOnDevice(loader, Fbank(dither=0.0), "cpu", length_tolerance=2)
-        lengths = [1, 1, 3, 4, 4, 6]
-        assert batch.lengths.tolist() == lengths and batch.inputs.shape[1] == 6
+        lengths = [1, 2, 2, 4, 5, 5]
+        assert batch.lengths.tolist() == lengths and batch.inputs.shape[1] == 5
         if batch.alignments is not None:
-            assert batch.alignments.tolist() == [[5] * n + [ALIGNMENT_PADDING] * (6 - n) for n in lengths]
+            assert batch.alignments.tolist() == [[5] * n + [ALIGNMENT_PADDING] * (5 - n) for n in lengths]
         else:
             assert batch.posteriors is not None
-            assert batch.posteriors.weights[..., 0].tolist() == [[0.5] * n + [0.0] * (6 - n) for n in lengths]
+            assert batch.posteriors.weights[..., 0].tolist() == [[0.5] * n + [0.0] * (5 - n) for n in lengths]
         for row, length, i in zip(batch.inputs, lengths, range(6), strict=True):
             torch.testing.assert_close(row[:length], Fbank(dither=0.0)(data[i].input)[:length])
             assert not row[length:].any()
         with pytest.raises(KaldiCompatError, match=r"utt03: .*input 4, targets 6\).*tolerance=1"):
             list(FeaturesOnDevice(loader, Fbank(dither=0.0), "cpu", length_tolerance=1))
+    shorter = Posteriors(torch.zeros(3, 1), torch.ones(3, 1))
+    both = Utterance("a", torch.zeros(5), alignment=torch.zeros(4), posteriors=shorter)
+    assert both.target_frames == 3 and replace(both, posteriors=None).target_frames == 4
 
 
 def test_words_are_scaled_with_the_speed_of_their_audio(corpus: Path) -> None:
