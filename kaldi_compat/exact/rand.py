@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.libm import cosf, logf
 
+__all__ = ["KaldiRandom", "NoiseSource"]
+
 Floats = npt.NDArray[np.float32]
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
