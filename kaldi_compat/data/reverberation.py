@@ -126,8 +126,6 @@ class _Recordings:
                 f"{self._script.name}: {key} has {wave.sample_frequency:g} Hz, but the audio {sample_frequency:g} Hz: "
                 "resample the recordings"
             )
-        if not wave.samples.size:
-            raise AudioError(f"{self._script.name}: {key} has no samples")
         samples: npt.NDArray[np.float32] = wave.samples[0].astype(np.float32)
         return samples
 

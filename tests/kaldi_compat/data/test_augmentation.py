@@ -214,3 +214,9 @@ def test_recordings_ratios_and_probabilities_are_drawn(lists: Path, tmp_path: Pa
 def test_lists_and_probabilities_are_checked(options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         NoiseAndReverberation(**{"snrs": (), **options})
+
+
+def test_an_empty_list_of_noises_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "noise.scp").touch()
+    with pytest.raises(OptionError, match="lists no recordings"):
+        NoiseAndReverberation(tmp_path / "noise.scp")
