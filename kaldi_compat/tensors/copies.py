@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.errors import OptionError
-
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of the host to a device without waiting for the work that is queued there.
@@ -15,7 +13,8 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     not until the replays of a captured CUDA graph have.
 
     Raises:
-        OptionError: a CUDA graph is captured, and the copy would be part of it.
+        RuntimeError: a CUDA graph is captured, and the copy would be part of it. PyTorch's own errors of capturing
+            have this type.
 
     >>> to_device(torch.ones(2), torch.device("cpu"))
     tensor([1., 1.])
@@ -23,7 +22,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     if tensor.device.type != "cpu" or device.type != "cuda" or torch.compiler.is_compiling():
         return tensor.to(device)
     if torch.cuda.is_current_stream_capturing():
-        raise OptionError(
+        raise RuntimeError(
             "a CUDA graph cannot be captured of a call that copies numbers from the host: call the module once before, "
             "give lengths on the GPU and one VTLN factor, and dither with torch's generator of the GPU"
         )
