@@ -37,7 +37,7 @@ FRAMES = {
     "window_type": st.sampled_from(WINDOW_TYPES),
     "round_to_power_of_two": st.booleans(),
     "snip_edges": st.booleans(),
-    "waveform_scale": st.sampled_from([1.0, 0.5, 32768.0]),
+    "waveform_scale": st.sampled_from([1.0, 0.5, 2.0, 32768.0]),
     "energy_floor": st.sampled_from([0.0, 0.1, 1e6]),
     "raw_energy": st.booleans(),
 }
