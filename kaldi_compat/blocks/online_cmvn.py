@@ -149,7 +149,7 @@ class OnlineCmvn:
         """
         options, dim = self.options, x.shape[1]
         valid = options.norm_means and self._corpus[0, -1] > 0 and all(0 <= each < dim for each in self.skip_dims)
-        if not native.library() or not valid:
+        if not native.NATIVE.in_use or not valid:
             return None
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
