@@ -15,8 +15,10 @@ from kaldi_compat.options.base import BaseOptions
 MODULES = ("frontend", "pitch", "postprocessing", "spectral")
 # Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
 POSITIONAL = {"CmvnOptions": ["stats: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
+POSITIONAL["OnlineCmvnOptions"] = ["stats: Any"]
 KEYWORD_ONLY = {
     "CmvnOptions": ["skip_dims: Sequence[int] = ()"],
+    "OnlineCmvnOptions": ["skip_dims: Sequence[int] = ()"],
     "FrameOptions": ['engine: Engine = "auto"', 'dft: Dft = "fft"'],
 }
 NAMES = {"spectral": ["Dft", "Engine"]}

@@ -24,17 +24,18 @@ NAMES = {
     "features.model_input": "CenteredMean Floor GlobalCmvn LowFrameRate PadFrames StackFrames UtteranceCmvn",
     "features.pitch": "Pitch ProcessPitch",
     "features.plp": "Plp",
-    "features.postprocessing": "Cmvn Deltas ShiftedDeltas SlidingCmvn Splice",
+    "features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",
     "features.spectrogram": "Spectrogram",
     "features.resample": "resample_waveform",
     "options.config": "load_options",
     "options.pitch": "InterpolatePitchOptions PitchOptions ProcessPitchOptions SmoothPitchOptions",
-    "options.postprocessing": "CmvnOptions DeltaOptions ReverberationOptions ShiftedDeltaOptions SlidingCmvnOptions "
-    "SpliceOptions VadOptions",
+    "options.postprocessing": "CmvnOptions DeltaOptions OnlineCmvnOptions ReverberationOptions ShiftedDeltaOptions "
+    "SlidingCmvnOptions SpliceOptions VadOptions",
     "options.spectral": "FbankOptions MfccOptions PlpOptions SpectrogramOptions",
     "pitch.process": "process_pitch",
     "pitch.tracker": "track_pitch",
-    "streaming.features": "DeltaStream FeatureStream ShiftedDeltaStream SlidingCmvnStream SpliceStream StreamChain",
+    "streaming.features": "DeltaStream FeatureStream OnlineCmvnStream ShiftedDeltaStream SlidingCmvnStream "
+    "SpliceStream StreamChain",
     "streaming.pitch": "PitchStream ProcessPitchStream",
     "streaming.stacking": "LowFrameRateStream StackFramesStream",
 }

@@ -32,6 +32,7 @@ from kaldi_compat.features.pitch import ProcessPitch as ProcessPitch
 from kaldi_compat.features.plp import Plp as Plp
 from kaldi_compat.features.postprocessing import Cmvn as Cmvn
 from kaldi_compat.features.postprocessing import Deltas as Deltas
+from kaldi_compat.features.postprocessing import OnlineCmvn as OnlineCmvn
 from kaldi_compat.features.postprocessing import ShiftedDeltas as ShiftedDeltas
 from kaldi_compat.features.postprocessing import SlidingCmvn as SlidingCmvn
 from kaldi_compat.features.postprocessing import Splice as Splice
@@ -44,6 +45,7 @@ from kaldi_compat.options.pitch import ProcessPitchOptions as ProcessPitchOption
 from kaldi_compat.options.pitch import SmoothPitchOptions as SmoothPitchOptions
 from kaldi_compat.options.postprocessing import CmvnOptions as CmvnOptions
 from kaldi_compat.options.postprocessing import DeltaOptions as DeltaOptions
+from kaldi_compat.options.postprocessing import OnlineCmvnOptions as OnlineCmvnOptions
 from kaldi_compat.options.postprocessing import ReverberationOptions as ReverberationOptions
 from kaldi_compat.options.postprocessing import ShiftedDeltaOptions as ShiftedDeltaOptions
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions as SlidingCmvnOptions
@@ -57,6 +59,7 @@ from kaldi_compat.pitch.process import process_pitch as process_pitch
 from kaldi_compat.pitch.tracker import track_pitch as track_pitch
 from kaldi_compat.streaming.features import DeltaStream as DeltaStream
 from kaldi_compat.streaming.features import FeatureStream as FeatureStream
+from kaldi_compat.streaming.features import OnlineCmvnStream as OnlineCmvnStream
 from kaldi_compat.streaming.features import ShiftedDeltaStream as ShiftedDeltaStream
 from kaldi_compat.streaming.features import SlidingCmvnStream as SlidingCmvnStream
 from kaldi_compat.streaming.features import SpliceStream as SpliceStream

@@ -21,8 +21,7 @@ from kaldi_compat.functional.cmvn import (
     fake_stats,
     mean_and_variance,
 )
-from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
-from kaldi_compat.options.postprocessing import CmvnOptions
+from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions
 
 logger = logging.getLogger("kaldi_compat")
 

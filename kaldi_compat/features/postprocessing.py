@@ -25,12 +25,14 @@ from kaldi_compat.functional.cmvn import (
     check_stats,
     fake_stats,
     normalize_utterances,
+    online_cmvn,
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.constructors import (
     CmvnConstructor,
     DeltaConstructor,
+    OnlineCmvnConstructor,
     ShiftedDeltaConstructor,
     SlidingCmvnConstructor,
     SpliceConstructor,
@@ -38,12 +40,13 @@ from kaldi_compat.options.constructors import (
 from kaldi_compat.options.postprocessing import (
     CmvnOptions,
     DeltaOptions,
+    OnlineCmvnOptions,
     ShiftedDeltaOptions,
     SlidingCmvnOptions,
     SpliceOptions,
 )
 
-__all__ = ["Cmvn", "Deltas", "PostProcessing", "ShiftedDeltas", "SlidingCmvn", "Splice"]
+__all__ = ["Cmvn", "Deltas", "OnlineCmvn", "PostProcessing", "ShiftedDeltas", "SlidingCmvn", "Splice"]
 
 
 class PostProcessing(PostProcessingCall, ConfiguredModule):
@@ -172,7 +175,21 @@ class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
         return sliding_cmvn(features, self.options, lengths=lengths)
 
 
-class Cmvn(CmvnConstructor, PostProcessing):
+class _WithStats(PostProcessing):
+    """Base class of modules with statistics, which may be None."""
+
+    stats: Tensor | None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStats:
+        # Sums over a corpus stay in double, whatever precision the model is moved to.
+        before = self.stats
+        super()._apply(fn, recurse)
+        if before is not None and self.stats is not None:
+            self.stats = before.to(self.stats.device)
+        return self
+
+
+class Cmvn(CmvnConstructor, _WithStats):
     """Mean and variance normalization by given statistics, or of each utterance by its own.
 
     See :func:`~kaldi_compat.functional.cmvn.apply_cmvn`.
@@ -193,7 +210,6 @@ class Cmvn(CmvnConstructor, PostProcessing):
 
     Options = CmvnOptions
     options: CmvnOptions
-    stats: Tensor | None
 
     if not TYPE_CHECKING:  # type checkers take the constructor from CmvnConstructor
 
@@ -220,14 +236,6 @@ class Cmvn(CmvnConstructor, PostProcessing):
         check_stats(matrix, matrix.shape[1] - 1, self.options)
         self.register_buffer("stats", fake_stats(matrix, skip_dims), persistent=False)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Cmvn:
-        # Sums over a corpus stay in double, whatever precision the model is moved to.
-        before = self.stats
-        super()._apply(fn, recurse)
-        if before is not None and self.stats is not None:
-            self.stats = before.to(self.stats.device)
-        return self
-
     def example(self) -> Tensor:
         """Return features of a few frames, of the dimension of the statistics."""
         return torch.ones(2, 8, 3 if self.stats is None else self.stats.shape[1] - 1)
@@ -241,3 +249,52 @@ class Cmvn(CmvnConstructor, PostProcessing):
                 f"statistics of dimension {self.stats.shape[1] - 1} do not fit features of {features.shape[-1]}"
             )
         return zero_past(apply_normalization(features, self.stats, self.options), lengths)
+
+
+class OnlineCmvn(OnlineCmvnConstructor, _WithStats):
+    """Mean and variance normalization over the frames before each frame.
+
+    See :func:`~kaldi_compat.functional.cmvn.online_cmvn`. Each utterance is the first of its speaker.
+    :class:`~kaldi_compat.OnlineCmvnStream` takes frames as they arrive, and adapts to the speaker over several
+    utterances. For Kaldi's bits, see :class:`kaldi_compat.features.numpy.OnlineCmvn`.
+
+    Args:
+        stats: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
+        options: the window, and what is normalized; Kaldi's defaults if None.
+        skip_dims: dimensions to leave unchanged.
+        changes: single options by name, which replace those in ``options``.
+
+    Raises:
+        FeatureError: the statistics have another shape, or count less than one frame.
+
+    >>> import torch
+    >>> stats = torch.tensor([[40.0, 10.0], [200.0, 0.0]])
+    >>> OnlineCmvn(stats, cmn_window=2, global_frames=1)(torch.tensor([[1.0], [3.0], [5.0]])).tolist()
+    [[-1.5], [1.0], [1.0]]
+    """
+
+    Options = OnlineCmvnOptions
+    options: OnlineCmvnOptions
+    stats: Tensor
+    skip_dims: tuple[int, ...]
+
+    if not TYPE_CHECKING:  # type checkers take the constructor from OnlineCmvnConstructor
+
+        def __init__(self, stats, options=None, *, skip_dims=(), **changes) -> None:
+            super().__init__(options, **changes)
+            self.skip_dims = tuple(skip_dims)
+            matrix = stats.detach().cpu().numpy() if isinstance(stats, Tensor) else stats
+            matrix = torch.from_numpy(np.array(matrix, np.float64))
+            if matrix.ndim != 2:
+                raise FeatureError(f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}")
+            check_stats(matrix, matrix.shape[1] - 1, CmvnOptions(norm_vars=True))
+            fake_stats(matrix, self.skip_dims)  # checks the dimensions
+            self.register_buffer("stats", matrix, persistent=False)
+
+    def example(self) -> Tensor:
+        """Return features of a few frames, of the dimension of the statistics."""
+        return torch.ones(2, 8, self.stats.shape[1] - 1)
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        return online_cmvn(features, self.stats, self.options, skip_dims=self.skip_dims, lengths=lengths)

@@ -24,7 +24,7 @@ from kaldi_compat.functional.array_api import (
     take_frames,
 )
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
-from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
+from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
 
 __all__ = [
     "SLIDING_VARIANCE_FLOOR",
@@ -37,6 +37,7 @@ __all__ = [
     "mean_and_variance",
     "normalize_utterances",
     "normalized_by",
+    "online_cmvn",
     "scale_and_offset",
     "sliding_cmvn",
     "sliding_mean_and_variance",
@@ -372,3 +373,90 @@ def normalized_by(features: Array, mean: Array, variance: Array, size: Array, op
         floored = xp.maximum(variance, full((), SLIDING_VARIANCE_FLOOR, variance))
         centred = xp.where((size > 1)[..., None], centred / xp.sqrt(floored), full((), 0.0, centred))
     return astype(centred, features.dtype)
+
+
+def online_cmvn(
+    features: Array,
+    stats: Any,
+    options: OnlineCmvnOptions | None = None,
+    *,
+    skip_dims: Sequence[int] = (),
+    lengths: Any | None = None,
+) -> Array:
+    """Normalize each frame over the frames before it (Kaldi: OnlineCmvn), for a speaker's first utterance.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        stats: ``(2, dim + 1)``: statistics of a corpus, which count as frames that the window lacks at the begin.
+        options: the window, and what is normalized; Kaldi's defaults if None.
+        skip_dims: dimensions to leave unchanged.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+
+    Returns:
+        Features of the same shape and dtype, equal to Kaldi's but for rounding: those of
+        :class:`kaldi_compat.features.numpy.OnlineCmvn` have Kaldi's bits.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, or the statistics or the lengths do not match.
+
+    >>> import numpy as np
+    >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]])
+    >>> online_cmvn(frames, cmvn_stats(frames), OnlineCmvnOptions(cmn_window=2, global_frames=1)).tolist()
+    [[-1.5], [1.0], [1.0], [1.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or OnlineCmvnOptions()
+    corpus = as_like(stats, features)
+    check_stats(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
+    end = arange(1, features.shape[-2] + 1, features)
+    start = namespace(features).clip(end - options.cmn_window, 0, None)
+    window = window_mean_and_variance(zero_past(features, lengths), start, end)
+    window = filled_window(window, float64(corpus), options.global_frames, options)
+    result: Array = zero_past(normalized_online(features, window, options, skip_dims), lengths)
+    return result
+
+
+def filled_window(
+    window: tuple[Array, Array, Array], stats: Array, most: Any, options: OnlineCmvnOptions
+) -> tuple[Array, Array, Array]:
+    """Add other statistics, scaled to count as the frames that a window lacks, and as ``most`` frames at most.
+
+    Args:
+        window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
+        stats: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for each of a batch.
+        most: frames that they count as at most, a number or ``(..., 1)``.
+        options: the window.
+
+    Returns:
+        Means, variances and sizes of the filled windows.
+    """
+    mean, variance, size = window
+    xp = namespace(mean)
+    lacking = xp.clip(options.cmn_window - float64(size), 0, None)
+    added = xp.clip(xp.minimum(lacking, as_like(most, mean)), 0, None)
+    share = (added / (size + added))[..., None]
+    other = mean_and_variance(stats)
+    apart = other[..., 0, :] - mean
+    spread = variance + share * (other[..., 1, :] - variance) + share * (1 - share) * apart * apart
+    return mean + share * apart, spread, size + added
+
+
+def normalized_online(
+    features: Array, window: tuple[Array, Array, Array], options: OnlineCmvnOptions, skip_dims: Sequence[int]
+) -> Array:
+    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation of each frame's window."""
+    mean, variance, _ = window
+    if not options.norm_means:
+        return features
+    xp = namespace(features)
+    centred = float64(features) - mean
+    if options.norm_vars:
+        centred = centred / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
+    normalized: Array = astype(centred, features.dtype)
+    if not skip_dims:
+        return normalized
+    chosen: Array = xp.where(
+        as_like([d in skip_dims for d in range(features.shape[-1])], features), features, normalized
+    )
+    return chosen

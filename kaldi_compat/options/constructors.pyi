@@ -4,7 +4,7 @@ from typing import Any
 
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, GlobalCmvnOptions, LowFrameRateOptions, PadFramesOptions, StackFramesOptions, UtteranceCmvnOptions
 from kaldi_compat.options.pitch import InterpolatePitchOptions, PitchOptions, ProcessPitchOptions, SmoothPitchOptions
-from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, ReverberationOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions, VadOptions
+from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, OnlineCmvnOptions, ReverberationOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions, VadOptions
 from kaldi_compat.options.spectral import Dft, Engine, FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 class CenteredMeanConstructor:
@@ -145,6 +145,20 @@ class MfccConstructor:
         raw_energy: bool = True,
         num_ceps: int = 13,
         cepstral_lifter: float = 22.0,
+    ) -> None: ...
+
+class OnlineCmvnConstructor:
+    def __init__(
+        self,
+        stats: Any,
+        options: OnlineCmvnOptions | None = None,
+        *,
+        skip_dims: Sequence[int] = (),
+        cmn_window: int = 600,
+        global_frames: int = 200,
+        norm_means: bool = True,
+        norm_vars: bool = False,
+        speaker_frames: int = 600,
     ) -> None: ...
 
 class PadFramesConstructor:

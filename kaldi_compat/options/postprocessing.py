@@ -9,6 +9,7 @@ from kaldi_compat.options.base import BaseOptions, option, require
 __all__ = [
     "CmvnOptions",
     "DeltaOptions",
+    "OnlineCmvnOptions",
     "ReverberationOptions",
     "ShiftedDeltaOptions",
     "SlidingCmvnOptions",
@@ -60,6 +61,21 @@ class CmvnOptions(BaseOptions):
             self.norm_means or not self.norm_vars,
             "norm_vars=true needs norm_means=true: variances are not normalized alone",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineCmvnOptions(BaseOptions):
+    """Normalization of each frame by the frames before it (Kaldi: OnlineCmvnOptions)."""
+
+    cmn_window: int = option(600, "length of the window in frames", gt=0)
+    global_frames: int = option(200, "frames that the corpus counts as at the begin of a speaker's first utterance")
+    norm_means: bool = option(True, "subtract the mean")
+    norm_vars: bool = option(False, "also divide by the standard deviation")
+    speaker_frames: int = option(600, "frames that earlier utterances of the speaker count as at most")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.norm_means or not self.norm_vars, "norm_vars=true needs norm_means=true")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.options.base import option
-from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
+from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 
 USAGE = """
 Normalizes the mean, and optionally the variance, of each frame by statistics of the frames before it, of earlier

@@ -25,11 +25,18 @@ from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.features.calls import Warp
 from kaldi_compat.features.engines import is_exact
 from kaldi_compat.features.module import ConfiguredModule
-from kaldi_compat.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
+from kaldi_compat.features.postprocessing import Deltas, OnlineCmvn, ShiftedDeltas, SlidingCmvn, Splice
 from kaldi_compat.features.spectral import SpectralFeature, frame_seeds
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.cmvn import normalized_by, sliding_windows, window_mean_and_variance
+from kaldi_compat.functional.cmvn import (
+    cmvn_stats,
+    filled_window,
+    normalized_by,
+    normalized_online,
+    sliding_windows,
+    window_mean_and_variance,
+)
 from kaldi_compat.functional.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
 from kaldi_compat.functional.splice import splice_inside
 from kaldi_compat.options.base import changes
@@ -44,6 +51,7 @@ __all__ = [
     "FeatureStream",
     "Flags",
     "History",
+    "OnlineCmvnStream",
     "ShiftedDeltaStream",
     "SlidingCmvnStream",
     "SpliceStream",
@@ -560,6 +568,76 @@ class SlidingCmvnStream(WindowStream):
         now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
         mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
         return normalized_by(now, mean, variance, size, self.options)
+
+
+class OnlineCmvnStream(WindowStream):
+    """Online CMVN of frames in chunks (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
+
+    No frame waits for later ones. What an utterance that has ended tells of its speaker fills up the first windows of
+    the slot's next utterance; :meth:`new_speaker` forgets it.
+
+    Args:
+        module: has the statistics of a corpus and the options.
+        slots: number of streams.
+
+    >>> import torch
+    >>> from kaldi_compat import OnlineCmvn
+    >>> from kaldi_compat.streaming.features import OnlineCmvnStream
+    >>> stream = OnlineCmvnStream(OnlineCmvn(torch.tensor([[40.0, 10.0], [200.0, 0.0]]), cmn_window=2, global_frames=1))
+    >>> stream(torch.tensor([[1.0]])).tolist(), stream(torch.tensor([[3.0], [5.0]]), final=True).tolist()
+    ([[-1.5]], [[1.0], [1.0]])
+    """
+
+    item_axes = 1
+
+    def __init__(self, module: OnlineCmvn, slots: int = 1) -> None:
+        if not isinstance(module, OnlineCmvn):
+            raise OptionError(f"OnlineCmvnStream takes a module OnlineCmvn(stats), not {type(module).__name__}")
+        self._module, self.options = module, module.options
+        super().__init__(slots)
+
+    def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
+        super().reset()
+        self._seen = torch.zeros(self.slots, *self._module.stats.shape, dtype=torch.float64)
+        self._speaker = self._seen
+
+    def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
+        """Forget the speakers of some slots, (slots,); of all if None. Call it between utterances."""
+        kept = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
+        self._seen = self._speaker = self._speaker * kept.to(self._speaker)[:, None, None]
+
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        self._seen, self._speaker = self._seen.to(chunk.device), self._speaker.to(chunk.device)
+        self._seen = self._seen + cmvn_stats(chunk, lengths=torch.from_numpy(lengths).to(chunk.device))
+        result = super()._advance(chunk, lengths, ended)
+        is_over = torch.from_numpy(ended).to(chunk.device)[:, None, None]
+        self._speaker = torch.where(is_over, self._seen, self._speaker)
+        return result
+
+    def _frames_in(self, end: Counts) -> Counts:
+        return end
+
+    def _frames_decided_by(self, end: Counts) -> Counts:
+        return end
+
+    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+        return np.maximum(done - self.options.cmn_window + 1, 0)
+
+    def _compute(self, first: Counts, count: int) -> Tensor:
+        history, options = self._history, self.options
+        end, kept = history.as_column(np.maximum(history.end, 1)), history.as_column(history.start)
+        times = torch.minimum(history.numbers(first, count), end - 1)
+        frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
+        now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
+        start = (times + 1 - options.cmn_window).clamp(min=0)
+        window = window_mean_and_variance(frames, (start - kept).clamp(min=0), times + 1 - kept)
+        known = self._speaker[:, :1, -1:].clamp(min=1)  # statistics of no frames are not added
+        speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
+        most = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
+        window = filled_window(window, speaker, most, options)
+        window = filled_window(window, self._module.stats.to(frames.device), options.global_frames, options)
+        return normalized_online(now, window, options, self._module.skip_dims)
 
 
 class StreamChain:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.features.numpy import OnlineCmvn
 from kaldi_compat.functional.cmvn import cmvn_stats
-from kaldi_compat.options.online_cmvn import OnlineCmvnOptions
+from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 from tests.support.native import LEVELS, computing, needs_c
 
 FEATS = (np.random.default_rng(0).normal(size=(90, 5)) * 3 + 7).astype(np.float32)
