@@ -27,6 +27,7 @@ NAMES = {
     "features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",
     "features.spectrogram": "Spectrogram",
     "features.resample": "resample_waveform",
+    "frontends.explanation": "Explanation explain",
     "options.config": "load_options",
     "options.pitch": "InterpolatePitchOptions PitchOptions ProcessPitchOptions SmoothPitchOptions",
     "options.postprocessing": "CmvnOptions DeltaOptions OnlineCmvnOptions ReverberationOptions ShiftedDeltaOptions "

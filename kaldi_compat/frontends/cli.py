@@ -1,4 +1,4 @@
-"""The command ``kaldi-compat frontend``: list, show, check and export the front ends of published models."""
+"""The commands ``kaldi-compat frontend``, for front ends of published models, and ``kaldi-compat explain``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+import io_ark
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import changed_options, text
+from kaldi_compat.frontends.explanation import explain
 from kaldi_compat.frontends.preset import Preset, preset_names
 
 DIFFERENT_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 TOLERANCE = 1e-3
 DESCRIPTION = "Front ends of published models: from audio to a model's input, as the model's own project computes it."
+EXPLAIN_DESCRIPTION = (
+    "Find out which front end made features: print the feature, its options and what was done to it, or how "
+    "near they come. Exit status 1 if they are not explained."
+)
+FEATURES_HELP = "feats.npy, feats.csv, feats.txt, feats.ark:KEY, feats.scp:KEY or feats.ark:OFFSET"
+SUFFIXES = (".npy", ".csv", ".txt")
 PRESET_HELP = "a name that 'kaldi-compat frontend list' shows, or a json file with a preset of your own"
 STATISTICS_HELP = "file that the model ships: am.mvn, WeNet's json, or Kaldi statistics"
 
@@ -105,6 +113,48 @@ def _run(given: argparse.Namespace) -> int:
     if given.command == "export":
         return _export(preset, given)
     return _check(preset, given)
+
+
+def explain_main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line of ``kaldi-compat explain`` (without these words) and return the exit status."""
+    parser = Parser("kaldi-compat explain", description=EXPLAIN_DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("features", help=FEATURES_HELP)
+    parser.add_argument("audio", help="a wave file; or other features, to see what maps them to the first ones")
+    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
+    try:
+        given = parser.parse_args(sys.argv[2:] if argv is None else argv)
+        features = _features_of(given.features)
+        if given.audio.endswith(SUFFIXES) or ":" in given.audio:
+            found = explain(features, _features_of(given.audio), tolerance=given.tolerance)
+        else:
+            wave = io_ark.read_object("wave", given.audio, pipes=False)
+            samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
+            found = explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
+    except SystemExit as end:  # of --help
+        return int(end.code or 0)
+    except (KaldiCompatError, io_ark.ArkError, OSError) as error:
+        return _fail(error, INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS)
+    print(found)
+    return 0 if found.is_exact else DIFFERENT_STATUS
+
+
+def _features_of(name: str) -> Any:
+    """Return the features of a NumPy file, a text file of numbers, or an entry of an archive or script file."""
+    try:
+        if name.endswith(".npy"):
+            return np.load(name, allow_pickle=False)
+        if name.endswith(SUFFIXES):
+            return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
+    except (ValueError, EOFError) as error:
+        raise FeatureError(f"cannot read {name}: {error}") from None
+    file, _, key = name.rpartition(":")
+    if not file or key.isdigit():
+        return io_ark.read_object("matrix", name, pipes=False)
+    how = "scp" if file.endswith(".scp") else "ark"
+    for found, matrix in io_ark.SequentialReader("matrix", f"{how}:{file}", pipes=False):
+        if found == key:
+            return matrix
+    raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists them")
 
 
 def _export(preset: Preset, given: argparse.Namespace) -> int:

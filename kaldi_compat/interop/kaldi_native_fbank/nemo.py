@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
 from kaldi_compat.interop.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
 from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
 from kaldi_compat.interop.kaldi_native_fbank.stft import checked_config, spectra
-from kaldi_compat.interop.librosa_mel import librosa_filters
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import plan as exact
 from kaldi_compat.exact import tables
+from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.interop.kaldi_native_fbank.options import (
     EPSILON,
@@ -22,7 +23,6 @@ from kaldi_compat.interop.kaldi_native_fbank.options import (
     RawAudioSamplesOptions,
     WhisperFeatureOptions,
 )
-from kaldi_compat.interop.librosa_mel import librosa_filters
 from kaldi_compat.options import spectral as ours
 from kaldi_compat.options.base import require
 

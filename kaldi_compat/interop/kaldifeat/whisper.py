@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.interop.librosa_mel import librosa_filters
 from kaldi_compat.options.base import option
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.energies import power_spectrum

@@ -23,6 +23,7 @@ from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  #
 from lhotse.utils import LOG_EPSILON  # noqa: E402
 
 from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
+from kaldi_compat.exact.librosa_mel import librosa_filters  # noqa: E402
 from kaldi_compat.interop import lhotse as interop  # noqa: E402
 from kaldi_compat.interop.lhotse import (  # noqa: E402
     Extractor,
@@ -36,7 +37,6 @@ from kaldi_compat.interop.lhotse import (  # noqa: E402
     Spectrogram,
     WhisperFbank,
 )
-from kaldi_compat.interop.librosa_mel import librosa_filters  # noqa: E402
 
 STAND_INS = ("Fbank", "Mfcc", "Spectrogram", "LogSpectrogram")
 EXTRACTORS = tuple(getattr(interop, name) for name in (

@@ -1,0 +1,176 @@
+"""Variants of Kaldi's features: its options, and what ports of it compute otherwise.
+
+A variant is computed by the exact engine, of which it replaces the window, the mel filters or the logarithm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.exact import tables
+from kaldi_compat.exact.engine import features_of_list
+from kaldi_compat.exact.librosa_mel import librosa_filters
+from kaldi_compat.exact.mel import inverse_mel_scale, mel_banks, mel_scale
+from kaldi_compat.exact.plan import MelTable, Plan, plan_of, table_of
+from kaldi_compat.options.base import configured
+from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+
+Floats = npt.NDArray[np.float32]
+F32 = np.float32
+KINDS: dict[str, type[FrameOptions]] = {
+    "fbank": FbankOptions,
+    "mfcc": MfccOptions,
+    "plp": PlpOptions,
+    "spectrogram": SpectrogramOptions,
+}
+MELS = {
+    "kaldi": "triangles on the mel scale",
+    "hertz": "triangles in Hz between mel edges",
+    "snapped": "edges of mel bins rounded down to bins of the FFT",
+    "slaney": "librosa's filters on Slaney's scale, of equal area",
+    "slaney-height": "librosa's filters on Slaney's scale, of equal height",
+    "htk-area": "librosa's filters on HTK's scale, of equal area",
+}
+EPSILON = float(np.finfo(F32).eps)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to compute features of audio.
+
+    Attributes:
+        kind: "fbank", "mfcc", "plp" or "spectrogram".
+        options: Kaldi's options by name, as far as they are not its defaults; without dithering.
+        scale: the samples are multiplied by it.
+        window: "kaldi", or "periodic" for the period of a cosine window, as torch and SciPy have it.
+        mel: one of ``MELS``.
+        floor: floor under mel energies before the logarithm.
+        added: number added to mel energies before the logarithm.
+        padding: "" for Kaldi's edges; "reflect" or "constant" for frames centred by padding of half an FFT.
+        whole: what is done to the whole recording in place of each frame: "preemphasis", "offset" (DC removal).
+        warp: VTLN factor.
+    """
+
+    kind: str
+    options: dict[str, Any] = field(default_factory=dict)
+    scale: float = 1.0
+    window: str = "kaldi"
+    mel: str = "kaldi"
+    floor: float = EPSILON
+    added: float = 0.0
+    padding: str = ""
+    whole: tuple[str, ...] = ()
+    warp: float = 1.0
+
+    def changed(self, name: str, value: Any) -> Variant:
+        """Return this variant with another option or attribute."""
+        if name in {each.name for each in dataclasses.fields(Variant)}:
+            return dataclasses.replace(self, **{name: value})
+        return dataclasses.replace(self, options=self.options | {name: value})
+
+    def value(self, name: str) -> Any:
+        """Return the value of an option or an attribute."""
+        if name in {each.name for each in dataclasses.fields(Variant)}:
+            return getattr(self, name)
+        return self.options.get(name, getattr(KINDS[self.kind], name, None))
+
+    def compute(self, samples: Floats, sample_frequency: float) -> Floats:
+        """Compute the features of audio (T,): float32 (frames, dim).
+
+        Raises:
+            OptionError: Kaldi would refuse the options.
+        """
+        changes = self.options | {"dither": 0.0, "sample_frequency": sample_frequency}
+        audio = samples * F32(self.scale)
+        if "offset" in self.whole:
+            audio, changes = audio - audio.mean(), changes | {"remove_dc_offset": False}
+        if "preemphasis" in self.whole:
+            factor = F32(self.value("preemphasis_coefficient"))
+            audio = np.append(audio[:1], audio[1:] - factor * audio[:-1])
+            changes = changes | {"preemphasis_coefficient": 0.0}
+        if self.padding:
+            changes = changes | {"snip_edges": True}
+        takes_log = self.kind == "fbank" and (self.floor != EPSILON or self.added)
+        log = changes.get("use_log_fbank", True)
+        if takes_log:
+            changes = changes | {"use_log_fbank": False}
+        plan = _plan(self.kind, tuple(sorted(changes.items())), self.window, self.mel)
+        if self.padding:
+            audio = np.pad(audio, plan.points // 2, mode=self.padding)  # type: ignore[call-overload]
+        [features] = features_of_list(plan, [audio], [self.warp], _no_seeds)
+        if takes_log and log:
+            features = np.log(np.maximum(features, F32(self.floor)) + F32(self.added))
+        return features
+
+
+def _no_seeds(count: int) -> npt.NDArray[np.int32]:
+    return np.zeros(count, np.int32)
+
+
+@functools.lru_cache(maxsize=512)
+def _plan(kind: str, items: tuple[tuple[str, Any], ...], window: str, mel: str) -> Plan:
+    options = configured(
+        kind, KINDS[kind], None, dict(items) | ({} if kind == "spectrogram" else {"allow_empty_bins": True})
+    )
+    plan = plan_of(options)
+    changes: dict[str, Any] = {}
+    if window == "periodic":
+        # A period is a window of one sample more, without its last one.
+        changes["window"] = tables.window(options.window_type, plan.size + 1, options.blackman_coeff)[:-1].copy()
+    if mel != "kaldi" and kind != "spectrogram":
+        changes["mel"] = mel_filters(mel, options)
+    return dataclasses.replace(plan, **changes) if changes else plan
+
+
+def mel_filters(mel: str, options: Any) -> MelTable:
+    """Return filters that are not Kaldi's.
+
+    Raises:
+        OptionError: the options have no such filters.
+    """
+    points, bins = options.padded_window_size, options.num_mel_bins
+    makers: dict[str, Callable[[], Floats]] = {
+        "hertz": lambda: _triangles(options, lambda edges, hertz: (edges, hertz)),
+        "snapped": lambda: _triangles(options, lambda edges, hertz: (_snapped(edges, points, options), hertz)),
+        "slaney": lambda: librosa_filters(bins, points, options.sample_frequency, options.low_freq, options.high_freq),
+        "slaney-height": lambda: librosa_filters(
+            bins, points, options.sample_frequency, options.low_freq, options.high_freq, norm=""
+        ),
+        "htk-area": lambda: librosa_filters(
+            bins, points, options.sample_frequency, options.low_freq, options.high_freq, slaney_scale=False
+        ),
+    }
+    return table_of(makers[mel](), tables.equal_loudness(mel_banks(options).centers))
+
+
+def _snapped(edges: Floats, points: int, options: Any) -> Floats:
+    step = F32(options.sample_frequency / points)
+    snapped: Floats = np.floor(edges / step + F32(1e-3)) * step  # an edge on a bin stays there, whatever its rounding
+    return snapped
+
+
+def _triangles(options: Any, change: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Floats:
+    """Return triangles in Hz between edges that are equally far apart in mel."""
+    points, rate = options.padded_window_size, options.sample_frequency
+    high = options.high_freq if options.high_freq > 0 else 0.5 * rate + options.high_freq
+    if not 0 <= options.low_freq < high <= 0.5 * rate:
+        raise OptionError(f"low_freq={options.low_freq:g} and high_freq={high:g} Hz are out of order")
+    first, last = mel_scale(F32(options.low_freq)), mel_scale(F32(high))
+    edges = inverse_mel_scale(np.linspace(first, last, options.num_mel_bins + 2, dtype=F32))
+    hertz = (np.arange(points // 2 + 1) * (rate / points)).astype(F32)[:, None]
+    edges, hertz = change(edges, hertz)
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rise, fall = (hertz - left) / (center - left), (right - hertz) / (right - center)
+    weights = np.where(hertz <= center, rise, fall)
+    inside = (hertz >= left) & (hertz <= right) & np.isfinite(weights)
+    triangles: Floats = np.where(inside, weights, 0).clip(0).astype(F32)
+    return triangles
