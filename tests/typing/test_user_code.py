@@ -67,12 +67,16 @@ def test_static_constructor_is_that_of_the_running_code(module: type[Any]) -> No
     tree = ast.parse(CONSTRUCTORS.read_text())
     found = next(each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
     constructor = next(each for each in ast.walk(found) if isinstance(each, ast.FunctionDef))
-    declared = [each.arg for each in (*constructor.args.args[1:], *constructor.args.kwonlyargs)]
+    positional = [each.arg for each in constructor.args.args[1:]]
+    required = positional[: len(positional) - len(constructor.args.defaults)]
+    optional = [*positional[len(required) :], *(each.arg for each in constructor.args.kwonlyargs)]
     defaults = [ast.unparse(each) for each in (*constructor.args.defaults, *constructor.args.kw_defaults) if each]
     parameters = inspect.signature(module).parameters
-    assert sorted(parameters) == sorted(declared)
-    assert {each: repr(parameters[each].default) for each in declared} == dict(zip(declared, defaults, strict=True))
-    arguments = {each: parameters[each].default for each in declared}
+    assert sorted(parameters) == sorted([*required, *optional])
+    assert all(parameters[each].default is inspect.Parameter.empty for each in required)
+    assert {each: repr(parameters[each].default) for each in optional} == dict(zip(optional, defaults, strict=True))
+    statistics = {each: [[1.0, 2.0], [3.0, 0.0]] for each in required}
+    arguments = statistics | {each: parameters[each].default for each in optional}
     assert isinstance(module(**arguments), module)
 
 
