@@ -36,7 +36,7 @@ CHOICES: dict[str, Sequence[Any]] = {
     "num_mel_bins": (23, 40, 80, 26, 30, 64, 20, 24, 32, 60, 128),
     "cepstral_lifter": (22, 0),
     "mel": tuple(MELS),
-    "low_freq": (20.0, 0.0, 64.0, 80.0, 50.0, 60.0, 100.0, 125.0, 133.3333),
+    "low_freq": (20.0, 0.0, 40.0, 64.0, 80.0, 50.0, 60.0, 100.0, 125.0, 133.3333),
     "high_freq": (0.0, -400.0, -200.0, -100.0, 7600.0, 7800.0, 7000.0, 6800.0, 6500.0, 4000.0, 3800.0, 3700.0),
     "frame_length": (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0),
     "round_to_power_of_two": (True, False),
@@ -332,7 +332,7 @@ class Search:
 
     def best(self, starts: list[Variant]) -> tuple[Variant, int, Fit, Doubles]:
         """Return the best variant, its shift in frames, how it maps to the target, and the part of that it explains."""
-        starts = sorted(starts, key=self.cost)[:4]
+        starts = sorted(starts, key=self.cost)[:6]
         ends = [self._descend(start) for start in starts]
         variant = min(ends, key=self.cost)
         return self._settled(variant)
