@@ -39,7 +39,7 @@ API = {
     "Streaming": ("kaldi_compat:streaming.*",),
     "Data sets and batches": ("kaldi_compat:data.*", "kaldi_compat.data.annotations"),
     "Plots": ("kaldi_compat.plot",),
-    "Front ends of models": ("kaldi_compat.frontends", "kaldi_compat.frontends.*"),
+    "Front ends of models": ("kaldi_compat:frontends.*", "kaldi_compat.frontends", "kaldi_compat.frontends.*"),
     "Functions": ("kaldi_compat:tensors.*", "kaldi_compat.functional.*", "kaldi_compat.tensors.*"),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_compat.interop.*", "io_ark.interop.*"),
