@@ -47,7 +47,7 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dump", "a", "b", "c", "d", "e"], "but 5 arguments were given"),
         (
             ["dmp"],
-            "expected the command dump, explain, frontend, info, programs or completion, not 'dmp': kaldi-compat --help",
+            "expected the command dump, explain, frontend, info, programs or completion, not 'dmp': kaldi-compat",
         ),
         (
             [],
