@@ -176,7 +176,7 @@ class PackedComputer(SpectralComputer):
             in_parts = [(each, arrays[4 * i : 4 * i + 4]) for i, each in enumerate(packed)]
             matrices = dict(zip(plain, _matrices_of(arrays[len(tensors) :], row, plain), strict=True))
             objects: dict[int, tuple[memoryview, ...]] = {}
-            if self.method:
+            if self.method and in_parts:
                 from kaldi_compat.kernels.compression import objects_of
 
                 for each, own in in_parts:

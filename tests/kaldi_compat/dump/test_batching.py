@@ -346,6 +346,7 @@ def by_torch(module: SpectralFeature) -> SpectralFeature:
 def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("triton")
     job = job_of(tmp_path, "--dither=0\n")
     computer = PackedComputer(job, make_plan(job), "cpu")
     monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")

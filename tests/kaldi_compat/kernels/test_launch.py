@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+pytest.importorskip("triton", minversion="3.6")
+
 from kaldi_compat import Fbank, kernels
 from kaldi_compat.features import spectral
 from kaldi_compat.kernels import launch
