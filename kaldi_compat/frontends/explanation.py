@@ -17,11 +17,13 @@ from kaldi_compat.frontends.fits import Fit
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import preset_names
 from kaldi_compat.frontends.variants import EPSILON, MELS, Variant
+from kaldi_compat.options.base import require
 
 __all__ = ["Explanation", "explain"]
 
 Doubles = npt.NDArray[np.float64]
 TOLERANCE = 1e-3
+MAX_CHANNELS, MAX_BINS = 32, 256
 LONGEST = 30.0  # seconds of audio that the search looks at
 FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61)
 WINDOWS = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
@@ -134,8 +136,10 @@ def explain(
         The explanation; ``str()`` of it is a sentence.
 
     Raises:
-        FeatureError: features that are not an array of two dimensions, are empty or hold NaN.
-        AudioError: audio of another shape, or shorter than a frame.
+        FeatureError: features that are not an array of two dimensions, are empty, hold NaN, or have a number of columns
+            that no feature has.
+        AudioError: audio of another shape, with NaN, or shorter than a frame.
+        OptionError: a tolerance or a sampling rate that is not a number in its range, or features that are all equal.
 
     >>> import numpy as np
     >>> from kaldi_compat.features.numpy import Fbank
@@ -145,12 +149,13 @@ def explain(
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
     target = _checked(features)
+    require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     tolerance *= max(1.0, float(np.abs(target).max()) / 100)
     if sample_frequency is None:
         return _between(target, _checked(audio), tolerance)
-    recording = np.asarray(audio)
-    if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
-        raise AudioError(f"audio must be numbers (T,) or (channels, T), not {recording.dtype} {recording.shape}")
+    require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
+    require(float(np.ptp(target)) > 0, "all features are equal: there is nothing to explain")
+    recording = _checked_audio(audio, sample_frequency)
     channels = [recording] if recording.ndim == 1 else [*recording, recording.mean(0)]
     names = [""] if recording.ndim == 1 else [*(f"channel {n}" for n in range(len(recording))), "mean of the channels"]
     found = []
@@ -187,6 +192,21 @@ def settings(variant: Variant) -> list[str]:
     ]
 
 
+def _checked_audio(audio: npt.ArrayLike, sample_frequency: float) -> npt.NDArray[Any]:
+    recording = np.asarray(audio)
+    if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
+        raise AudioError(f"audio must be numbers (T,) or (channels, T), not {recording.dtype} {recording.shape}")
+    if recording.ndim == 2 and len(recording) > MAX_CHANNELS:
+        raise AudioError(
+            f"audio of shape {recording.shape} has too many channels: pass (channels, T), not (T, channels)"
+        )
+    if recording.shape[-1] < 0.025 * sample_frequency:
+        raise AudioError(f"the audio has {recording.shape[-1]} samples, less than a frame of 25 ms")
+    if not np.isfinite(recording).all():
+        raise AudioError("the audio holds NaN or infinity")
+    return recording
+
+
 def _checked(features: npt.ArrayLike) -> Doubles:
     array = np.asarray(features)
     if array.ndim == 3 and len(array) == 1:
@@ -219,7 +239,12 @@ def _between(target: Doubles, features: Doubles, tolerance: float) -> Explanatio
         return _answer(None, None, [*steps, _shift_name(shift), moved.name], moved, second, tolerance)
     if len(target) != len(features):
         return _answer(
-            None, None, [*steps, f"{len(target)} frames, not {len(features)}", moved.name], moved, second, tolerance
+            None,
+            None,
+            [*steps, f"number of frames: {len(target)}, not {len(features)}", moved.name],
+            moved,
+            second,
+            tolerance,
         )
     return _answer(None, None, [*steps, best.name], best, target, tolerance)
 
@@ -291,7 +316,7 @@ def _starts(dim: int, shift: float) -> list[Variant]:
     """Return where the search begins: each kind of feature that can have this number of columns."""
     frames = {} if shift == 10.0 else {"frame_shift": shift}
     found = []
-    if dim >= 10:
+    if 10 <= dim <= MAX_BINS:
         # Of samples on another scale, a floor cuts another part.
         found += [Variant("fbank", frames | {"num_mel_bins": dim}, scale=scale) for scale in CHOICES["scale"]]
         found.append(Variant("fbank", frames | {"num_mel_bins": dim - 1, "use_energy": True}))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from kaldi_compat import AudioError, FeatureError
+from kaldi_compat import AudioError, FeatureError, OptionError
 from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.frontends.cli import explain_main
 from kaldi_compat.frontends.explanation import explain
@@ -160,8 +160,19 @@ def test_wrong_input_is_an_error() -> None:
         explain(np.zeros(5), SAMPLES, 16000)
     with pytest.raises(AudioError, match=r"\(channels, T\)"):
         explain(MADE, np.zeros((2, 2, 2)), 16000)
+    for audio, words in ((SAMPLES[:10], "less than a frame"), (np.stack((SAMPLES, SAMPLES), 1), "too many channels"),
+                         (np.full(9000, np.nan), "NaN")):  # fmt: skip
+        with pytest.raises(AudioError, match=words):
+            explain(MADE, audio, 16000)
+    for rate, tolerance in ((0, 1e-3), (float("nan"), 1e-3), (16000, float("nan"))):
+        with pytest.raises(OptionError):
+            explain(MADE, SAMPLES, rate, tolerance=tolerance)
+    with pytest.raises(OptionError, match="all features are equal"):
+        explain(np.ones((100, 80)), SAMPLES, 16000)
+    with pytest.raises(FeatureError, match="3000 columns"):
+        explain(np.random.default_rng(0).normal(size=(118, 3000)), SAMPLES, 16000)
     with pytest.raises(FeatureError, match="2 columns"):
-        explain(np.zeros((100, 2)), SAMPLES, 16000)
+        explain(np.random.default_rng(0).normal(size=(100, 2)), SAMPLES, 16000)
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
