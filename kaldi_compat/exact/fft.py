@@ -89,36 +89,44 @@ def roots(n: int) -> tuple[Floats, Floats]:
 
 
 def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
-    """Split-radix FFT of ``(..., n)``, decimation in frequency: one of half the size and two of a quarter."""
-    n = re.shape[-1]
-    if n == 1:
-        return re, im
-    half, quarter = n // 2, n // 4
-    out_re, out_im = np.empty_like(re), np.empty_like(im)
-    lows, highs = (re[..., :half], im[..., :half]), (re[..., half:], im[..., half:])
-    out_re[..., 0::2], out_im[..., 0::2] = _complex_fft(lows[0] + highs[0], lows[1] + highs[1])
-    re, im = lows[0] - highs[0], lows[1] - highs[1]
-    if n == 2:
-        out_re[..., 1:], out_im[..., 1:] = re, im
-        return out_re, out_im
-    a_re, a_im, b_re, b_im = re[..., :quarter], im[..., :quarter], re[..., quarter:], im[..., quarter:]
-    out_re[..., 1::4], out_im[..., 1::4] = _complex_fft(*_turned(a_re + b_im, a_im - b_re, n, 1))
-    out_re[..., 3::4], out_im[..., 3::4] = _complex_fft(*_turned(a_re - b_im, a_im + b_re, n, 3))
-    return out_re, out_im
+    """Split-radix FFT of ``(..., n)``, decimation in frequency: a block of points becomes three smaller ones, in place.
+
+    One of half the size has the even bins, two of a quarter have the odd ones. All blocks of a size are computed at
+    once, from the largest on; the bins end up in bit-reversed order.
+    """
+    n, shape = re.shape[-1], re.shape
+    re, im = (x.reshape(-1, n).T.copy() for x in (re, im))
+    starts = {1 << k: np.zeros(int(n == 1 << k), np.intp) for k in range(n.bit_length())}
+    for size in sorted(starts, reverse=True)[:-1]:
+        half, quarter, begin = size // 2, size // 4, starts[size]
+        low = begin[:, None] + np.arange(half)
+        high = low + half
+        d_re, d_im = re[low] - re[high], im[low] - im[high]
+        re[low], im[low] = re[low] + re[high], im[low] + im[high]
+        re[high], im[high] = d_re, d_im
+        starts[half] = np.concatenate((starts[half], begin))
+        if quarter:
+            a_re, a_im, b_re, b_im = d_re[:, :quarter], d_im[:, :quarter], d_re[:, quarter:], d_im[:, quarter:]
+            first, third = high[:, :quarter], high[:, quarter:]
+            re[first], im[first] = _turned(a_re + b_im, a_im - b_re, size, 1)
+            re[third], im[third] = _turned(a_re - b_im, a_im + b_re, size, 3)
+            starts[quarter] = np.concatenate((starts[quarter], begin + half, begin + half + quarter))
+    order = bit_reversed(n)
+    return re[order].T.reshape(shape), im[order].T.reshape(shape)
 
 
 def _turned(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
-    """Multiplied by ``exp(-2 pi i step n / size)``, with three products in place of four."""
-    cosine, minus_sum, difference = twiddles(size, step)
+    """Blocks ``(blocks, n, rows)`` times ``exp(-2 pi i step n / size)``, with three products in place of four."""
+    cosine, minus_sum, difference = (x[:, None] for x in twiddles(size, step))
     common = cosine * (re + im)
     turned_re, turned_im = difference * im + common, minus_sum * re + common
-    turned_re[..., 0], turned_im[..., 0] = re[..., 0], im[..., 0]
+    turned_re[:, 0], turned_im[:, 0] = re[:, 0], im[:, 0]
     if size >= 8:  # an eighth of a turn is simpler
-        x, y = re[..., size // 8], im[..., size // 8]
+        x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
-            turned_re[..., size // 8], turned_im[..., size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)
+            turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)
         else:
-            turned_re[..., size // 8], turned_im[..., size // 8] = SQRT_HALF * (y - x), -SQRT_HALF * (x + y)
+            turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (y - x), -SQRT_HALF * (x + y)
     return turned_re, turned_im
 
 

@@ -48,7 +48,6 @@ def dot(x: Floats, y: Floats) -> Floats:
     11.0
     """
     n = x.shape[-1]
-    y = np.broadcast_to(y, x.shape)
     halves, whole = n & ~31, n & ~63
     rest = np.zeros(x.shape[:-1])
     for i in range(halves, n):  # in double, one after the other
@@ -59,11 +58,11 @@ def dot(x: Floats, y: Floats) -> Floats:
     sums = np.zeros((*x.shape[:-1], 4, 16), np.float32)
     for start in range(0, whole, 64):
         block = (..., slice(start, start + 64))
-        sums = fused(x[block].reshape(sums.shape), y[block].reshape(sums.shape), sums)
+        sums = fused(x[block].reshape(sums.shape), y[block].reshape(*y.shape[:-1], 4, 16), sums)
     folded = sums[..., :8] + sums[..., 8:]
     if whole < halves:
         block = (..., slice(whole, halves))
-        folded = fused(x[block].reshape(folded.shape), y[block].reshape(folded.shape), folded)
+        folded = fused(x[block].reshape(folded.shape), y[block].reshape(*y.shape[:-1], 4, 8), folded)
     joined = folded[..., 0, :] + folded[..., 1, :] + folded[..., 2, :] + folded[..., 3, :]
     pairs = joined[..., :4] + joined[..., 4:]
     total = (pairs[..., 0] + pairs[..., 1]) + (pairs[..., 2] + pairs[..., 3])
