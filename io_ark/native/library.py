@@ -35,12 +35,14 @@ class Library:
         levels: the instruction sets that both the library and the processor have, slowest first.
         level: the one in use; an empty string without a library.
         reason: one line that says why the library is in use or not.
+        advice: what a user can do about a library that was not built; empty otherwise.
     """
 
     handle: ctypes.CDLL | None
     levels: tuple[str, ...]
     level: str
     reason: str
+    advice: str = ""
 
     def __bool__(self) -> bool:
         return self.handle is not None
@@ -86,7 +88,8 @@ def load(directory: str, *functions: str) -> Library:
     name = "_native" + (".dll" if os.name == "nt" else ".so")
     path = os.path.join(directory, name)
     if not os.path.exists(path):
-        return _missing(f"{path} was not built: there was no C compiler at installation")
+        reason = f"{path} was not built: there was no C compiler at installation"
+        return Library(None, (), "", reason, "install a wheel for this platform, or a C compiler and the package again")
     try:
         handle = ctypes.CDLL(path)
         interface, available = handle.native_interface(), handle.simd_levels()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.native.library import Library as Library
-from io_ark.native.library import load
+from io_ark.native.library import load, logger
 
 _NUMBERS: dict[str, Any] = {
     "int": ctypes.c_int,
@@ -128,20 +128,33 @@ class Signatures:
         """True if the library is there. Tests set it to False to compute without C."""
         return bool(self.library())
 
+    @functools.cache  # noqa: B019
+    def say_missing(self) -> None:
+        """Warn, once, if the library was not built."""
+        library = self.library()
+        if library.advice:
+            logger.warning(
+                "%s. NumPy computes the same numbers, up to 100 times more slowly: %s.", library.reason, library.advice
+            )
+
     def twin(
-        self, in_c: Callable[Parameters, Result]
+        self, in_c: Callable[Parameters, Result], *, much_faster: bool = False
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
         """Decorate a function with its twin in C, which is called in its place where the library is there.
 
         Args:
             in_c: takes the same arguments and returns the same, or NotImplemented for what it leaves to the function.
+            much_faster: it is 20 times as fast or more, so that its absence is worth a warning.
         """
 
         def pair(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
             @functools.wraps(plain)
             def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-                if self.in_use and (found := in_c(*args, **kwargs)) is not NotImplemented:
-                    return found
+                if self.in_use:
+                    if (found := in_c(*args, **kwargs)) is not NotImplemented:
+                        return found
+                elif much_faster:
+                    self.say_missing()
                 return plain(*args, **kwargs)
 
             return function

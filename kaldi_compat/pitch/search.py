@@ -64,7 +64,7 @@ def overflow() -> AudioError:
     return AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
 
 
-@native.twin(_search_in_c)
+@native.twin(_search_in_c, much_faster=True)
 def search(constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found) -> None:
     """Search the cheapest paths of the rows ``begin`` to ``end``.
 

@@ -40,6 +40,25 @@ def test_missing_library_is_no_error(tmp_path: Path) -> None:
     assert "was not built" in found.reason
 
 
+COMPUTE_WITHOUT_C = """
+import logging
+logging.basicConfig(format="%(message)s")
+import os.path
+import numpy as np
+os.path.exists = lambda path: False
+from kaldi_compat.features import numpy as features
+for module in (features.Fbank(), features.Mfcc()):
+    module(np.zeros(8000, np.int16))
+"""
+
+
+def test_a_missing_library_is_said_once_when_features_are_computed() -> None:
+    said = run(COMPUTE_WITHOUT_C).stderr.splitlines()
+    assert len(said) == 1
+    assert said[0].endswith("more slowly: install a wheel for this platform, or a C compiler and the package again.")
+    assert not run(COMPUTE_WITHOUT_C, KALDI_COMPAT_NATIVE="0").stderr
+
+
 def test_broken_library_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "_native.so").write_bytes(b"not a library")
     found = load(str(tmp_path))
