@@ -74,7 +74,7 @@ def without_a_gpu() -> None:
     for name in ("ranges_kernel", "speech_kernel", "integers_kernel"):
         setattr(compression, name, Nothing())
     setattr(compression, "fault_of_compression", lambda device: "")  # noqa: B010
-    launch.mel_kernel = Nothing()
+    launch.feature_kernel = Nothing()
     setattr(features, "spectral_computer", spectral_gpu.PackedComputer)  # noqa: B010
     packed_batch.LEAST_PIECE = 1 << 62  # all audio is copied, as short utterances are
     keep_memory()

@@ -1,6 +1,6 @@
 """The Triton engine: fused kernels for the spectral features on a GPU.
 
-One kernel computes mel energies, or their logs, of samples, another one power spectra. The remaining steps (DCT, linear
+One kernel computes power spectra, mel energies, or their logs, of samples. The remaining steps (DCT, linear
 prediction, energy column) run in torch. :func:`why_unsupported` says what the kernels cannot compute; the operations of
 torch compute that instead, with equal numbers up to rounding.
 

@@ -1,9 +1,9 @@
-"""Kernel from samples to mel energies, or their logs: reads each sample once, writes each energy once.
+"""Kernel from samples to power spectra, mel energies or their logs: reads each sample once, writes each result once.
 
-A program computes the frames of one warp after the other. Their spectra go to a scratch of the program's own, a few
-kilobytes that it overwrites with the next frames, so that they stay in the caches and never reach the memory. A mel
-filter covers few FFT bins, so the lanes take a band each and add up the products of its bins. All arithmetic is
-float32, and the order of the sums does not depend on the batch.
+A program computes the frames of one warp after the other. On the way to mel energies, their spectra go to a scratch of
+the program's own, a few kilobytes that it overwrites with the next frames, so that they stay in the caches and never
+reach the memory. A mel filter covers few FFT bins, so the lanes take a band each and add up the products of its bins.
+All arithmetic is float32, and the order of the sums does not depend on the batch.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -94,7 +94,7 @@ def mel_sums(
     ],
     do_not_specialize_on_alignment=["samples", "lengths", "log_energy", "seeds", "banks"],
 )
-def mel_kernel(
+def feature_kernel(
     samples,
     lengths,
     window,
@@ -140,18 +140,21 @@ def mel_kernel(
     PREEMPHASIZED: tl.constexpr,
     ENERGY: tl.constexpr,
     MAGNITUDE: tl.constexpr,
+    MEL: tl.constexpr,
     LOG: tl.constexpr,
     BANKS: tl.constexpr,
 ):
-    """Compute mel energies, or their logs, and log energies of frames 0 to end_frame - 1.
+    """Compute power (or magnitude) spectra, and log energies, of frames 0 to end_frame - 1.
 
-    With BANKS, there are several filter banks, and ``banks`` has the number of each frame's.
+    With MEL, compute their mel energies, or their logs, instead. With BANKS, there are several filter banks, and
+    ``banks`` has the number of each frame's.
     """
     own = scratch + tl.program_id(0) * FRAMES * ROW
     rows = own + tl.arange(0, FRAMES)[:, None] * ROW
-    # Sums run over a few bins behind the last one, whose weights are 0.
-    behind = A * LANES // 2 + 1 + tl.arange(0, 8)[None, :]
-    tl.store(rows + behind, tl.zeros((FRAMES, 8), tl.float32), mask=behind < ROW)
+    if MEL:
+        # Sums run over a few bins behind the last one, whose weights are 0.
+        behind = A * LANES // 2 + 1 + tl.arange(0, 8)[None, :]
+        tl.store(rows + behind, tl.zeros((FRAMES, 8), tl.float32), mask=behind < ROW)
     first_frame = tl.program_id(0) * FRAMES
     while first_frame < end_frame:
         place = first_frame + tl.arange(0, FRAMES)
@@ -159,29 +162,31 @@ def mel_kernel(
         frame = tl.minimum(place, end_frame - 1)
         re, im = spectra_of(
             samples, lengths, window, factors, log_energy, seeds, jumps, row_stride, samples_in_row, frames_in_row,
-            frame, frame, inside, coefficient, scale, dither, energy_floor,
+            frame, inside, coefficient, scale, dither, energy_floor,
             SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
             PREEMPHASIZED, ENERGY,
         )  # fmt: skip
-        stored_power(re, im, rows, bins, frame >= 0, A, LANES, MAGNITUDE)
-        tl.debug_barrier()  # the lanes read what others have written
-        number = ()
-        for f in tl.static_range(FRAMES):
-            number += (tl.load(banks + tl.minimum(first_frame + f, end_frame - 1)) if BANKS else 0,)
-        group = 0
-        while group < num_groups:
-            begin = tl.load(group_rows + group)
-            total = mel_sums(
-                own, first_bins + group * GROUP, weights, number, begin, tl.load(group_rows + group + 1),
-                num_groups * GROUP, bank_rows, FRAMES, ROW, GROUP, BANKS,
-            )  # fmt: skip
-            band = group * GROUP + tl.arange(0, GROUP)
+        spectra = rows if MEL else out + (place.to(tl.int64) * num_bands)[:, None]
+        stored_power(re, im, spectra, bins, inside, A, LANES, MAGNITUDE)
+        if MEL:
+            tl.debug_barrier()  # the lanes read what others have written
+            number = ()
             for f in tl.static_range(FRAMES):
-                each = tl.sum(total[f], 1)
-                if LOG:
-                    each = tl.log(tl.maximum(each, floor, propagate_nan=tl.PropagateNan.ALL))
-                to = out + (first_frame + f).to(tl.int64) * num_bands + band
-                tl.store(to, each, mask=(first_frame + f < end_frame) & (band < num_bands))
-            group += 1
-        tl.debug_barrier()  # nobody writes the next spectra before all have read these
+                number += (tl.load(banks + tl.minimum(first_frame + f, end_frame - 1)) if BANKS else 0,)
+            group = 0
+            while group < num_groups:
+                begin = tl.load(group_rows + group)
+                total = mel_sums(
+                    own, first_bins + group * GROUP, weights, number, begin, tl.load(group_rows + group + 1),
+                    num_groups * GROUP, bank_rows, FRAMES, ROW, GROUP, BANKS,
+                )  # fmt: skip
+                band = group * GROUP + tl.arange(0, GROUP)
+                for f in tl.static_range(FRAMES):
+                    each = tl.sum(total[f], 1)
+                    if LOG:
+                        each = tl.log(tl.maximum(each, floor, propagate_nan=tl.PropagateNan.ALL))
+                    to = out + (first_frame + f).to(tl.int64) * num_bands + band
+                    tl.store(to, each, mask=(first_frame + f < end_frame) & (band < num_bands))
+                group += 1
+            tl.debug_barrier()  # nobody writes the next spectra before all have read these
         first_frame += tl.num_programs(0) * FRAMES

@@ -15,19 +15,17 @@ from torch import Tensor
 
 from kaldi_compat.exact.rand import rand_r_starts
 from kaldi_compat.kernels import SHAPES, Feature
-from kaldi_compat.kernels.fused import mel_kernel
+from kaldi_compat.kernels.fused import feature_kernel
 from kaldi_compat.kernels.noise import KALDI, PHILOX
-from kaldi_compat.kernels.spectrum import half_of_bins, power_kernel
+from kaldi_compat.kernels.spectrum import half_of_bins
 from kaldi_compat.tensors.copies import to_device
 from kaldi_compat.tensors.dither import Generator, frame_states
 from kaldi_compat.tensors.frames import EPSILON, num_frames
 
-# Frames whose power spectra are in memory at once: 264 floats each at 512 points, a quarter of a GiB.
-FRAMES_AT_ONCE = 1 << 18
 PADDING = 8
 LANES_IN_WARP = 32
-GROUP = 32  # bands that the kernel of mel energies computes at once
-# Registers of a lane in that kernel: few, so that many programs are resident, but enough to spill none. Cards that
+GROUP = 32  # bands that the kernel computes at once
+# Registers of a lane in the kernel: few, so that many programs are resident, but enough to spill none. Cards that
 # hold at most 16 programs give each 128.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
 USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}  # by points of the FFT
@@ -144,88 +142,84 @@ def _features(
     wide: bool,
 ) -> Tensor:
     """Return features (rows * count, dim)."""
+    device, total = rows.device, len(rows) * count
     mel = module.filter_bank(1.0)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
-    energies = rows.new_empty((len(rows) * count, width), dtype=torch.float32)
-    with_energy = module.needs_energy(raw=True) or module.needs_energy(raw=False)
-    log_energy = energies.new_empty(len(energies)) if with_energy else None
-    logs = module.are_log_energies
-    with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-        if mel is not None:
-            _mel(module, rows, lengths, count, spans, energies, log_energy, noise, wide)
-        else:
-            for first in range(0, len(energies), FRAMES_AT_ONCE):
-                end = min(first + FRAMES_AT_ONCE, len(energies))
-                power = _power(module, rows, lengths, count, first, end, log_energy, noise, wide)
-                energies[first:end] = power[:, :width]
-    return energies if logs else module.features_of_energies(energies, log_energy)
-
-
-def _mel(
-    module: Feature,
-    rows: Tensor,
-    lengths: Tensor | None,
-    count: int,
-    spans: Spans,
-    energies: Tensor,
-    log_energy: Tensor | None,
-    noise: Noise,
-    wide: bool,
-) -> None:
-    """Set the mel energies of all frames, or their logs, and the log energies."""
-    if not len(energies):
-        return
-    device = rows.device
-    several = len(set(spans.warps)) > 1
-    filters, banks = (
-        _filters_of(module, spans, len(energies), device)
-        if several
-        else (_filters(type(module), module.options, spans.warps[0], device), None)
-    )
+    energies = rows.new_empty((total, width), dtype=torch.float32)
     raw = module.needs_energy(raw=True)
-    energy = 0 if log_energy is None else 1 if raw else 2
-    constants = mel_options(module, lengths is not None, energy, noise.kind, wide, several)
-    programs = min(-(-len(energies) // constants["FRAMES"]), _programs(device, module.points))
-    scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
+    energy = 1 if raw else 2 if module.needs_energy(raw=False) else 0
+    log_energy = energies.new_empty(total) if energy else None
     factors, bins = _tables(module.points, device)
-    mel_kernel[(programs,)](
-        rows,
-        lengths if constants["RAGGED"] else rows,
-        module.window,
-        factors,
-        bins,
-        scratch,
-        filters.first_bins,
-        filters.weights,
-        filters.group_rows,
-        bins if banks is None else banks,
-        energies,
-        energies if log_energy is None else log_energy,
-        bins if noise.seeds is None else noise.seeds,
-        _jumps(module.size, device) if noise.kind == KALDI else bins,
-        rows.stride(0),
-        rows.shape[1],
-        count,
-        len(energies),
-        energies.shape[1],
-        len(filters.group_rows) - 1,
-        filters.weights.shape[1],
-        module.options.preemphasis_coefficient,
-        module.options.waveform_scale,
-        module.options.dither,
-        EPSILON if raw else module.windowed_energy_floor,
-        EPSILON,
-        **constants,
-        maxnreg=_registers(device, module.points),
-    )
+    no_filters = Filters(bins, energies, bins), None
+    filters, banks = no_filters if mel is None else _filters_of(module, spans, total, device)
+    constants = kernel_options(module, lengths is not None, energy, noise.kind, wide=wide, banks=banks is not None)
+    programs = min(-(-total // constants["FRAMES"]), _programs(device, module.points))
+    scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
+    with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
+        if total:
+            feature_kernel[(programs,)](
+                rows,
+                lengths if constants["RAGGED"] else rows,
+                module.window,
+                factors,
+                bins,
+                scratch,
+                *filters,
+                bins if banks is None else banks,
+                energies,
+                energies if log_energy is None else log_energy,
+                bins if noise.seeds is None else noise.seeds,
+                _jumps(module.size, device) if noise.kind == KALDI else bins,
+                rows.stride(0),
+                rows.shape[1],
+                count,
+                total,
+                width,
+                len(filters.group_rows) - 1,
+                filters.weights.shape[1],
+                module.options.preemphasis_coefficient,
+                module.options.waveform_scale,
+                module.options.dither,
+                EPSILON if raw else module.windowed_energy_floor,
+                EPSILON,
+                **constants,
+                maxnreg=_registers(device, module.points),
+            )
+    return energies if module.are_log_energies else module.features_of_energies(energies, log_energy)
 
 
-def mel_options(
-    module: Feature, ragged: bool, energy: int, noise: int = 0, wide: bool = False, banks: bool = False
+def kernel_options(
+    module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False, banks: bool = False
 ) -> dict[str, Any]:
-    """Return the compile-time constants of the kernel of mel energies; see :func:`power_options`."""
-    constants = power_options(module, ragged, energy, noise, wide=wide)
-    return constants | {"GROUP": GROUP, "LOG": module.are_log_energies, "BANKS": banks, "num_stages": 1}
+    """Return the compile-time constants of the kernel. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
+    options: Any = module.options
+    a, lanes = SHAPES[module.points]
+    return {
+        "SIZE": module.size,
+        "SHIFT": module.shift,
+        "FIRST": 0 if options.snip_edges else module.shift // 2 - module.size // 2,
+        "A": a,
+        "LOG_A": a.bit_length() - 1,
+        "LANES": lanes,
+        "LOG_LANES": lanes.bit_length() - 1,
+        "FRAMES": max(1, LANES_IN_WARP // a),
+        "ROW": _row(module.points),
+        "GROUP": GROUP,
+        "REFLECTED": not options.snip_edges,
+        "RAGGED": ragged and not options.snip_edges,
+        "WIDE": wide,
+        "SCALED": options.waveform_scale != 1,
+        "NOISE": noise,
+        "REMOVE_DC": options.remove_dc_offset,
+        "PREEMPHASIZED": options.preemphasis_coefficient != 0,
+        "ENERGY": energy,
+        "MAGNITUDE": module.uses_magnitude,
+        "MEL": module.filter_bank(1.0) is not None,
+        "LOG": module.are_log_energies,
+        "BANKS": banks,
+        "num_warps": 1,  # its barriers cost nothing
+        "num_stages": 1,
+    }
 
 
 @functools.cache
@@ -357,79 +351,13 @@ def _filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
     return FilterTable(kind, options, device)
 
 
-def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device) -> tuple[Filters, Tensor]:
-    """Return filter banks, and the number of that of each frame, int32."""
+def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device) -> tuple[Filters, Tensor | None]:
+    """Return filter banks, and the number of that of each frame, int32; None if there is one bank."""
+    if len(set(spans.warps)) == 1:
+        return _filters(type(module), module.options, spans.warps[0], device), None
     filters, numbers = _filter_table(type(module), module.options, device).find(spans.warps)
     banks = np.repeat(numbers, np.diff(spans.firsts, append=frames))
     return filters, to_device(torch.from_numpy(banks), device)
-
-
-def _power(
-    module: Feature,
-    rows: Tensor,
-    lengths: Tensor | None,
-    count: int,
-    first: int,
-    end: int,
-    log_energy: Tensor | None,
-    noise: Noise,
-    wide: bool,
-) -> Tensor:
-    """Compute power (or magnitude) spectra of frames ``first`` to ``end - 1``, in padded rows; set the log energies."""
-    raw = module.needs_energy(raw=True)
-    energy = 0 if log_energy is None else 1 if raw else 2
-    constants = power_options(module, lengths is not None, energy, noise.kind, wide=wide)
-    power = torch.empty((end - first, _row(module.points)), dtype=torch.float32, device=rows.device)
-    factors, bins = _tables(module.points, rows.device)
-    power_kernel[(-(-len(power) // constants["FRAMES"]),)](
-        rows,
-        lengths if constants["RAGGED"] else rows,
-        module.window,
-        factors,
-        bins,
-        power,
-        power if log_energy is None else log_energy[first:],
-        bins if noise.seeds is None else noise.seeds,
-        _jumps(module.size, rows.device) if noise.kind == KALDI else bins,
-        rows.stride(0),
-        rows.shape[1],
-        count,
-        first,
-        end,
-        module.options.preemphasis_coefficient,
-        module.options.waveform_scale,
-        module.options.dither,
-        EPSILON if raw else module.windowed_energy_floor,
-        **constants,
-    )
-    return power
-
-
-def power_options(module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False) -> dict[str, Any]:
-    """Return the compile-time constants of the kernel of spectra. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
-    options: Any = module.options
-    a, lanes = SHAPES[module.points]
-    return {
-        "SIZE": module.size,
-        "SHIFT": module.shift,
-        "FIRST": 0 if options.snip_edges else module.shift // 2 - module.size // 2,
-        "A": a,
-        "LOG_A": a.bit_length() - 1,
-        "LANES": lanes,
-        "LOG_LANES": lanes.bit_length() - 1,
-        "FRAMES": max(1, LANES_IN_WARP // a),
-        "ROW": _row(module.points),
-        "REFLECTED": not options.snip_edges,
-        "RAGGED": ragged and not options.snip_edges,
-        "WIDE": wide,
-        "SCALED": options.waveform_scale != 1,
-        "NOISE": noise,
-        "REMOVE_DC": options.remove_dc_offset,
-        "PREEMPHASIZED": options.preemphasis_coefficient != 0,
-        "ENERGY": energy,
-        "MAGNITUDE": module.uses_magnitude,
-        "num_warps": 1,  # no barriers needed
-    }
 
 
 def _row(points: int) -> int:

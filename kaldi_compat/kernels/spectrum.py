@@ -1,4 +1,4 @@
-"""Kernel that computes power spectra of audio: reads each sample once, writes each spectrum once.
+"""Spectra of audio, computed within a kernel.
 
 L = N / A lanes process a frame of N points; lane q holds the A samples q, q + L, q + 2L, ... in registers. The FFT has
 two steps (Cooley & Tukey, 1965): A-point transforms within lanes, twiddle factors, one exchange between lanes, L-point
@@ -202,7 +202,6 @@ def spectra_of(
     samples_in_row,
     frames_in_row,
     frame,
-    energy_place,
     inside,
     coefficient,
     scale,
@@ -229,7 +228,7 @@ def spectra_of(
 
     Args:
         frame: counted over all rows, (FRAMES,).
-        energy_place, inside: where log energies are stored, and for which frames, (FRAMES,).
+        inside: for which of them log energies are stored, (FRAMES,).
     """
     row = frame // frames_in_row
     length = samples_in_row
@@ -297,7 +296,7 @@ def spectra_of(
         y += (zero,)
     if ENERGY > 0:
         floored = tl.maximum(tl.sum(energy, 1), energy_floor, propagate_nan=tl.PropagateNan.ALL)
-        tl.store(log_energy + energy_place, tl.log(floored), mask=inside)
+        tl.store(log_energy + frame, tl.log(floored), mask=inside)
 
     xs, ys = real_transformed(y, A, LOG_A)
     re = ()
@@ -338,62 +337,6 @@ def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr,
             tl.store(downward - A * i, out, mask=kept & (first != A // 2))
         else:
             tl.store(downward - A * i, out, mask=kept_mirrored)
-
-
-# Arguments that differ from call to call must not cause recompilation.
-@triton.jit(
-    do_not_specialize=["row_stride", "samples_in_row", "frames_in_row", "first_frame", "end_frame"],
-    do_not_specialize_on_alignment=["samples", "lengths", "log_energy", "seeds"],
-)
-def power_kernel(
-    samples,
-    lengths,
-    window,
-    factors,
-    bins,
-    power,
-    log_energy,
-    seeds,
-    jumps,
-    row_stride,
-    samples_in_row,
-    frames_in_row,
-    first_frame,
-    end_frame,
-    coefficient,
-    scale,
-    dither,
-    energy_floor,
-    SIZE: tl.constexpr,
-    SHIFT: tl.constexpr,
-    FIRST: tl.constexpr,
-    A: tl.constexpr,
-    LOG_A: tl.constexpr,
-    LANES: tl.constexpr,
-    LOG_LANES: tl.constexpr,
-    FRAMES: tl.constexpr,
-    ROW: tl.constexpr,
-    REFLECTED: tl.constexpr,
-    RAGGED: tl.constexpr,
-    WIDE: tl.constexpr,
-    SCALED: tl.constexpr,
-    NOISE: tl.constexpr,
-    REMOVE_DC: tl.constexpr,
-    PREEMPHASIZED: tl.constexpr,
-    ENERGY: tl.constexpr,
-    MAGNITUDE: tl.constexpr,
-):
-    """Compute power (or magnitude) spectra and log energies of frames first_frame to end_frame - 1."""
-    place = tl.program_id(0) * FRAMES + tl.arange(0, FRAMES)
-    inside = first_frame + place < end_frame
-    frame = tl.minimum(first_frame + place, end_frame - 1)
-    re, im = spectra_of(
-        samples, lengths, window, factors, log_energy, seeds, jumps, row_stride, samples_in_row, frames_in_row,
-        frame, place, inside, coefficient, scale, dither, energy_floor,
-        SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
-        PREEMPHASIZED, ENERGY,
-    )  # fmt: skip
-    stored_power(re, im, power + place[:, None] * ROW, bins, inside, A, LANES, MAGNITUDE)
 
 
 def half_of_bins(n: int) -> list[int]:

@@ -99,8 +99,7 @@ def maxima_that_drop_nan(ptx: str) -> int:
 
 
 KERNELS = (
-    (launch, "mel_kernel"),
-    (launch, "power_kernel"),
+    (launch, "feature_kernel"),
     (compression, "ranges_kernel"),
     (compression, "speech_kernel"),
     (compression, "integers_kernel"),
@@ -134,12 +133,12 @@ def compressed(method: int, with_sums: bool) -> Callable[[], object]:
 SHAPES = ((1, 16000), (1, 16001), (3, 9999), (16, 480000))
 WARPS = [0.9, 1.0, 1.1]
 USES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
-    "plain": (fbank(SHAPES, 0.0, 1.0, None), ("mel",)),
-    "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom()), ("mel",)),
-    "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None), ("mel",)),
-    "vtln": (fbank(((3, 9999),), 0.0, WARPS, None), ("mel",)),
-    "energy": (fbank(((3, 9999),), 0.0, 1.0, None, energy=True), ("mel",)),
-    "spectrum": (spectrogram, ("power",)),
+    "plain": (fbank(SHAPES, 0.0, 1.0, None), ("feature",)),
+    "kaldi's-noise": (fbank(((3, 9999),), 1.0, 1.0, KaldiRandom()), ("feature",)),
+    "training's-noise": (fbank(((3, 9999),), 1.0, 1.0, None), ("feature",)),
+    "vtln": (fbank(((3, 9999),), 0.0, WARPS, None), ("feature",)),
+    "energy": (fbank(((3, 9999),), 0.0, 1.0, None, energy=True), ("feature",)),
+    "spectrum": (spectrogram, ("feature",)),
     "method-2": (compressed(2, False), ("ranges", "speech")),
     "method-2,sums": (compressed(2, True), ("speech",)),
     "method-3": (compressed(3, False), ("integers",)),

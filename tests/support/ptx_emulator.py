@@ -669,7 +669,7 @@ def install(machine: str, cache: Path) -> None:
     kernel_resources.choose(int(machine.removeprefix("sm_")))
     for module, name in (*kernel_resources.KERNELS, (probe_kernels, "draw"), (probe_kernels, "reflect")):
         setattr(module, name, Emulated(getattr(module, name)))
-    assert launch.mel_kernel is not None and not triton.knobs.runtime.interpret
+    assert launch.feature_kernel is not None and not triton.knobs.runtime.interpret
 
 
 def summary() -> str:

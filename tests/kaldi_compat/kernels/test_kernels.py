@@ -159,26 +159,17 @@ def test_a_frame_is_the_same_wherever_it_stands(kind: type[SpectralFeature]) -> 
     assert torch.equal(module(x.reshape(3, 1, -1))[:, 0], whole)
 
 
-def test_many_spectra_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kaldi_compat.kernels import launch
-
-    module = Spectrogram(dither=0.0).to(DEVICE)
-    x = audio(400 + 160 * 7, 2)
-    whole = module(x)
-    monkeypatch.setattr(launch, "FRAMES_AT_ONCE", 3)
-    assert torch.equal(module(x), whole)
-
-
-@pytest.mark.parametrize("frequency", [4000.0, 16000.0])
+@pytest.mark.parametrize(("kind", "frequency"), [(Fbank, 4000.0), (Fbank, 16000.0), (Spectrogram, 16000.0)])
 def test_a_frame_is_the_same_whatever_its_program_computed_before(
-    frequency: float, monkeypatch: pytest.MonkeyPatch
+    kind: type[SpectralFeature], frequency: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kaldi_compat.kernels import launch
 
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *shape, **kind: empty(*shape, **kind).fill_(float("nan")))
     # With these filters, sums run over bins behind the last one.
-    module = Fbank(dither=0.0, num_mel_bins=10, sample_frequency=frequency).to(DEVICE)
+    more = {} if kind is Spectrogram else {"num_mel_bins": 10}
+    module = kind(dither=0.0, sample_frequency=frequency, **more).to(DEVICE)
     x = audio(module.size + module.shift * 8, 2)
     x[0, : module.size] = 32767  # whose spectrum must not show in those of later frames
     monkeypatch.setattr(launch, "_programs", lambda device, points: 99)
@@ -313,10 +304,9 @@ def test_each_row_may_have_its_own_vtln_factor(kind: type[SpectralFeature]) -> N
         torch.testing.assert_close(found[row], plainly(module, x[row], vtln_warp=warp), rtol=0, atol=1e-4)
 
 
-def test_parts_of_a_row_may_have_their_own_vtln_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_row_may_have_their_own_vtln_factors() -> None:
     from kaldi_compat.kernels import launch
 
-    monkeypatch.setattr(launch, "FRAMES_AT_ONCE", 4)
     module, x = Fbank(dither=0.0).to(DEVICE), audio(400 + 160 * 8, 1)[0]
     firsts, warps = [0, 3, 6], [0.9, 1.0, 0.9]
     found = launch.row_features(module, x, launch.Spans(np.array(firsts), warps), None)
@@ -453,7 +443,7 @@ def test_each_variant_is_tested_before_use_and_given_up_by_itself(
     monkeypatch.setattr(kernels, "_faults", {})
     monkeypatch.setattr(launch, "WIDE", 500 if variant == "wide" else launch.WIDE)
     seen: list[tuple[object, ...]] = []
-    constants_of = launch.mel_options
+    constants_of = launch.kernel_options
 
     def spoilt(*arguments: Any, **more: Any) -> dict[str, Any]:
         found = constants_of(*arguments, **more)
@@ -462,7 +452,7 @@ def test_each_variant_is_tested_before_use_and_given_up_by_itself(
             raise RuntimeError("this variant does not compile")
         return found
 
-    monkeypatch.setattr(launch, "mel_options", spoilt)
+    monkeypatch.setattr(launch, "kernel_options", spoilt)
     module = Fbank(sample_frequency=4000.0, **({"dither": 0.0} | options)).to(DEVICE)
     x = audio(1000, 2)
     found = module(x, lengths, vtln_warp=warp, generator=generator)
@@ -576,11 +566,7 @@ def test_kernels_compile_without_spilling_and_keep_nan(
     for use, kernel, *figures in lines:
         assert {"STACK:0", "LOCAL:0"} <= set(figures), (use, kernel, figures)
         # The interpreter keeps NaN whatever the kernels say, so only the machine code can tell.
-        assert kernel not in ("mel_kernel", "power_kernel") or "DROPS_NAN:0" in figures, (
-            use,
-            kernel,
-            figures,
-        )
+        assert kernel != "feature_kernel" or "DROPS_NAN:0" in figures, (use, kernel, figures)
         # Kaldi's bytes need each operation to be rounded by itself.
         assert kernel not in ("speech_kernel", "integers_kernel") or "FUSED:0" in figures, (use, kernel, figures)
 

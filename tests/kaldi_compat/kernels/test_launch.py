@@ -120,7 +120,7 @@ def test_many_vtln_factors_need_one_launch(monkeypatch: pytest.MonkeyPatch) -> N
         def __getitem__(self, grid: tuple[int, ...]) -> Any:
             return lambda *args, **constants: launches.append(grid)
 
-    monkeypatch.setattr(launch, "mel_kernel", Kernel())
+    monkeypatch.setattr(launch, "feature_kernel", Kernel())
     module, row = Fbank(dither=0.0), torch.zeros(400 + 160 * 199, dtype=torch.int16)
     spans = launch.Spans(10 * np.arange(20), [0.9 + 0.01 * i for i in range(20)])
     assert launch.row_features(module, row, spans, None).shape == (200, 23)

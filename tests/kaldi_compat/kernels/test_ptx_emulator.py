@@ -102,9 +102,9 @@ def test_faults_of_a_compiled_kernel_are_found(
         return "\n".join(line for line in ptx.split("\n") if not line.strip().startswith("bar."))
 
     module, row = Fbank(dither=0.0, num_mel_bins=10, sample_frequency=4000.0), torch.zeros(500, dtype=torch.int16)
-    kernel = launch.mel_kernel.kernel
+    kernel = launch.feature_kernel.kernel
     monkeypatch.setattr(
-        launch, "mel_kernel", Emulated(kernel, without_barriers) if kind == "race" else Emulated(kernel)
+        launch, "feature_kernel", Emulated(kernel, without_barriers) if kind == "race" else Emulated(kernel)
     )
     if kind != "race":  # a frame more than there is room for
         monkeypatch.setattr(launch, "num_frames", lambda *size: 12)
