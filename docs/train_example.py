@@ -20,11 +20,18 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 import io_ark
-from kaldi_compat import Fbank, FeaturesOnDevice, SlidingCmvn, WaveDataset
+from kaldi_compat import (
+    Fbank,
+    FeaturesOnDevice,
+    FeatureStream,
+    SlidingCmvn,
+    SlidingCmvnStream,
+    StreamChain,
+    WaveDataset,
+)
 from kaldi_compat.data.batching import ALIGNMENT_PADDING, collate
 from kaldi_compat.data.sampling import BucketBatchSampler
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
-from kaldi_compat.streaming.features import FeatureStream, SlidingCmvnStream, StreamChain
 
 RATE = 16000
 FRAME = RATE // 100

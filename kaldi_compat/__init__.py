@@ -35,9 +35,10 @@ NAMES = {
     "options.spectral": "FbankOptions MfccOptions PlpOptions SpectrogramOptions",
     "pitch.process": "process_pitch",
     "pitch.tracker": "track_pitch",
-    "streaming.features": "DeltaStream FeatureStream OnlineCmvnStream ShiftedDeltaStream SlidingCmvnStream "
-    "SpliceStream StreamChain",
+    "streaming.base": "StreamChain",
+    "streaming.features": "FeatureStream",
     "streaming.pitch": "PitchStream ProcessPitchStream",
+    "streaming.postprocessing": "DeltaStream OnlineCmvnStream ShiftedDeltaStream SlidingCmvnStream SpliceStream",
     "streaming.stacking": "LowFrameRateStream StackFramesStream",
 }
 _MODULE_OF = {name: module for module, names in NAMES.items() for name in names.split()}

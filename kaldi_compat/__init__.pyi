@@ -59,15 +59,15 @@ from kaldi_compat.options.spectral import PlpOptions as PlpOptions
 from kaldi_compat.options.spectral import SpectrogramOptions as SpectrogramOptions
 from kaldi_compat.pitch.process import process_pitch as process_pitch
 from kaldi_compat.pitch.tracker import track_pitch as track_pitch
-from kaldi_compat.streaming.features import DeltaStream as DeltaStream
+from kaldi_compat.streaming.base import StreamChain as StreamChain
 from kaldi_compat.streaming.features import FeatureStream as FeatureStream
-from kaldi_compat.streaming.features import OnlineCmvnStream as OnlineCmvnStream
-from kaldi_compat.streaming.features import ShiftedDeltaStream as ShiftedDeltaStream
-from kaldi_compat.streaming.features import SlidingCmvnStream as SlidingCmvnStream
-from kaldi_compat.streaming.features import SpliceStream as SpliceStream
-from kaldi_compat.streaming.features import StreamChain as StreamChain
 from kaldi_compat.streaming.pitch import PitchStream as PitchStream
 from kaldi_compat.streaming.pitch import ProcessPitchStream as ProcessPitchStream
+from kaldi_compat.streaming.postprocessing import DeltaStream as DeltaStream
+from kaldi_compat.streaming.postprocessing import OnlineCmvnStream as OnlineCmvnStream
+from kaldi_compat.streaming.postprocessing import ShiftedDeltaStream as ShiftedDeltaStream
+from kaldi_compat.streaming.postprocessing import SlidingCmvnStream as SlidingCmvnStream
+from kaldi_compat.streaming.postprocessing import SpliceStream as SpliceStream
 from kaldi_compat.streaming.stacking import LowFrameRateStream as LowFrameRateStream
 from kaldi_compat.streaming.stacking import StackFramesStream as StackFramesStream
 

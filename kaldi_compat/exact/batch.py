@@ -136,4 +136,5 @@ def as_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     audio = np.asarray(samples)
     if audio.ndim != 1 or audio.dtype.kind not in "iuf":
         raise AudioError(f"samples must be real numbers of shape (T,), not {audio.dtype} of shape {audio.shape}")
-    return np.require(audio, np.int16 if audio.dtype == np.int16 else np.float32, ["C", "A"])
+    contiguous = np.ascontiguousarray(audio, np.int16 if audio.dtype == np.int16 else np.float32)
+    return contiguous if contiguous.flags.aligned else contiguous.copy()

@@ -116,9 +116,8 @@ class ChunkCall:
         out = np.empty((count, self._plan.dim), np.float32)
         if count == 0:
             return out
-        factor = float(np.float32(vtln_warp))
-        if factor != self._warp:
-            self._warp, self._tables = factor, _plan_structure(self._plan, (factor,))
+        if vtln_warp != self._warp:
+            self._warp, self._tables = vtln_warp, _plan_structure(self._plan, (float(np.float32(vtln_warp)),))
         self._length[0], self._first[0], self._rows[1] = len(samples), first, count
         fields = self._audio.fields
         fields.samples, fields.type = address(samples), samples.dtype == np.float32

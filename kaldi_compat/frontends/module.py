@@ -26,7 +26,8 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
-from kaldi_compat.streaming.features import FeatureStream, Stream, StreamChain
+from kaldi_compat.streaming.base import Stream, StreamChain
+from kaldi_compat.streaming.features import FeatureStream
 from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}

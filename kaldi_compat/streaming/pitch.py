@@ -23,7 +23,8 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, emphasized, variance_of
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
-from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream, stream_options
+from kaldi_compat.streaming.base import Stream, WindowStream, stream_options
+from kaldi_compat.streaming.history import Counts, Flags
 from kaldi_compat.tensors.padding import pad
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class ProcessPitchStream(WindowStream):
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        history = self._history
+        history = self.history
         kept = history.end - history.start
         width = int(kept.max()) if count else 0
         track = history.at(history.numbers(history.start, width))

@@ -12,7 +12,8 @@ from kaldi_compat.features.model_input import LowFrameRate, StackFrames
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.stacking import low_frame_rate_count, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
-from kaldi_compat.streaming.features import Counts, Flags, Stream, WindowStream, stream_options
+from kaldi_compat.streaming.base import Stream, WindowStream, stream_options
+from kaldi_compat.streaming.history import Counts, Flags
 
 __all__ = ["FrameStream", "LowFrameRateStream", "StackFramesStream"]
 
@@ -51,7 +52,7 @@ class LowFrameRateStream(WindowStream):
         return np.maximum(np.minimum(done * self.options.stride - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        history, stack, stride = self._history, self.options.stack, self.options.stride
+        history, stack, stride = self.history, self.options.stack, self.options.stride
         start = history.as_column(first * stride - self._left)
         offsets = torch.arange(count, device=start.device)[:, None] * stride
         offsets = (offsets + torch.arange(stack, device=start.device)).flatten()
@@ -90,7 +91,7 @@ class StackFramesStream(WindowStream):
         return np.minimum(done * self.options.size, end)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        history = self._history
+        history = self.history
         frames = history.at(history.numbers(first * self.options.size, count * self.options.size))
         left = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
         return stack_frames(frames, self.options, lengths=left)

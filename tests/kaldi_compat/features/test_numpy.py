@@ -99,7 +99,7 @@ def test_stream_keeps_no_more_audio_than_frames_need() -> None:
     chunk = np.ones(1600, np.int16)
     for _ in range(100):
         stream(chunk)
-    assert len(stream._chunks.buffer) < 1600
+    assert len(stream._chunks.history.samples) < 1600
 
 
 def test_chunks_may_be_strided_reused_and_streams_copied() -> None:

@@ -20,14 +20,9 @@ from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.features.mfcc import Mfcc
 from kaldi_compat.features.pitch import Pitch
 from kaldi_compat.features.spectrogram import Spectrogram
-from kaldi_compat.streaming.features import (
-    DeltaStream,
-    FeatureStream,
-    ShiftedDeltaStream,
-    SlidingCmvnStream,
-    SpliceStream,
-)
+from kaldi_compat.streaming.features import FeatureStream
 from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
+from kaldi_compat.streaming.postprocessing import DeltaStream, ShiftedDeltaStream, SlidingCmvnStream, SpliceStream
 from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 from tests.support import supported
 from tests.support.cases import ALL, DIM, PITCH, POST, SPECTRAL, STEPS, Case, cases

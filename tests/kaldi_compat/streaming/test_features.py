@@ -23,16 +23,10 @@ from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
-from kaldi_compat.streaming.features import (
-    DeltaStream,
-    FeatureStream,
-    ShiftedDeltaStream,
-    SlidingCmvnStream,
-    SpliceStream,
-    Stream,
-    StreamChain,
-)
+from kaldi_compat.streaming.base import Stream, StreamChain
+from kaldi_compat.streaming.features import FeatureStream
 from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
+from kaldi_compat.streaming.postprocessing import DeltaStream, ShiftedDeltaStream, SlidingCmvnStream, SpliceStream
 from kaldi_compat.streaming.stacking import LowFrameRateStream, StackFramesStream
 
 FEATURES = (Fbank, Mfcc, Plp, Spectrogram)
@@ -229,7 +223,7 @@ def test_memory_is_bounded_by_window_and_chunk() -> None:
     stream = FeatureStream(Fbank(dither=0.0, snip_edges=False, engine="torch"))
     for _ in range(200):
         stream(noise(800))
-        assert stream._history._items is not None and stream._history._items.shape[1] <= 2 * 400 + 800
+        assert stream.history._items is not None and stream.history._items.shape[1] <= 2 * 400 + 800
 
 
 @pytest.mark.parametrize("snip_edges", [True, False])

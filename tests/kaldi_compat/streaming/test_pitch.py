@@ -14,7 +14,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
-from kaldi_compat.streaming.features import Stream, StreamChain
+from kaldi_compat.streaming.base import Stream, StreamChain
 from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
 
 

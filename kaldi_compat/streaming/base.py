@@ -1,0 +1,227 @@
+"""Streams: frames of samples or of other frames that arrive in chunks, for a batch of streams at once.
+
+Call a stream with the next chunk of each slot, and say which slots end with it. The stream returns the frames that no
+later audio can change. It keeps only the samples or frames that later frames need, so its memory is bounded for audio
+of any length. A slot that has ended is empty and takes the next utterance.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.stream import WindowFlow
+from kaldi_compat.features.module import ConfiguredModule
+from kaldi_compat.functional.batches import zero_past
+from kaldi_compat.options.base import changes
+from kaldi_compat.streaming.history import Counts, Flags, History
+
+__all__ = ["Counts", "Flags", "Stream", "StreamChain", "WindowStream", "stream_options"]
+
+Options = TypeVar("Options")
+
+
+class Stream(abc.ABC):
+    """Base class of streams: frames computed chunk by chunk, for ``slots`` streams at once.
+
+    Call a stream with a chunk of each slot.
+
+    Args:
+        chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
+        lengths: number of valid items of the chunk in each slot, (slots,); all if None, 0 for a slot that waits.
+        final: True for slots that end with this chunk: one bool for all, or (slots,). They return their last frames
+            and start anew.
+
+    Returns:
+        The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU; the frames after it
+        are zero. For a chunk without the slots' axis, the frames (frames, dim) alone.
+
+    Raises:
+        AudioError: the chunk is not a tensor of that shape, or a length does not fit it.
+    """
+
+    item_axes = 0  # axes of one item: none for a sample, one for a frame
+    # Of the latest chunk, for flush():
+    _is_batched = False
+    _item_shape: tuple[int, ...] = ()
+    _item_dtype = torch.float32
+    _item_device = torch.device("cpu")
+
+    def __init__(self, slots: int = 1) -> None:
+        self.slots = slots
+        self.reset()
+
+    @abc.abstractmethod
+    def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
+
+    @abc.abstractmethod
+    def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
+        """Return the frames that a chunk (slots, T, ...) decides, and their counts (slots,)."""
+
+    def flush(self, **parameters: Any) -> Any:
+        """End all slots: return the frames that the end of the audio decides, and reset.
+
+        Args:
+            parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
+
+        Returns:
+            As a call: (slots, frames, dim) and counts (slots,); the frames (frames, dim) alone for one slot whose last
+            chunk had no axis of slots, or which received none.
+        """
+        batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
+        empty = torch.zeros(
+            *batch_axes,
+            0,
+            *(self._item_shape or (0,) * self.item_axes),
+            dtype=self._item_dtype,
+            device=self._item_device,
+        )
+        return self(empty, final=True, **parameters)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self._description()}, {self.slots} slot{'s' * (self.slots != 1)}>"
+
+    def _description(self) -> str:
+        options = getattr(self, "options", None)
+        return "" if options is None else f" of {type(options).__name__}({changes(options)})"
+
+    def __call__(
+        self,
+        chunk: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        final: bool | Tensor | Sequence[bool] = False,
+    ) -> Any:
+        if not isinstance(chunk, Tensor):
+            raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
+        alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
+        batch = chunk.unsqueeze(0) if alone else chunk
+        if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
+            raise AudioError(
+                f"a chunk for {self.slots} slots must have the shape ({self.slots}, T{', dim' * self.item_axes}), "
+                f"not {tuple(chunk.shape)}"
+            )
+        self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
+        self._item_dtype, self._item_device = batch.dtype, batch.device
+        frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
+        return frames[0] if alone else (frames, torch.from_numpy(counts))
+
+    def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
+        if lengths is None:
+            return np.full(self.slots, width)
+        counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu").numpy()
+        if counted.shape != (self.slots,) or bool(((counted < 0) | (counted > width)).any()):
+            raise AudioError(f"lengths must be {self.slots} integers from 0 to {width}, not {counted.tolist()}")
+        return counted
+
+    def _ended(self, final: bool | Tensor | Sequence[bool]) -> Flags:
+        if isinstance(final, bool):
+            return np.full(self.slots, final)
+        return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
+
+
+def stream_options(given: Options | ConfiguredModule | None, kind: type[Options]) -> Options:
+    """Return the options of a stream: those given, those of a module, or Kaldi's defaults if None.
+
+    Raises:
+        OptionError: the options are of another kind.
+
+    >>> from kaldi_compat import DeltaOptions, Deltas
+    >>> from kaldi_compat.streaming.base import stream_options
+    >>> stream_options(Deltas(delta_order=1), DeltaOptions).delta_order
+    1
+    """
+    options = given.options if isinstance(given, ConfiguredModule) else kind() if given is None else given
+    if not isinstance(options, kind):
+        raise OptionError(f"this stream takes {kind.__name__} or a module with them, not {type(given).__name__}")
+    return options
+
+
+class WindowStream(WindowFlow, Stream):
+    """Base class of streams whose frames each depend on a window of items, and are decided once it is complete."""
+
+    history: History
+
+    def reset(self) -> None:
+        """Discard everything received so far, in every slot."""
+        self.history = History(self.slots)
+        self.done: Counts = np.zeros(self.slots, np.int64)
+
+    def _frames(self, first: Counts, counts: Counts) -> Tensor:
+        longest = int(counts.max(initial=0))
+        frames = self._compute(first, longest)
+        if (counts < longest).any():
+            return zero_past(frames, torch.from_numpy(counts).to(frames.device, non_blocking=True))
+        return frames
+
+    @abc.abstractmethod
+    def _compute(self, first: Counts, count: int) -> Tensor:
+        """Return ``count`` frames of each slot, starting at frame ``first`` (slots,): (slots, count, dim)."""
+
+
+class StreamChain:
+    """Chain of streams, each applied to the output of the one before. Called like the first of them.
+
+    Args:
+        streams: the streams, with the same number of slots.
+
+    Raises:
+        AudioError: there are no streams, or their numbers of slots differ.
+
+    >>> import torch
+    >>> from kaldi_compat import DeltaStream, FeatureStream, Mfcc, StreamChain
+    >>> chain = StreamChain(FeatureStream(Mfcc(dither=0.0)), DeltaStream())
+    >>> chain(torch.zeros(16000), final=True).shape
+    torch.Size([98, 39])
+    """
+
+    def __init__(self, *streams: Stream) -> None:
+        if not streams or len({stream.slots for stream in streams}) != 1:
+            raise AudioError("a StreamChain needs at least one stream, and the same number of slots in each")
+        self.slots = streams[0].slots
+        self.streams = streams
+
+    def reset(self) -> None:
+        """Discard everything received so far, in every slot of every stream."""
+        for stream in self.streams:
+            stream.reset()
+
+    def flush(self, **parameters: Any) -> Any:
+        """End all slots of all streams: return the frames that the end of the audio decides, and reset.
+
+        Args:
+            parameters: further keyword arguments of a call, for the first stream.
+
+        Returns:
+            As a call.
+        """
+        return self._through_others(self.streams[0].flush(**parameters), final=True)
+
+    def __repr__(self) -> str:
+        return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
+
+    def __call__(
+        self,
+        chunk: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        final: bool | Tensor | Sequence[bool] = False,
+        **parameters: Any,
+    ) -> Any:
+        result = self.streams[0](chunk, lengths, final=final, **parameters)
+        return self._through_others(result, final)
+
+    def _through_others(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+        for stream in self.streams[1:]:
+            if isinstance(result, tuple):
+                result = stream(*result, final=final)
+            else:
+                result = stream(result, final=final)
+        return result
