@@ -69,7 +69,7 @@ def _read_name(source: Source) -> bytes:
 def _read_compact(source: Source) -> Acceptor:
     at = source.tell()
     if _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
-        source.fail("an FST in OpenFst'expected s binary format", at)
+        source.fail("expected an FST in OpenFst's binary format", at)
     types = _read_name(source), _read_name(source)
     if types != (b"compact_acceptor", b"standard"):
         source.fail(f"cannot read an FST of type {quoted(types[0])} with arcs {quoted(types[1])}: only "

@@ -364,9 +364,6 @@ class RemoteSource(FileSource):
         self.check(count * kind.itemsize)
         return np.frombuffer(self._read_chunks(count * kind.itemsize), kind)  # the size is only a server's word
 
-    def read_matrix(self, dtype: np.dtype[Any], rows: int, columns: int) -> npt.NDArray[Any]:
-        return self.read_array(dtype, rows * columns).reshape(rows, columns)
-
     def take(self, count: int) -> tuple[Any, int]:
         return super().take(count) if count <= _LARGEST else (self.read_array(np.uint8, count), 0)
 

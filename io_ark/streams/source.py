@@ -162,10 +162,6 @@ class Source:
         self._read_past_window(target[buffered:], size)
         return array
 
-    def read_matrix(self, dtype: np.dtype[Any], rows: int, columns: int) -> npt.NDArray[Any]:
-        """Read an array of shape (rows, columns), as :meth:`read_array` does."""
-        return self.read_array(dtype, rows * columns).reshape(rows, columns)
-
     def skip(self, count: int) -> None:
         """Skip ``count`` bytes.
 
@@ -558,15 +554,6 @@ class FileSource(StreamSource):
         if size < SMALL_WINDOW:
             self._first = SMALL_WINDOW
         array = np.empty(count, kind)
-        self._read_into(array, size, start)
-        return array
-
-    def read_matrix(self, dtype: np.dtype[Any], rows: int, columns: int) -> npt.NDArray[Any]:
-        at, size = self._at, rows * columns * dtype.itemsize
-        start = self._base + at
-        if not self._end - at < size <= self._size - start:
-            return super().read_matrix(dtype, rows, columns)
-        array = np.empty((rows, columns), dtype)
         self._read_into(array, size, start)
         return array
 
