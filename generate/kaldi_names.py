@@ -33,6 +33,14 @@ VALUES = {
     "nnet-chain-example": "Any",
 }
 
+# What kaldi_native_io's functions return.
+READ = {
+    "read_int32_vector": "list[int]",
+    "read_int8_vector": "list[int]",
+    "read_wave": "WaveData",
+    "read_wave_info": "WaveInfo",
+}
+
 KALDI = """\
 # Written by `make generate`: do not edit.
 from typing import Any, Protocol, TypeVar
@@ -78,10 +86,15 @@ KINDS: dict[str, Kind]
 
 KALDI_NATIVE_IO = """\
 # Written by `make generate`: do not edit.
+from collections.abc import Callable
+from typing import Any
+
 from io_ark.interop.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
 from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
+from io_ark.interop.kaldi_native_io.values import WaveData, WaveInfo
 
 def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
+def function_of(row: Row) -> Callable[..., Any]: ...
 
 """
 
@@ -108,7 +121,13 @@ def kaldi_native_io_source() -> str:
         for row in ROWS
         for name, (base, text) in table_types.classes_of(row).items()
     ]
-    return KALDI_NATIVE_IO + "".join(classes) + _all(table_types.__all__)
+    arguments = "rxfilename: str, *, pipes: bool = True, network: bool = True"
+    functions = [
+        f'def {row.function}({arguments}) -> {READ[row.function]}:\n    """Read a value of type {row.value}."""\n\n'
+        for row in ROWS
+        if row.function
+    ]
+    return KALDI_NATIVE_IO + "".join(classes + functions) + _all(table_types.__all__)
 
 
 def _all(names: list[str]) -> str:

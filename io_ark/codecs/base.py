@@ -35,7 +35,6 @@ INT32_MIN = -(2**31)
 # Longest number and token in text; those that Kaldi writes are much shorter.
 LONGEST_NUMBER = 400
 LONGEST_TOKEN = 4096
-_SMALL = 4096  # bytes that are faster copied than viewed
 
 WHITE_SPACE = b" \t\n\v\f\r"
 INTEGER = re.compile(rb"[+-]?[0-9]+")
@@ -295,8 +294,11 @@ def read_bool(source: Source, binary: bool) -> bool:
 
 def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     source.skip_space()
-    ahead = source.peek(LONGEST_NUMBER)
+    ahead = source.peek_buffered(LONGEST_NUMBER)
     found = pattern.match(ahead)
+    if not found or found.end() == len(ahead):  # else no byte of a pipe is waited for
+        ahead = source.peek(LONGEST_NUMBER)
+        found = pattern.match(ahead)
     if not found:
         start = ahead.split(maxsplit=1)[:1]
         source.fail(f"expected {what}, found {quoted(start[0]) if start else 'the end'}")
@@ -315,8 +317,6 @@ def end_line(source: Source) -> None:
         source.skip(1)
 
 
-def raw_bytes(array: npt.NDArray[Any]) -> memoryview | bytes:
-    """Return the bytes of an array in C order, without a copy if it is large and contiguous."""
-    if array.nbytes <= _SMALL:
-        return array.tobytes()
+def raw_bytes(array: npt.NDArray[Any]) -> memoryview:
+    """Return the bytes of an array in C order, without a copy if it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -42,6 +42,7 @@ _COUNT = "the number of integers"
 _FEW_PAIRS = 400
 _WORD = re.compile(rb"\S+")
 _LONGEST_INTEGER = 18  # characters
+_DIGITS = b"0123456789 "  # of most lines, which NumPy reads
 
 
 def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
@@ -84,6 +85,10 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
     """Parse the integers in a line of text with the syntax of ``istream >> int``, by which 1-2 is two numbers."""
     limits = np.iinfo(np.dtype(dtype))
+    if text[:1].isdigit() and not text.translate(None, _DIGITS):
+        plain = np.fromstring(text, np.int64, sep=" ")
+        if plain.max() <= limits.max:
+            return plain.astype(dtype)
     values: list[int] = []
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
@@ -132,8 +137,7 @@ class IntVectorCodec(ArrayCodec):
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
             text, at = read_text_line(source, "a list of integers")
-            plain = scan_line(self.scan_kind, text)
-            return parse_integers(text, source, at, self.dtype) if plain is None else plain
+            return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
         # A copy: np.ascontiguousarray() would return a single element with the stride of its record.
         records = read_sized(source, self._layout, count, "a vector of integers")

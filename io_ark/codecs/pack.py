@@ -141,12 +141,12 @@ def lines(take: Callable[[Any], str | None]) -> Pack:
     return Pack(take, encode)
 
 
-def objects(take: Callable[[Any], bytes | None], largest: int = _LARGEST) -> Pack:
-    """Return how objects of at most ``largest`` bytes are written, which ``take`` returns."""
+def objects(take: Callable[[Any], bytes | None]) -> Pack:
+    """Return how small objects are written, whose bytes ``take`` returns."""
 
     def take_small(value: Any) -> bytes | None:
         taken = take(value)
-        return taken if taken is not None and len(taken) <= largest else None
+        return taken if taken is not None and len(taken) <= _LARGEST else None
 
     def encode(keys: Sequence[str], values: Sequence[bytes]) -> bytes:
         parts = [b" "] * (3 * len(keys))

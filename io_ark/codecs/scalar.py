@@ -5,21 +5,16 @@ Source: ``BasicHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` and ``WriteBa
 
 from __future__ import annotations
 
-import re
 import struct
 
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
 from io_ark.codecs.pack import Pack, floats, integers
 from io_ark.codecs.text_format import format_row
-from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-# Simple values that are in range, on a line of their own. Other lines take the slow path, which waits for more bytes of
-# a pipe than the value has.
-_INT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,9})[ \t\r]*\n")
-_FLOAT_LINE = re.compile(rb"[ \t]*([+-]?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE](?:-[0-9]{1,2}|\+?0?[0-9]))?)[ \t\r]*\n")
+_BLANKS = (b" ", b"\t", b"\v", b"\f", b"\r")
 
 
 def _end_text(source: Source) -> None:
@@ -33,9 +28,9 @@ def _end_text(source: Source) -> None:
 
 def _start_text(source: Source) -> None:
     """Check that a value follows on this line."""
-    ahead = source.peek(base.LONGEST_TOKEN)
-    blank = len(ahead) - len(ahead.lstrip(b" \t\v\f\r"))
-    if ahead[blank : blank + 1] in (b"", b"\n"):
+    while (ahead := source.peek(1)) in _BLANKS:
+        source.skip(1)
+    if ahead in (b"", b"\n"):
         source.fail("expected a value, found the end of the line")
 
 
@@ -50,8 +45,6 @@ class IntCodec(Codec[int]):
     def read_body(self, source: Source, binary: bool) -> int:
         if binary:
             return base.read_int32(source, True)
-        if simple := source.match(_INT_LINE):
-            return int(simple[1])
         _start_text(source)
         value = base.read_int32(source, False)
         _end_text(source)
@@ -76,8 +69,6 @@ class FloatCodec(Codec[float]):
     def read_body(self, source: Source, binary: bool) -> float:
         if binary:
             return base.read_float(source, True, not self.double)
-        if simple := source.match(_FLOAT_LINE):
-            return float(simple[1]) if self.double else nearest_float32(simple[1])
         _start_text(source)
         value = base.read_float(source, False, not self.double)
         _end_text(source)

@@ -12,7 +12,6 @@ from io_ark.native import NATIVE
 
 Floats = npt.NDArray[Any]
 
-_FEW = 16  # numbers that take less time in Python: a call of C takes some microseconds
 # Characters of a number with the space after it, and for the first of a row, the end of the row before it.
 _LONGEST_NUMBER = 18
 _LONGEST_INTEGER = 12
@@ -32,28 +31,20 @@ def format_row(values: Sequence[float]) -> str:
     return " ".join(words)
 
 
-def _format_rows_in_c(matrix: Floats) -> bytes:
-    return print_numbers(matrix, matrix.shape[1]) if matrix.size >= _FEW else NotImplemented
-
-
-@NATIVE.twin(_format_rows_in_c)
+@NATIVE.twin(lambda matrix: print_numbers(matrix, matrix.shape[1]))
 def format_rows(matrix: Floats) -> bytes:
     """Format the rows of a matrix, each starting on a new line with two spaces."""
     return "".join(["\n  " + format_row(row) for row in matrix.tolist()]).encode("ascii")
 
 
-def _format_values_in_c(vector: Floats) -> bytes:
-    return print_numbers(vector) if len(vector) >= _FEW else NotImplemented
-
-
-@NATIVE.twin(_format_values_in_c)
+@NATIVE.twin(lambda vector: print_numbers(vector))
 def format_values(vector: Floats) -> bytes:
     """Format the numbers of a vector, each followed by a space."""
     return format_row(vector.tolist()).encode("ascii")
 
 
 def _format_integers_in_c(values: npt.NDArray[Any]) -> Any:
-    if len(values) < _FEW or values.dtype not in (np.int32, np.int8):  # 64-bit integers need more room
+    if values.dtype not in (np.int32, np.int8):  # 64-bit integers need more room
         return NotImplemented
     numbers = np.ascontiguousarray(values, np.int32)
     text = np.empty(_LONGEST_INTEGER * len(numbers), np.uint8)

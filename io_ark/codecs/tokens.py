@@ -15,7 +15,6 @@ from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
-_SPACED_TOKENS = re.compile(rb"(?:[^\0 \t\n\v\f\r]+ )*")
 
 
 def token_bytes(token: str) -> bytes:
@@ -93,8 +92,4 @@ class TokenVectorCodec(Codec[list[str]]):
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):
             raise FormatError(f"expected a list of tokens, not the string {value!r}")
-        tokens = list(value)
-        line = "".join([token + " " for token in tokens]).encode("utf-8", "surrogateescape")
-        if not _SPACED_TOKENS.fullmatch(line) or line.count(b" ") != len(tokens):
-            line = b"".join([token_bytes(token) + b" " for token in tokens])  # raises FormatError
-        sink.write(line + b"\n")
+        sink.write(b"".join([token_bytes(token) + b" " for token in value]) + b"\n")

@@ -20,7 +20,6 @@ from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
-from io_ark.codecs.pack import Pack, objects
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
@@ -45,8 +44,6 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
-_SAMPLE = np.dtype("<i2")
-_SHORT_FILE = 1 << 14  # bytes of files that are written together
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -381,9 +378,6 @@ class WaveCodec(Codec[Wave]):
     def scan(self) -> Scan | None:
         return WaveScan() if self.max_duration == math.inf else None
 
-    def pack(self, binary: bool) -> Pack:
-        return objects(_short_file, _SHORT_FILE) if binary else Pack()
-
     def part(self, source: Source, wanted: Range | None) -> Any:
         if wanted is not None:
             return super().part(source, wanted)
@@ -425,23 +419,6 @@ def _file_header(channels: int, rate: int, size: int) -> bytes:
     """Return what a wave file has before ``size`` bytes of 16-bit samples."""
     return _PLAIN.pack(b"RIFF", 36 + size, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate, 2 * channels,
                        16, b"data", size)  # fmt: skip
-
-
-def _short_file(value: Any) -> bytes | None:
-    """Return the wave file of little audio of one channel of 16-bit samples; None for any other value."""
-    if type(value) is not Wave:
-        return None
-    rate, samples = value
-    if (
-        type(samples) is np.ndarray
-        and samples.dtype == _SAMPLE
-        and samples.ndim == 2
-        and samples.shape[0] == 1
-        and 0 < samples.nbytes < _SHORT_FILE
-        and 1 <= rate < 2**31
-    ):
-        return _file_header(1, int(rate), samples.nbytes) + samples.tobytes()
-    return None
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:

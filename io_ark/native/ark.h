@@ -33,6 +33,33 @@ static inline int ark_is_space(uint8_t byte) { return byte == ' ' || (byte >= '\
 /* The same without the end of a line. */
 static inline int ark_is_blank(uint8_t byte) { return ark_is_space(byte) && byte != '\n'; }
 
+/* Copy the key of an entry with a newline after it to *keys, which moves behind it; returns behind the one blank that
+ * follows the key at `at`, or NULL. */
+static inline const uint8_t *ark_take_key(const uint8_t *at, const uint8_t *end, uint8_t **keys)
+{
+    const uint8_t *const key = at;
+    while (at < end && !ark_is_space(*at)) at++;
+    if (at == key || at == end || (*at != ' ' && *at != '\t')) return NULL;
+    memcpy(*keys, key, (size_t)(at - key));
+    *keys += at - key;
+    *(*keys)++ = '\n';
+    return at + 1;
+}
+
+static inline uint8_t *ark_put_text(uint8_t *to, const char *text)
+{
+    while (*text) *to++ = (uint8_t)*text++;
+    return to;
+}
+
+/* A number of 32 bits after a byte with its size. */
+static inline uint8_t *ark_put_sized(uint8_t *to, int32_t number)
+{
+    *to = 4;
+    memcpy(to + 1, &number, sizeof number);
+    return to + 5;
+}
+
 /* An integer at any address. */
 static inline int32_t ark_load_int32(const uint8_t *from)
 {

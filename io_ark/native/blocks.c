@@ -14,18 +14,6 @@ static uint32_t load_uint32(const uint8_t *from)
 
 static uint32_t load_uint16(const uint8_t *from) { return from[0] | (uint32_t)from[1] << 8; }
 
-/* Copy the key of an entry with a newline after it; returns behind the one blank that follows the key in `at`, or NULL. */
-static const uint8_t *take_key(const uint8_t *at, const uint8_t *end, uint8_t **keys)
-{
-    const uint8_t *const key = at;
-    while (at < end && !ark_is_space(*at)) at++;
-    if (at == key || at == end || (*at != ' ' && *at != '\t')) return NULL;
-    memcpy(*keys, key, (size_t)(at - key));
-    *keys += at - key;
-    *(*keys)++ = '\n';
-    return at + 1;
-}
-
 /* The samples of a little-endian wave file of one channel of 16 bits, if its header is as the standard has it and all
  * samples are there; NULL otherwise. Chunks before the samples are skipped, but for those that the Python code has a
  * warning for. */
@@ -74,7 +62,7 @@ EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *
             if (places[n] < 0 || places[n] > places[n + 1] || places[n + 1] > size) break;
             at = data + places[n];
             end = data + places[n + 1];
-        } else if (!(at = take_key(at, end, &keys)))
+        } else if (!(at = ark_take_key(at, end, &keys)))
             break;
         const uint8_t *const samples = find_samples(at, end, &bytes, &rates[n]);
         if (!samples) break;
@@ -116,7 +104,7 @@ EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t most, 
     uint8_t *const first_key = keys;
     int64_t n = 0;
     for (*keys_used = 0; n < most; n++) {
-        at = take_key(at, end, &keys);
+        at = ark_take_key(at, end, &keys);
         const int64_t bytes = at && end - at > 2 && !at[0] && at[1] == 'B' ? matrix_bytes(at + 2, end, shapes + 2 * n) : -1;
         if (bytes < 0 || bytes > end - at - 2) break;
         at += 2 + bytes;
@@ -137,7 +125,7 @@ EXPORT int64_t ark_find_objects(const uint8_t *data, const int64_t *ends, int64_
     int64_t n = 0;
     for (*keys_used = 0; n < count; n++) {
         const uint8_t *const end = data + ends[n];
-        at = take_key(at, end, &keys);
+        at = ark_take_key(at, end, &keys);
         if (!at || at[-1] != ' ' || end - at < 2 || at[0] || at[1] != 'B') break;
         objects[n] = at - data;
         at = end;
@@ -150,13 +138,6 @@ static uint8_t *put_bytes(uint8_t *to, const void *from, int64_t size)
 {
     memcpy(to, from, (size_t)size);
     return to + size;
-}
-
-static uint8_t *put_int32(uint8_t *to, int64_t value)
-{
-    const int32_t number = (int32_t)value;
-    *to = 4;
-    return put_bytes(to + 1, &number, 4);
 }
 
 /* Copy a key without its newline, and a space; returns behind it, and moves *keys to the next key. */
@@ -185,8 +166,8 @@ EXPORT int64_t ark_pack_arrays(const uint8_t *keys, const int64_t *shapes, int d
         to = put_bytes(to, "\0B", 2);
         *to++ = (uint8_t)type;
         to = put_bytes(to, dimensions > 1 ? "M " : "V ", 2);
-        to = put_int32(to, numbers || dimensions == 1 ? shapes[2 * i] : 0);
-        if (dimensions > 1) to = put_int32(to, numbers ? shapes[2 * i + 1] : 0);
+        to = ark_put_sized(to, numbers || dimensions == 1 ? (int32_t)shapes[2 * i] : 0);
+        if (dimensions > 1) to = ark_put_sized(to, numbers ? (int32_t)shapes[2 * i + 1] : 0);
         if (values) {
             to = put_bytes(to, values, numbers * size);
             values += numbers * size;

@@ -189,12 +189,6 @@ static uint8_t *put_int(uint8_t *to, int32_t value)
     return put_digits(to, value < 0 ? 0u - (uint32_t)value : (uint32_t)value);
 }
 
-static uint8_t *put_text(uint8_t *to, const char *text)
-{
-    while (*text) *to++ = (uint8_t)*text++;
-    return to;
-}
-
 /* Seven decimal digits, of which the first is not 0, that stand for a number of this decimal exponent: without the zeros
  * they end with, and with an exponent in the text where "%g" has one. */
 static uint8_t *put_decimal(uint8_t *to, uint32_t whole, int exponent)
@@ -205,7 +199,7 @@ static uint8_t *put_decimal(uint8_t *to, uint32_t whole, int exponent)
     while (length > 1 && digits[length - 1] == '0') length--;
     const int before_dot = scientific ? 1 : exponent + 1;
     if (before_dot <= 0) {
-        to = put_text(to, "0.");
+        to = ark_put_text(to, "0.");
         for (int i = before_dot; i < 0; i++) *to++ = '0';
     }
     for (int i = 0; i < length || i < before_dot; i++) {
@@ -235,8 +229,8 @@ static uint8_t *put_number(uint8_t *to, double value)
     memcpy(&bits, &value, sizeof bits);
     const int field = (int)(bits >> 52 & 0x7FF);
     if (bits >> 63) *to++ = '-';
-    if (field == 0x7FF) return put_text(to, bits << 12 ? "nan" : "inf");
-    if (!(bits << 1)) return put_text(to, "0");
+    if (field == 0x7FF) return ark_put_text(to, bits << 12 ? "nan" : "inf");
+    if (!(bits << 1)) return ark_put_text(to, "0");
     if (!field) return NULL;
     /* The exponent of the power of two below the number: its decimal exponent, or one less. */
     const int binary = field - 1023;
@@ -267,7 +261,7 @@ EXPORT int64_t ark_print_numbers(const void *values, int wide, int64_t begin, in
     int64_t in_row = columns > 0 ? begin % columns : 1;
     for (; i < count; i++) {
         if (in_row == columns) in_row = 0;
-        uint8_t *const start = in_row == 0 ? put_text(to, "\n  ") : to;
+        uint8_t *const start = in_row == 0 ? ark_put_text(to, "\n  ") : to;
         uint8_t *const behind = put_number(start, wide ? ((const double *)values)[i] : ((const float *)values)[i]);
         if (!behind) break;
         to = behind;
@@ -309,7 +303,7 @@ EXPORT int64_t ark_print_lists(const uint8_t *first, int first_float, const uint
     uint8_t *to = text;
     int64_t i = 0;
     for (int64_t list = 0; list < lists; list++) {
-        to = put_text(to, begin);
+        to = ark_put_text(to, begin);
         for (const int64_t behind = i + lengths[list]; i < behind; i++) {
             if (!(to = ark_put_element(to, first + 4 * i, first_float))) return -1;
             *to++ = ' ';
@@ -317,7 +311,7 @@ EXPORT int64_t ark_print_lists(const uint8_t *first, int first_float, const uint
             if (!(to = ark_put_element(to, second + 4 * i, second_float))) return -1;
             *to++ = ' ';
         }
-        to = put_text(to, end);
+        to = ark_put_text(to, end);
     }
     return to - text;
 }
@@ -340,7 +334,7 @@ EXPORT int64_t ark_print_entries(const uint8_t *keys, const uint8_t *numbers, in
         } else {
             to = put_int(to, ark_load_int32(numbers + 4 * i));
         }
-        to = put_text(to, " \n");
+        to = ark_put_text(to, " \n");
     }
     return to - text;
 }

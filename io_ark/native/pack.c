@@ -1,13 +1,6 @@
 /* Objects to bytes: numbers that each follow a byte with their size. */
 #include "ark.h"
 
-static uint8_t *put_sized(uint8_t *to, const uint8_t *number)
-{
-    *to = 4;
-    memcpy(to + 1, number, 4);
-    return to + 5;
-}
-
 /* Pack lists of numbers, or of pairs of numbers: for each list its length, then its numbers of 32 bits.
  *
  * `first` and `second` have the numbers of all lists; `second` is NULL if there are no pairs. `bytes` has room for 5
@@ -17,12 +10,11 @@ EXPORT int64_t ark_pack_lists(const uint8_t *first, const uint8_t *second, const
 {
     uint8_t *to = bytes;
     for (int64_t list = 0; list < lists; list++) {
-        const int32_t length = (int32_t)lengths[list];
-        to = put_sized(to, (const uint8_t *)&length);
-        for (const uint8_t *const behind = first + 4 * (int64_t)length; first < behind; first += 4) {
-            to = put_sized(to, first);
+        to = ark_put_sized(to, (int32_t)lengths[list]);
+        for (const uint8_t *const behind = first + 4 * lengths[list]; first < behind; first += 4) {
+            to = ark_put_sized(to, ark_load_int32(first));
             if (second) {
-                to = put_sized(to, second);
+                to = ark_put_sized(to, ark_load_int32(second));
                 second += 4;
             }
         }
@@ -72,7 +64,7 @@ static int take_length(walk *it, int64_t *length)
 static int put_taken(walk *it, const uint8_t *number, int is_float)
 {
     if (!it->text) {
-        it->to = put_sized(it->to, number);
+        it->to = ark_put_sized(it->to, ark_load_int32(number));
         return 1;
     }
     uint8_t *const behind = ark_put_element(it->to, number, is_float);
@@ -112,22 +104,15 @@ EXPORT int64_t ark_pack_marshalled(const uint8_t *data, int64_t size, int depth,
     int64_t lists = 1, length;
     if (depth == 2) {
         if (!take_length(&it, &lists)) return -1;
-        const int32_t count = (int32_t)lists;
-        it.to = put_sized(it.to, (const uint8_t *)&count);
+        it.to = ark_put_sized(it.to, (int32_t)lists);
     }
     for (int64_t list = 0; list < lists; list++) {
         if (!take_length(&it, &length)) return -1;
-        const int32_t count = (int32_t)length;
-        it.to = put_sized(it.to, (const uint8_t *)&count);
+        it.to = ark_put_sized(it.to, (int32_t)length);
         for (int64_t i = 0; i < length; i++)
             if (!take_element(&it, pairs, floats)) return -1;
     }
     return it.at == it.end ? it.to - bytes : -1;
-}
-
-static void put_mark(walk *it, const char *mark)
-{
-    while (*mark) *it->to++ = (uint8_t)*mark++;
 }
 
 /* In text: each number with a space after it, and around each inner list (around each element, if `depth` is 1) `begin`
@@ -140,10 +125,10 @@ EXPORT int64_t ark_print_marshalled(const uint8_t *data, int64_t size, int depth
     if (!take_length(&it, &lists)) return -1;
     for (int64_t list = 0; list < lists; list++) {
         if (depth == 2 && !take_length(&it, &length)) return -1;
-        put_mark(&it, begin);
+        it.to = ark_put_text(it.to, begin);
         for (int64_t i = 0; i < length; i++)
             if (!take_element(&it, pairs, floats)) return -1;
-        put_mark(&it, end);
+        it.to = ark_put_text(it.to, end);
     }
     return it.at == it.end ? it.to - text : -1;
 }

@@ -104,22 +104,29 @@ static int read_sized(object *it, int64_t count, int size)
     return !wrong;
 }
 
-/* The numbers of one line in text, up to `end` (a character that is passed) or, if that is '\n', the line's end. */
-static int read_floats(object *it, int wide, uint8_t end, int64_t *count)
+/* Numbers as they lie in memory. */
+static int copy_numbers(object *it, int64_t count, int size)
 {
-    for (*count = 0;; (*count)++) {
-        it->at = skip_blanks(it->at, it->end);
-        if (it->at == it->end) return 0;
-        if (*it->at == end) {
-            it->at++;
-            return 1;
-        }
-        void *const to = room_for(it->all, wide ? 8 : 4);
-        if (!to || !(wide ? ark_read_double(&it->at, it->end, to) : ark_read_float(&it->at, it->end, to))) return 0;
-    }
+    if (count > (it->end - it->at) / size) return 0;
+    void *const to = room_for(it->all, count * size);
+    if (!to) return 0;
+    memcpy(to, it->at, (size_t)(count * size));
+    it->at += count * size;
+    return 1;
 }
 
-static int read_ints(object *it, uint8_t end, int64_t *count)
+/* A number in text, after blanks: 'i' an int32, 'f' a float32, 'd' a float64. */
+static int read_number(object *it, char type)
+{
+    void *const to = room_for(it->all, type == 'd' ? 8 : 4);
+    it->at = skip_blanks(it->at, it->end);
+    if (!to) return 0;
+    if (type == 'i') return ark_read_int(&it->at, it->end, to);
+    return type == 'f' ? ark_read_float(&it->at, it->end, to) : ark_read_double(&it->at, it->end, to);
+}
+
+/* The numbers of one line in text, up to `end` (a character that is passed) or, if that is '\n', the line's end. */
+static int read_numbers(object *it, char type, uint8_t end, int64_t *count)
 {
     for (*count = 0;; (*count)++) {
         it->at = skip_blanks(it->at, it->end);
@@ -128,8 +135,7 @@ static int read_ints(object *it, uint8_t end, int64_t *count)
             it->at++;
             return 1;
         }
-        int32_t *const to = room_for(it->all, 4);
-        if (!to || !ark_read_int(&it->at, it->end, to)) return 0;
+        if (!read_number(it, type)) return 0;
     }
 }
 
@@ -144,20 +150,14 @@ static int read_vector(object *it, int wide)
 {
     if (it->binary) {
         if (it->end - it->at < 8 || memcmp(it->at, wide ? "DV \4" : "FV \4", 4)) return 0;
-        const int64_t count = ark_load_int32(it->at + 4), size = wide ? 8 : 4;
+        it->shape[0] = ark_load_int32(it->at + 4);
         it->at += 8;
-        if (count < 0 || count > (it->end - it->at) / size) return 0;
-        void *const to = room_for(it->all, count * size);
-        if (!to) return 0;
-        memcpy(to, it->at, (size_t)(count * size));
-        it->at += count * size;
-        it->shape[0] = count;
-        return 1;
+        return it->shape[0] >= 0 && copy_numbers(it, it->shape[0], wide ? 8 : 4);
     }
     it->at = skip_blanks(it->at, it->end);
     if (it->end - it->at < 2 || it->at[0] != '[' || it->at[1] != ' ') return 0;
     it->at++;
-    if (!read_floats(it, wide, ']', it->shape)) return 0;
+    if (!read_numbers(it, wide ? 'd' : 'f', ']', it->shape)) return 0;
     return it->at < it->end && *it->at++ == '\n';
 }
 
@@ -165,16 +165,11 @@ static int read_matrix(object *it, int wide)
 {
     if (it->binary) {
         if (it->end - it->at < 13 || memcmp(it->at, wide ? "DM \4" : "FM \4", 4) || it->at[8] != 4) return 0;
-        const int64_t rows = ark_load_int32(it->at + 4), columns = ark_load_int32(it->at + 9), size = wide ? 8 : 4;
+        const int64_t rows = ark_load_int32(it->at + 4), columns = ark_load_int32(it->at + 9);
         it->at += 13;
-        if (rows < 0 || columns < 0 || rows * columns > (it->end - it->at) / size) return 0;
-        void *const to = room_for(it->all, rows * columns * size);
-        if (!to) return 0;
-        memcpy(to, it->at, (size_t)(rows * columns * size));
-        it->at += rows * columns * size;
         it->shape[0] = rows;
         it->shape[1] = columns;
-        return 1;
+        return rows >= 0 && columns >= 0 && copy_numbers(it, rows * columns, wide ? 8 : 4);
     }
     it->at = skip_blanks(it->at, it->end);
     if (it->end - it->at < 2 || it->at[0] != '[' || !ark_is_space(it->at[1])) return 0;
@@ -187,7 +182,7 @@ static int read_matrix(object *it, int wide)
         int64_t count;
         last = !newline;
         it->end = last ? close + 1 : newline + 1;
-        if (!read_floats(it, wide, last ? ']' : '\n', &count)) return 0;
+        if (!read_numbers(it, wide ? 'd' : 'f', last ? ']' : '\n', &count)) return 0;
         if (count == 0) continue;
         if (it->shape[0] && count != it->shape[1]) return 0;
         it->shape[0]++;
@@ -200,7 +195,7 @@ static int read_matrix(object *it, int wide)
 static int read_int_vector(object *it)
 {
     int32_t count;
-    if (!it->binary) return read_ints(it, '\n', it->shape);
+    if (!it->binary) return read_numbers(it, 'i', '\n', it->shape);
     if (!read_count(it, &count)) return 0;
     it->shape[0] = count;
     return read_sized(it, count, 4);
@@ -227,16 +222,8 @@ static int read_pairs(object *it, int floats)
         it->at++;
         return 1;
     }
-    for (;;) {
-        uint8_t *const to = room_for(it->all, 8);
-        if (!to) return 0;
-        for (int i = 0; i < 2; i++) {
-            int32_t whole;
-            float number;
-            it->at = skip_blanks(it->at, it->end);
-            if (!(floats ? ark_read_float(&it->at, it->end, &number) : ark_read_int(&it->at, it->end, &whole))) return 0;
-            memcpy(to + 4 * i, floats ? (void *)&number : (void *)&whole, 4);
-        }
+    for (const char type = floats ? 'f' : 'i';;) {
+        if (!read_number(it, type) || !read_number(it, type)) return 0;
         it->shape[0]++;
         it->at = skip_blanks(it->at, it->end);
         if (it->at == it->end) return 0;
@@ -247,31 +234,14 @@ static int read_pairs(object *it, int floats)
 
 static int read_int(object *it)
 {
-    int32_t value;
-    if (it->binary) {
-        if (!read_sized_int(it, &value)) return 0;
-    } else {
-        it->at = skip_blanks(it->at, it->end);
-        if (!ark_read_int(&it->at, it->end, &value) || !end_line(it)) return 0;
-    }
-    void *const to = room_for(it->all, sizeof value);
-    if (to) memcpy(to, &value, sizeof value);
-    return to != NULL;
+    return it->binary ? read_sized(it, 1, 4) : read_number(it, 'i') && end_line(it);
 }
 
 static int read_float(object *it, int wide)
 {
+    if (!it->binary) return read_number(it, wide ? 'd' : 'f') && end_line(it);
     const int size = wide ? 8 : 4;
-    void *const to = room_for(it->all, size);
-    if (!to) return 0;
-    if (it->binary) {
-        if (it->end - it->at < 1 + size || it->at[0] != size) return 0;
-        memcpy(to, it->at + 1, (size_t)size);
-        it->at += 1 + size;
-        return 1;
-    }
-    it->at = skip_blanks(it->at, it->end);
-    return (wide ? ark_read_double(&it->at, it->end, to) : ark_read_float(&it->at, it->end, to)) && end_line(it);
+    return it->at < it->end && *it->at++ == size && copy_numbers(it, 1, size);
 }
 
 static int read_bool(object *it)
@@ -347,14 +317,7 @@ static int read_posterior(object *it)
             it->at = skip_blanks(it->at, it->end);
             if (it->at == it->end) return 0;
             if (*it->at == ']') break;
-            uint8_t *const to = room_for(it->all, 8);
-            int32_t index;
-            float weight;
-            if (!to || !ark_read_int(&it->at, it->end, &index)) return 0;
-            it->at = skip_blanks(it->at, it->end);
-            if (!ark_read_float(&it->at, it->end, &weight)) return 0;
-            memcpy(to, &index, 4);
-            memcpy(to + 4, &weight, 4);
+            if (!read_number(it, 'i') || !read_number(it, 'f')) return 0;
         }
         it->at++;
         if (it->at == it->end || !ark_is_space(*it->at) || !add_list(it, count)) return 0;
@@ -372,7 +335,7 @@ static int read_int_lists(object *it)
             it->at++;
             return 1;
         }
-        if (!read_ints(it, ';', &count) || !add_list(it, count)) return 0;
+        if (!read_numbers(it, 'i', ';', &count) || !add_list(it, count)) return 0;
     }
 }
 
@@ -399,18 +362,6 @@ static int read_object(object *it, int kind)
     }
 }
 
-/* The key of an entry and the one space after it; returns behind it, or NULL. */
-static const uint8_t *read_key(table *all, const uint8_t *at, const uint8_t *end)
-{
-    const uint8_t *const key = at;
-    while (at < end && !ark_is_space(*at)) at++;
-    if (at == key || at == end || (*at != ' ' && *at != '\t')) return NULL;
-    memcpy(all->keys + all->keys_used, key, (size_t)(at - key));
-    all->keys_used += at - key;
-    all->keys[all->keys_used++] = '\n';
-    return at + 1;
-}
-
 /* Read entries of this kind; returns how many. */
 EXPORT int64_t ark_scan(table *all, int kind)
 {
@@ -421,10 +372,13 @@ EXPORT int64_t ark_scan(table *all, int kind)
     for (; n < all->most; n++) {
         const int64_t keys_before = all->keys_used, values_before = all->values_used, lists_before = all->lists_used;
         object it = {all, at, end, all->shapes + 2 * n, 0};
-        if (all->places)
+        if (all->places) {
             it.at = all->places[n] >= 0 && all->places[n] <= all->size ? all->data + all->places[n] : NULL;
-        else
-            it.at = read_key(all, at, end);
+        } else {
+            uint8_t *keys = all->keys + all->keys_used;
+            it.at = ark_take_key(at, end, &keys);
+            all->keys_used = keys - all->keys;
+        }
         if (it.at) {
             if (all->largest < end - it.at) it.end = it.at + all->largest;
             if (kind != TOKEN && kind != TOKEN_VECTOR && it.end - it.at >= 2 && it.at[0] == 0 && it.at[1] == 'B') {

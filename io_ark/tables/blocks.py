@@ -26,7 +26,7 @@ from io_ark.errors import ArkError
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import OPEN_FLAGS
-from io_ark.tables.keys import SIMPLE_KEY, read_key
+from io_ark.tables.keys import read_key
 from io_ark.tables.loader import LONGEST_OFFSET, name_key
 
 # A block, or an entry that was read alone: its key and value.
@@ -99,8 +99,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
                     yield from _each(found, source, codec)
                 del found
                 continue
-        simple = source.match(SIMPLE_KEY)
-        key = simple[1].decode("utf-8", "surrogateescape") if simple else read_key(source)
+        key = read_key(source)
         if key is None:
             return
         start = source.tell() if pause.left == 1 else -1

@@ -9,7 +9,7 @@ from io_ark.streams.source import Source
 
 # Bytes that are not UTF-8 are decoded to the surrogates dc80 to dcff; other surrogates cannot be encoded.
 _KEY = re.compile(r"[!-~\x80-\ud7ff\udc80-\udcff\ue000-\U0010ffff]+")
-SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
+_SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
 def check_key(key: str) -> None:
@@ -32,7 +32,7 @@ def encode_key(key: str) -> bytes:
 
 def read_key(source: Source) -> str | None:
     """Read the next key of an archive and the one white character after it; None at the end of the archive."""
-    simple = source.match(SIMPLE_KEY)
+    simple = source.match(_SIMPLE_KEY)
     if simple:
         return decode_key(simple[1])
     key = source.read_token()

@@ -21,7 +21,7 @@ from io_ark import read_object as _read_object
 from io_ark.interop.kaldi_native_io import table_types
 from io_ark.interop.kaldi_native_io.blob import BlobCodec as _BlobCodec
 from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
-from io_ark.interop.kaldi_native_io.table_types import *  # noqa: F403  the readers and writers that its __all__ lists
+from io_ark.interop.kaldi_native_io.table_types import *  # noqa: F403  the classes and functions that its __all__ lists
 from io_ark.interop.kaldi_native_io.values import (
     CompressionMethod,
     DoubleMatrix,
@@ -48,44 +48,8 @@ __all__ = [
     "WaveData",
     "WaveInfo",
     "read_blob",
-    "read_int8_vector",
-    "read_int32_vector",
-    "read_wave",
-    "read_wave_info",
 ]
 __all__ += table_types.__all__
-
-
-def read_int32_vector(rxfilename: str, *, pipes: bool = True, network: bool = True) -> list[int]:
-    """Read a vector of int32.
-
-    Args:
-        rxfilename: the place of the object.
-        pipes: allow commands.
-        network: allow URLs.
-
-    Raises:
-        TableError: the object cannot be opened or read.
-    """
-    with as_table_error():
-        numbers: list[int] = _read_object("int-vector", rxfilename, pipes=pipes, network=network).tolist()
-        return numbers
-
-
-def read_int8_vector(rxfilename: str, *, pipes: bool = True, network: bool = True) -> list[int]:
-    """Read a vector of int8.
-
-    Args:
-        rxfilename: the place of the object.
-        pipes: allow commands.
-        network: allow URLs.
-
-    Raises:
-        TableError: the object cannot be opened or read.
-    """
-    with as_table_error():
-        numbers: list[int] = _read_object("int8-vector", rxfilename, pipes=pipes, network=network).tolist()
-        return numbers
 
 
 def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> bytes:
@@ -109,33 +73,3 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
             raise TableError(f"{rxfilename!r} ends in ']' but not in a range such as [0:9]") from None
         with _open_input(name, access=_Access(pipes, network)) as opened:
             return _BlobCodec().read_slice(opened.source, first, last)
-
-
-def read_wave(rxfilename: str, *, pipes: bool = True, network: bool = True) -> WaveData:
-    """Read audio.
-
-    Args:
-        rxfilename: the place of the object.
-        pipes: allow commands.
-        network: allow URLs.
-
-    Raises:
-        TableError: the file cannot be opened or is not a wave file.
-    """
-    with as_table_error():
-        return WaveData.of(_read_object("wave", rxfilename, pipes=pipes, network=network))
-
-
-def read_wave_info(rxfilename: str, *, pipes: bool = True, network: bool = True) -> WaveInfo:
-    """Read the header of a wave file.
-
-    Args:
-        rxfilename: the place of the object.
-        pipes: allow commands.
-        network: allow URLs.
-
-    Raises:
-        TableError: the file cannot be opened or is not a wave file.
-    """
-    with as_table_error():
-        return WaveInfo(_read_object("wave-info", rxfilename, pipes=pipes, network=network))

@@ -82,6 +82,7 @@ class Row(NamedTuple):
         read: converts a value that was read to kaldi_native_io's type.
         write: converts a value of kaldi_native_io's type to one that is written.
         is_written: there is a writer.
+        function: name of the function that reads one value; "" if there is none.
     """
 
     name: str
@@ -90,13 +91,14 @@ class Row(NamedTuple):
     read: Callable[[Any], Any] = unchanged
     write: Callable[[Any], Any] = unchanged
     is_written: bool = True
+    function: str = ""
 
 
 ROWS = (
     Row("Int32", "int", "int"),
-    Row("Int32Vector", "int-vector", "list of int", read=as_list),
+    Row("Int32Vector", "int-vector", "list of int", read=as_list, function="read_int32_vector"),
     Row("Blob", BlobCodec(), "bytes"),
-    Row("Int8Vector", "int8-vector", "list of int", read=as_list),
+    Row("Int8Vector", "int8-vector", "list of int", read=as_list, function="read_int8_vector"),
     Row("Int32VectorVector", "int-vector-vector", "list of lists of int", read=as_lists),
     Row("Int32PairVector", "int-pair-vector", "list of pairs of int", read=as_pairs),
     Row("Float", "float", "float"),
@@ -113,8 +115,8 @@ ROWS = (
     Row("Posterior", "posterior", "list (frames) of lists of pairs of int and float"),
     Row("GaussPost", "gauss-posterior", "list (frames) of lists of pairs of int and float32 array"),
     Row("MatrixShape", InfoCodec("matrix"), ":class:`MatrixShape`", read=MatrixShape.of, is_written=False),
-    Row("Wave", "wave", ":class:`WaveData`", read=WaveData.of, write=WaveData.as_wave),
-    Row("WaveInfo", "wave-info", ":class:`WaveInfo`", read=WaveInfo, is_written=False),
+    Row("Wave", "wave", ":class:`WaveData`", read=WaveData.of, write=WaveData.as_wave, function="read_wave"),
+    Row("WaveInfo", "wave-info", ":class:`WaveInfo`", read=WaveInfo, is_written=False, function="read_wave_info"),
 )
 
 

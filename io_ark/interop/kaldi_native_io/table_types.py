@@ -1,14 +1,18 @@
-"""kaldi_native_io's readers and writers, made of the rows in :mod:`io_ark.interop.kaldi_native_io.kinds`.
+"""kaldi_native_io's readers and writers, and functions that read one value, made of the rows in
+:mod:`io_ark.interop.kaldi_native_io.kinds`.
 
 Type checkers and editors read ``table_types.pyi``, which ``make generate`` writes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from io_ark.interop.kaldi_native_io.errors import as_table_error
 from io_ark.interop.kaldi_native_io.kinds import ROWS, CompressedMatrixWriter, Row
 from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
+from io_ark.tables.loader import read_object
 
 
 def classes_of(row: Row) -> dict[str, tuple[type, str]]:
@@ -28,6 +32,28 @@ def _made(name: str, base: type, text: str, row: Row) -> type:
     return type(name, (base,), {"__doc__": text, "__module__": __name__, **body})
 
 
+def function_of(row: Row) -> Callable[..., Any]:
+    """Return the function that reads one value of a kind."""
+
+    def read(rxfilename: str, *, pipes: bool = True, network: bool = True) -> Any:
+        with as_table_error():
+            return row.read(read_object(row.kind, rxfilename, pipes=pipes, network=network))
+
+    read.__name__ = read.__qualname__ = row.function
+    read.__doc__ = f"""Read a value of type {row.value}.
+
+    Args:
+        rxfilename: the place of the object.
+        pipes: allow commands.
+        network: allow URLs.
+
+    Raises:
+        TableError: the object cannot be opened or read.
+    """
+    return read
+
+
 _CLASSES = {name: _made(name, *made, row) for row in ROWS for name, made in classes_of(row).items()}
-globals().update(_CLASSES)
-__all__ = sorted([*_CLASSES, CompressedMatrixWriter.__name__])
+_FUNCTIONS = {row.function: function_of(row) for row in ROWS if row.function}
+globals().update(_CLASSES | _FUNCTIONS)
+__all__ = sorted([*_CLASSES, *_FUNCTIONS, CompressedMatrixWriter.__name__])

@@ -1,8 +1,13 @@
 # Written by `make generate`: do not edit.
+from collections.abc import Callable
+from typing import Any
+
 from io_ark.interop.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
 from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
+from io_ark.interop.kaldi_native_io.values import WaveData, WaveInfo
 
 def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
+def function_of(row: Row) -> Callable[..., Any]: ...
 
 class SequentialInt32Reader(SequentialTableReader):
     """Reads a table of values of type int."""
@@ -196,6 +201,18 @@ class SequentialWaveInfoReader(SequentialTableReader):
 class RandomAccessWaveInfoReader(RandomAccessTableReader):
     """Looks up a table of values of type :class:`WaveInfo`."""
 
+def read_int32_vector(rxfilename: str, *, pipes: bool = True, network: bool = True) -> list[int]:
+    """Read a value of type list of int."""
+
+def read_int8_vector(rxfilename: str, *, pipes: bool = True, network: bool = True) -> list[int]:
+    """Read a value of type list of int."""
+
+def read_wave(rxfilename: str, *, pipes: bool = True, network: bool = True) -> WaveData:
+    """Read a value of type :class:`WaveData`."""
+
+def read_wave_info(rxfilename: str, *, pipes: bool = True, network: bool = True) -> WaveInfo:
+    """Read a value of type :class:`WaveInfo`."""
+
 
 __all__ = [
     "BlobWriter",
@@ -263,4 +280,8 @@ __all__ = [
     "TokenVectorWriter",
     "TokenWriter",
     "WaveWriter",
+    "read_int32_vector",
+    "read_int8_vector",
+    "read_wave",
+    "read_wave_info",
 ]

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from io_ark import SequentialReader
-from io_ark.codecs import codec, posterior, scalar
+from io_ark.codecs import codec, posterior
 from io_ark.codecs import int_vector as integers
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams.source import BytesSource, Source, StreamSource
@@ -31,8 +31,6 @@ def long_way() -> ExitStack:
     """Codecs without their shortcuts."""
     off = ExitStack()
     off.enter_context(without_library())
-    for name in "_INT_LINE", "_FLOAT_LINE":
-        off.enter_context(patch.object(scalar, name, integers.re.compile(rb"(?!)")))
     for module, name in (integers, "read_lists"), (posterior, "read_lists"):
         off.enter_context(patch.object(module, name, lambda *_: (np.empty(0, np.int32), np.empty(0, np.int64))))
     return off
