@@ -75,19 +75,19 @@ def open_input(
     """
     access = access or Access()
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
-    if target.kind == "stdin":
+    kind, path, offset, command = target
+    if kind == "stdin":
         return Input(standard_input(), _standard_input_free)
-    if target.kind == "pipe":
-        return _open_pipe(target.command, access)
-    file = files.get(target.path) if files else open_file(target.path, access)
+    if kind == "pipe":
+        return _open_pipe(command, access)
+    file = files.get(path) if files else open_file(path, access)
     if file.regular:
-        return Input(file.source(target.offset or 0))
-    offset = target.offset
+        return Input(file.source(offset or 0))
     if offset:
-        raise OpenError("is not a regular file, so it has no offsets", file=target.path, offset=offset)
+        raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
     assert isinstance(file, OpenFile)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
-    return Input(StreamSource(raw, target.path), keep=file)
+    return Input(StreamSource(raw, path), keep=file)
 
 
 # Standard input is one stream, however often it is named: bytes read ahead for one table belong to the next.

@@ -434,6 +434,8 @@ class FileSource(StreamSource):
     """
 
     _first = HEADER_WINDOW  # bytes read after a jump; more after an object that these did not hold
+    _step = 2 * SMALL_WINDOW
+    _successive = False  # True after an object that was taken, until the next seek
 
     def __init__(
         self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
@@ -443,17 +445,10 @@ class FileSource(StreamSource):
         self._ahead = ahead
         self._descriptor = descriptor
         self._size = size
-        self._go(offset)
-
-    def _go(self, offset: int) -> bytes:
-        """Seek to an offset and return the window, which begins there."""
-        self._window = window = self._pread(SMALL_WINDOW if self._ahead else self._first, offset)
         self._base = offset
         self._at = 0
+        self._window = window = self._pread(SMALL_WINDOW if ahead else HEADER_WINDOW, offset)
         self._end = len(window)
-        self._step = 2 * SMALL_WINDOW
-        self._successive = False  # True after an object that was taken, until the next seek
-        return window
 
     def peek_buffered(self, limit: int) -> bytes:
         window: bytes = self._window
@@ -469,7 +464,12 @@ class FileSource(StreamSource):
         elif offset > self._size:
             return False
         else:
-            self._go(offset)
+            self._window = window = self._pread(SMALL_WINDOW if self._ahead else self._first, offset)
+            self._base = offset
+            self._at = 0
+            self._end = len(window)
+            self._step = 2 * SMALL_WINDOW
+            self._successive = False
         return True
 
     def _pread(self, size: int, offset: int) -> bytes:

@@ -137,20 +137,25 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     powers = [_power_of(x, exponent) for x in energies.ravel().tolist()]
     loudness = np.array(powers).astype(F32).reshape(energies.shape)
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
-    lpc, residual = _linear_prediction(matrix_vector(plan.matrix, loudness))
+    lags = matrix_vector(plan.matrix, loudness)
+    lpc, residual = _linear_prediction(lags)
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], _cepstra_of_prediction(lpc)), -1)
-    cepstra = _with_signed_nans(cepstra[:, : options.num_ceps])
+    cepstra = _with_signed_nans(cepstra[:, : options.num_ceps], lags[:, 1:2], exponent)
     return scaled(cepstra * plan.lifter, options.cepstral_scale)
 
 
-def _with_signed_nans(cepstra: Floats) -> Floats:
+def _with_signed_nans(cepstra: Floats, lag: Floats, exponent: float) -> Floats:
     """Return cepstra whose NaNs have the signs that they have in Kaldi's build.
 
-    Of digital silence all cepstra are NaN, and the second one is negative; where the model's cepstra overflow, NaNs are
-    negative.
+    A NaN lag gives its sign to the cepstra after the first one: the lags of infinite loudness are negative, as all NaNs
+    that x86 makes, and those of an exponent that is NaN are positive. Else, of digital silence, the second one is
+    negative; where the model's cepstra overflow, NaNs are negative.
     """
+    made_negative = not math.isnan(exponent)
     is_negative = ~np.isnan(cepstra[:, :1]) | (np.arange(cepstra.shape[1]) == 1)
+    is_negative = np.where(np.isnan(lag), made_negative, is_negative)
+    is_negative[:, 0] = not made_negative
     nan = np.where(is_negative, -F32(np.nan), F32(np.nan))
     return np.where(np.isnan(cepstra), nan, cepstra)
 

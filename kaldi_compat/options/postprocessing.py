@@ -67,7 +67,7 @@ class CmvnOptions(BaseOptions):
 class OnlineCmvnOptions(BaseOptions):
     """Normalization of each frame by the frames before it (Kaldi: OnlineCmvnOptions)."""
 
-    cmn_window: int = option(600, "length of the window in frames", gt=0)
+    cmn_window: int = option(600, "length of the window in frames; 0 only if nothing is subtracted", ge=0)
     global_frames: int = option(200, "frames that the corpus counts as at the begin of a speaker's first utterance")
     norm_means: bool = option(True, "subtract the mean")
     norm_vars: bool = option(False, "also divide by the standard deviation")
@@ -76,6 +76,7 @@ class OnlineCmvnOptions(BaseOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.norm_means or not self.norm_vars, "norm_vars=true needs norm_means=true")
+        require(self.cmn_window > 0 or not self.norm_means, "cmn_window=0 leaves no frame to take the mean of")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,3 +120,10 @@ def test_floored_variance_is_the_plain_way_and_warns(caplog: pytest.LogCaptureFi
     constant = np.ones((3, 5), np.float32)
     OnlineCmvn(cmvn_stats(constant), norm_vars=True).utterances(constant, np.array([0, 3]), adapts=False)
     assert "Flooring cepstral variance from" in caplog.text
+
+
+def test_empty_window_is_accepted_where_nothing_is_subtracted() -> None:
+    online = OnlineCmvn(STATS, cmn_window=0, norm_means=False)
+    np.testing.assert_array_equal(online(FEATS), FEATS)
+    with pytest.raises(OptionError, match="no frame to take the mean of"):
+        OnlineCmvn(STATS, cmn_window=0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from kaldi_compat.programs import compute_plp_feats, copy_feats
+from tests.support.native import LEVELS, computing
 from tests.support.programs import run
 from tests.support.tables import audio_archive, load, noise, wav_bytes
 
@@ -29,3 +31,20 @@ def test_digital_silence_without_dither_is_counted_and_does_not_stop_a_recipe() 
     assert list(copied) == ["a", "b", "c"]
     np.testing.assert_array_equal(copied["b"], plp["b"])
     assert not np.array_equal(copied["a"], plp["a"])  # compressed
+
+
+@pytest.mark.parametrize("how", [None, *LEVELS])
+@pytest.mark.parametrize(
+    ("exponent", "signs"),
+    [("0.33333", "+-" + 11 * "+"), ("-1", "+" + 12 * "-"), ("nan", "-" + 12 * "+"), ("inf", "+-" + 11 * "+")],
+)
+def test_nans_of_silence_have_the_signs_that_kaldi_writes(how: str | None, exponent: str, signs: str) -> None:
+    source = audio_archive("a.ark", u=wav_bytes(np.zeros((800, 1))))
+    with computing(how):
+        run(
+            compute_plp_feats.main, "--dither=0", "--use-energy=false", f"--compress-factor={exponent}", source, "ark:o"
+        )
+    plp = load("o")["u"]
+    assert np.isnan(plp).all()
+    for frame in np.signbit(plp):
+        assert "".join("-" if negative else "+" for negative in frame) == signs
