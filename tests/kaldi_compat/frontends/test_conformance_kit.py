@@ -1,0 +1,71 @@
+"""The conformance kit is what our programs give; its README and its wheel tell the truth about it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from tests.support import programs
+
+KIT = Path(__file__).parents[3] / "reference_data" / "conformance"
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return make.py with programs that run in this process."""
+    spec = importlib.util.spec_from_file_location("conformance_make", KIT / "make.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def run(words: list[str], cwd: Path, **_: object) -> None:
+        monkeypatch.chdir(cwd)
+        programs.run_words(words)
+
+    monkeypatch.setattr(module.subprocess, "run", run)
+    return module
+
+
+def test_sample_of_the_kit_is_what_the_programs_give(make: ModuleType) -> None:
+    assert make.stale(KIT, every=60) == []
+
+
+@pytest.mark.slow
+def test_kit_is_what_the_programs_give(make: ModuleType) -> None:
+    assert make.stale(KIT, every=1) == []
+
+
+def test_stale_vector_is_found(make: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        make.asked, "cases", lambda: [make.Case(1, "compute-fbank-feats", ("short8k",), {"sample-frequency": 8000})]
+    )
+    monkeypatch.setattr(make, "rounding", lambda *_: 0.0)
+    make.make(tmp_path)
+    assert make.stale(tmp_path, every=1) == []
+    values = np.load(tmp_path / "level-1.float32.npy")
+    values[5] = np.nextafter(values[5], 100)
+    np.save(tmp_path / "level-1.float32.npy", values)
+    assert make.stale(tmp_path, every=1) == ["1-0001"]
+
+
+def test_readme_counts_the_vectors_and_the_kit_is_small() -> None:
+    counts = {level: len(json.loads((KIT / f"level-{level}.json").read_text())["vectors"]) for level in range(1, 9)}
+    told = {
+        int(level): int(count)
+        for level, count in re.findall(r"^\| (\d) \|.*\| (\d+) \|$", (KIT / "README.md").read_text(), re.M)
+    }
+    assert told == counts
+    assert f"{sum(counts.values()):,} vectors" in (KIT / "README.md").read_text()
+    assert sum(path.stat().st_size for path in KIT.rglob("*") if path.is_file()) < 10e6
+
+
+def test_wheel_holds_all_files() -> None:
+    packaged = re.findall(r"\*(\.\w+)", (KIT / "pyproject.toml").read_text())
+    assert {path.suffix for path in KIT.rglob("*.*")} - {".py", ".pyc", ".toml"} == {*packaged}
+    assert {path.parent.name for path in KIT.rglob("*.wav")} == {"audio"}
