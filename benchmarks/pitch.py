@@ -27,7 +27,7 @@ from corpus import SECONDS, make, repeat
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from kaldi_compat.options.pitch import PitchOptions
+from kaldi_compat import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import frames_of_block
 from kaldi_compat.pitch.tracker import track_block

@@ -18,9 +18,8 @@ import torch
 from figures import Table, report
 from torch import Tensor
 
-from kaldi_compat import Fbank
-from kaldi_compat.options.spectral import Engine
-from kaldi_compat.streaming.features import FeatureStream
+from kaldi_compat import Fbank, FeatureStream
+from kaldi_compat.features.engines import Engine
 
 RATE = 16000
 BINS = 80

@@ -8,8 +8,9 @@ import platform
 
 import io_ark.native
 from io_ark.extras import missing
+from io_ark.native.library import Library
 from kaldi_compat import __version__
-from kaldi_compat.native import Library, library
+from kaldi_compat.exact.engine import library
 
 
 def info() -> str:

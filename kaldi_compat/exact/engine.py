@@ -13,7 +13,7 @@ from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
-from kaldi_compat.native import NATIVE, twin
+from kaldi_compat.native import NATIVE, Library, twin
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -59,6 +59,11 @@ def compute(plan: Plan, batch: AudioBatch, *, threads: int = 1, out: Floats | No
 
 
 compute_rows = twin(compiled.compute, much_faster=True)(steps.compute)
+
+
+def library() -> Library:
+    """Return the C library of the engine; false, with a reason, if it computes in NumPy."""
+    return NATIVE.library()
 
 
 def is_in_c() -> bool:
