@@ -22,10 +22,10 @@ from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
+    apply_online_normalization,
     check_stats,
     fake_stats,
     normalize_utterances,
-    online_cmvn,
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
@@ -179,6 +179,34 @@ class _WithStats(PostProcessing):
     """Base class of modules with statistics, which may be None."""
 
     stats: Tensor | None
+    _instead = ""  # what to do with statistics of several utterances
+
+    def _checked(self, stats: Any, options: CmvnOptions) -> Tensor:
+        """Return statistics as a matrix (2, dim + 1) in double precision."""
+        given = stats.detach().cpu().numpy() if isinstance(stats, Tensor) else stats
+        matrix = torch.from_numpy(np.array(given, np.float64))
+        if matrix.ndim != 2:
+            raise FeatureError(
+                f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}{self._instead}"
+            )
+        check_stats(matrix, matrix.shape[1] - 1, options)
+        return matrix
+
+    def example(self) -> Tensor:
+        """Return features of a few frames, of the dimension of the statistics."""
+        return torch.ones(2, 8, 3 if self.stats is None else self.stats.shape[1] - 1)
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize."""
+        if self.stats is not None and features.shape[-1] != self.stats.shape[1] - 1:
+            raise FeatureError(
+                f"statistics of dimension {self.stats.shape[1] - 1} do not fit features of {features.shape[-1]}"
+            )
+        return self.normalize(features, lengths)
+
+    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize features that the statistics fit. Overridden by subclasses."""
+        raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStats:
         # Sums over a corpus stay in double, whatever precision the model is moved to.
@@ -210,6 +238,10 @@ class Cmvn(CmvnConstructor, _WithStats):
 
     Options = CmvnOptions
     options: CmvnOptions
+    _instead = (
+        ": Cmvn(norm_vars=True)(features, lengths) normalizes each utterance by its own; for given ones of each, use "
+        "kaldi_compat.functional.cmvn.apply_cmvn"
+    )
 
     if not TYPE_CHECKING:  # type checkers take the constructor from CmvnConstructor
 
@@ -218,36 +250,15 @@ class Cmvn(CmvnConstructor, _WithStats):
             self._set_stats(stats, skip_dims)
 
     def _set_stats(self, stats: Any, skip_dims: Sequence[int]) -> None:
-        if stats is None:
-            if self.options.reverse or skip_dims:
-                raise OptionError("reverse and skip_dims need statistics: pass stats")
-            self.register_buffer("stats", None)
-            return
-        if isinstance(stats, Tensor):
-            stats = stats.detach().cpu().numpy()
-        matrix = torch.from_numpy(np.array(stats, np.float64))
-        if matrix.ndim != 2:
-            name = type(self).__name__
-            raise FeatureError(
-                f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}: {name}(norm_vars=True)("
-                "features, lengths) normalizes each utterance by its own; for given ones of each, use "
-                "kaldi_compat.functional.cmvn.apply_cmvn"
-            )
-        check_stats(matrix, matrix.shape[1] - 1, self.options)
-        self.register_buffer("stats", fake_stats(matrix, skip_dims), persistent=False)
+        if stats is None and (self.options.reverse or skip_dims):
+            raise OptionError("reverse and skip_dims need statistics: pass stats")
+        given = None if stats is None else fake_stats(self._checked(stats, self.options), skip_dims)
+        self.register_buffer("stats", given, persistent=False)
 
-    def example(self) -> Tensor:
-        """Return features of a few frames, of the dimension of the statistics."""
-        return torch.ones(2, 8, 3 if self.stats is None else self.stats.shape[1] - 1)
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
+    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize by the given statistics, or each utterance by its own."""
         if self.stats is None:
             return normalize_utterances(features, self.options, lengths=lengths)
-        if features.shape[-1] != self.stats.shape[1] - 1:
-            raise FeatureError(
-                f"statistics of dimension {self.stats.shape[1] - 1} do not fit features of {features.shape[-1]}"
-            )
         return zero_past(apply_normalization(features, self.stats, self.options), lengths)
 
 
@@ -283,18 +294,10 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStats):
         def __init__(self, stats, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
-            matrix = stats.detach().cpu().numpy() if isinstance(stats, Tensor) else stats
-            matrix = torch.from_numpy(np.array(matrix, np.float64))
-            if matrix.ndim != 2:
-                raise FeatureError(f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}")
-            check_stats(matrix, matrix.shape[1] - 1, CmvnOptions(norm_vars=True))
+            matrix = self._checked(stats, CmvnOptions(norm_vars=True))
             fake_stats(matrix, self.skip_dims)  # checks the dimensions
             self.register_buffer("stats", matrix, persistent=False)
 
-    def example(self) -> Tensor:
-        """Return features of a few frames, of the dimension of the statistics."""
-        return torch.ones(2, 8, self.stats.shape[1] - 1)
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
-        return online_cmvn(features, self.stats, self.options, skip_dims=self.skip_dims, lengths=lengths)
+    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Normalize each frame over those before it."""
+        return apply_online_normalization(features, self.stats, self.options, self.skip_dims, lengths)

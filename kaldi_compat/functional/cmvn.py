@@ -409,10 +409,17 @@ def online_cmvn(
     options = options or OnlineCmvnOptions()
     corpus = as_like(stats, features)
     check_stats(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
+    return apply_online_normalization(features, corpus, options, skip_dims, lengths)
+
+
+def apply_online_normalization(
+    features: Array, stats: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
+) -> Array:
+    """Compute :func:`online_cmvn` by statistics and lengths that are known to match."""
     end = arange(1, features.shape[-2] + 1, features)
     start = namespace(features).clip(end - options.cmn_window, 0, None)
     window = window_mean_and_variance(zero_past(features, lengths), start, end)
-    window = filled_window(window, float64(corpus), options.global_frames, options)
+    window = filled_window(window, float64(stats), options.global_frames, options)
     result: Array = zero_past(normalized_online(features, window, options, skip_dims), lengths)
     return result
 

@@ -72,12 +72,16 @@ def _post(kind: Callable[..., nn.Module], stack: int = 1, **options: Any) -> Cas
     return Case(kind.__name__, make, make, of_features=True, stack=stack)  # type: ignore[attr-defined]
 
 
+_SUMS, _SQUARES = 100.0 * np.arange(DIM), 1e6 * np.arange(2, DIM + 2)
+_STATS = np.stack((np.append(50 * _SUMS, 50), np.append(50 * _SQUARES, 0)))  # of a corpus of 50 frames
+
 POST = [
     _post(post.Deltas),
     _post(post.ShiftedDeltas),
     _post(post.Splice),
     _post(post.Cmvn, norm_vars=True),
     _post(post.SlidingCmvn, cmn_window=20, center=True, norm_vars=True),
+    _post(post.OnlineCmvn, stats=_STATS, cmn_window=20, global_frames=5, norm_vars=True),
 ]
 
 STEPS = [

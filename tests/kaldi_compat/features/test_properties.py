@@ -22,7 +22,13 @@ from kaldi_compat.features.pitch import Pitch
 from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.streaming.features import FeatureStream
 from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
-from kaldi_compat.streaming.postprocessing import DeltaStream, ShiftedDeltaStream, SlidingCmvnStream, SpliceStream
+from kaldi_compat.streaming.postprocessing import (
+    DeltaStream,
+    OnlineCmvnStream,
+    ShiftedDeltaStream,
+    SlidingCmvnStream,
+    SpliceStream,
+)
 from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 from tests.support import supported
 from tests.support.cases import ALL, DIM, PITCH, POST, SPECTRAL, STEPS, Case, cases
@@ -286,6 +292,7 @@ def test_streaming_equals_whole(case: Case) -> None:
         "ShiftedDeltas": lambda: ShiftedDeltaStream(module.options),
         "Splice": lambda: SpliceStream(module.options),
         "SlidingCmvn": lambda: SlidingCmvnStream(module.options),
+        "OnlineCmvn": lambda: OnlineCmvnStream(module),
         "LowFrameRate": lambda: LowFrameRateStream(module.options),
         "StackFrames": lambda: StackFramesStream(module.options),
         "GlobalCmvn": lambda: FrameStream(module),
