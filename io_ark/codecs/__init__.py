@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from io_ark.codecs.info import InfoCodec
     from io_ark.codecs.int_vector import PlainIntVectorCodec
     from io_ark.codecs.pack import number_lines
-    from io_ark.codecs.posterior import PosteriorArraysCodec
+    from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
     from io_ark.codecs.wave import pcm16
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "GeneralMatrix",
     "HtkFeatures",
     "InfoCodec",
+    "IntListsCodec",
     "PlainIntVectorCodec",
     "PosteriorArraysCodec",
     "codec",
@@ -61,6 +62,7 @@ _HOMES = {
     "GeneralMatrix": "general",
     "HtkFeatures": "htk",
     "InfoCodec": "info",
+    "IntListsCodec": "posterior",
     "PosteriorArraysCodec": "posterior",
     "number_lines": "pack",
     "PlainIntVectorCodec": "int_vector",

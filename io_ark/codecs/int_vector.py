@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from io_ark.codecs.nested_lists import (
     pack_objects,
     print_nested,
     read_lists,
+    remove_counts,
     write_lists,
 )
 from io_ark.codecs.pack import Pack, objects
@@ -174,17 +175,28 @@ class IntVectorVectorCodec(Codec[list[Array]]):
     def read_body(self, source: Source, binary: bool) -> list[Array]:
         if not binary:
             return self._read_text(source)
+        lengths, numbers = self.read_joined(source)
+        return [numbers[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
+
+    def read_joined(self, source: Source) -> tuple[Array, Array]:
+        """Read vectors in binary; return their lengths, and their numbers one vector after the other."""
         count = base.read_size(source, True, "the number of vectors")
-        vectors: list[Array] = []
-        while len(vectors) < count:
-            numbers, ends = read_lists(source, count - len(vectors), 1)
-            vectors += [numbers[at + 1 : end] for at, end in pairwise((0, *ends.tolist()))]
-            if not len(ends):
-                vectors.append(self._vector.read_body(source, True))
-        return vectors
+        lengths, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        while count > 0:
+            numbers, ends = read_lists(source, count, 1)
+            if len(ends):
+                lengths.append(np.diff(ends, prepend=0) - 1)
+                parts.append(remove_counts(numbers, ends))
+            else:
+                parts.append(self._vector.read_body(source, True))
+                lengths.append(np.array([len(parts[-1])]))
+            count -= len(lengths[-1])
+        return np.concatenate(lengths), np.concatenate(parts)
 
     def _read_text(self, source: Source) -> list[Array]:
         text, at = read_text_line(source, "a list of lists of integers")
+        if source.tell() == at + len(text):
+            source.fail("a list of lists of integers lacks the end of its line: the file may be truncated")
         plain: list[Array] | None = scan_line(self.scan_kind, text)
         if plain is not None:
             return plain

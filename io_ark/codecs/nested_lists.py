@@ -26,11 +26,13 @@ Places = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
 Columns = tuple[Column] | tuple[Column, Column]
 """Numbers of all lists, as int32 or float32: one array, or two for pairs."""
+Lengths = Sequence[int] | Places
+"""Number of elements of each list."""
 
 # Counts and numbers are both a byte 4 and four bytes more, so a list of lists is an array of these records.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 # Numbers converted at a time.
-_AT_ONCE = 1 << 13
+_AT_ONCE = 1 << 15
 # The version whose layout pack.c knows; it has no references between objects.
 _MARSHAL_VERSION = 2
 # Characters of a number with a space after it.
@@ -65,6 +67,12 @@ def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]
     return numbers[:used], ends
 
 
+def _ends_in_c(numbers: Integers, most: int, width: int) -> Places:
+    ends = np.empty(min(most, len(numbers)), np.int64)
+    return ends[: NATIVE.function("ark_list_ends")(numbers, len(numbers), len(ends), width, ends)]
+
+
+@NATIVE.twin(_ends_in_c)
 def _ends(numbers: Integers, most: int, width: int) -> Places:
     """Return the positions where complete lists end: each is a count and that number of elements."""
     counts, at = numbers.data, 0
@@ -85,13 +93,13 @@ def remove_counts(numbers: Integers, ends: Places) -> Integers:
     return numbers[kept]
 
 
-def write_lists(sink: Sink, lengths: Sequence[int], columns: Columns) -> None:
+def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
     """Write the number of lists, and the lists in binary (see :func:`pack_lists`)."""
     sink.write(int32_bytes(len(lengths)))
     sink.write(pack_lists(lengths, columns))
 
 
-def _pack_lists_in_c(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
+def _pack_lists_in_c(lengths: Lengths, columns: Columns) -> bytes | memoryview:
     counts = _checked(lengths, columns)
     packed = np.empty(_SIZED.itemsize * (len(columns) * len(columns[0]) + len(counts)), np.uint8)
     second = columns[1] if len(columns) > 1 else None
@@ -99,7 +107,7 @@ def _pack_lists_in_c(lengths: Sequence[int], columns: Columns) -> bytes | memory
 
 
 @NATIVE.twin(_pack_lists_in_c)
-def pack_lists(lengths: Sequence[int], columns: Columns) -> bytes | memoryview:
+def pack_lists(lengths: Lengths, columns: Columns) -> bytes | memoryview:
     """Return lists in binary, each after its length.
 
     Args:
@@ -123,7 +131,7 @@ def pack_objects(keys: bytes, lists: Places | None, lengths: Places, columns: Co
         lists: number of lists of each object; None if each object is one list.
         lengths, columns: the lists of all objects: see :func:`pack_lists`.
     """
-    packed = bytes(pack_lists(lengths.tolist(), columns))
+    packed = bytes(pack_lists(lengths, columns))
     ends = np.append(0, np.cumsum(_SIZED.itemsize * (1 + len(columns) * lengths)))
     ends = ends if lists is None else ends[np.append(0, np.cumsum(lists))]
     names, start = keys.split(b"\n")[:-1], b" \0B"
@@ -136,9 +144,9 @@ def pack_objects(keys: bytes, lists: Places | None, lengths: Places, columns: Co
     return PackedBlock(keys, data, before + np.fromiter(map(len, names), np.int64, len(names)) + 1)
 
 
-def _checked(lengths: Sequence[int], columns: Columns) -> Places:
+def _checked(lengths: Lengths, columns: Columns) -> Places:
     """Return the lengths as an array, if they belong to the numbers."""
-    counts = np.array(lengths, np.int64)
+    counts = np.ascontiguousarray(lengths, np.int64)
     right = len(columns[0]) == len(columns[-1]) == int(counts.sum()) and not (counts < 0).any()
     if not right or any(column.itemsize != 4 or not column.flags.c_contiguous for column in columns):
         raise ValueError(f"{len(columns[0])} and {len(columns[-1])} numbers are not such lists")
@@ -200,7 +208,7 @@ def _float_bits(types: str) -> int:
     return sum(1 << i for i, kind in enumerate(types) if kind == "f")
 
 
-def _format_lists_in_c(lengths: Sequence[int], begin: bytes, end: bytes, columns: Columns) -> bytes:
+def _format_lists_in_c(lengths: Lengths, begin: bytes, end: bytes, columns: Columns) -> bytes:
     counts, (first, *second) = _checked(lengths, columns), columns
     text = np.empty(_LONGEST_NUMBER * len(columns) * len(first) + 4 * len(counts), np.uint8)
     used = NATIVE.function("ark_print_lists")(
@@ -211,7 +219,7 @@ def _format_lists_in_c(lengths: Sequence[int], begin: bytes, end: bytes, columns
 
 
 @NATIVE.twin(_format_lists_in_c)
-def format_lists(lengths: Sequence[int], begin: bytes, end: bytes, columns: Columns) -> bytes:
+def format_lists(lengths: Lengths, begin: bytes, end: bytes, columns: Columns) -> bytes:
     """Format lists in text, with a space after each number.
 
     Args:

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
 from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
-from io_ark.codecs.int_vector import read_text_line
+from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
 from io_ark.codecs.nested_lists import (
+    Columns,
     format_lists,
     pack_nested,
     pack_objects,
@@ -27,7 +28,7 @@ from io_ark.codecs.nested_lists import (
 )
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
-from io_ark.codecs.scan import posterior_arrays, scan_line
+from io_ark.codecs.scan import posterior_arrays, scan_line, unweighted
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -65,16 +66,39 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
     def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
         _write_arrays(sink, value, binary)
 
+    def columns(self, value: PosteriorArrays) -> Columns:
+        """Return the numbers that are written."""
+        return np.ascontiguousarray(value.integers, np.int32), np.ascontiguousarray(value.weights, np.float32)
+
     def pack(self, binary: bool) -> Pack:
-        return Pack(block=_packed_posteriors) if binary else Pack()
+        return Pack(block=self._packed) if binary else Pack()
+
+    def _packed(self, block: Block) -> PackedBlock | None:
+        if not isinstance(block, PosteriorBlock):
+            return None
+        return pack_objects(block.keys, block.frames, block.posteriors.counts, self.columns(block.posteriors))
 
 
-def _packed_posteriors(block: Block) -> PackedBlock | None:
-    if not isinstance(block, PosteriorBlock):
-        return None
-    counts, integers, weights = block.posteriors
-    columns = np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
-    return pack_objects(block.keys, block.frames, counts, columns)
+class IntListsCodec(PosteriorArraysCodec):
+    """Codec of lists of vectors of int32, such as selected Gaussians, as posteriors whose weights are all 1."""
+
+    scan_kind = "int-lists"
+    _lists = IntVectorVectorCodec()
+
+    def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
+        if binary:
+            return unweighted(*self._lists.read_joined(source))
+        lists = self._lists.read_body(source, binary=False)
+        return unweighted(np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)]))
+
+    def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
+        if binary:
+            write_lists(sink, value.counts, self.columns(value))
+        else:
+            sink.write(format_lists(value.counts.tolist(), b"", b"; ", self.columns(value)) + b"\n")
+
+    def columns(self, value: PosteriorArrays) -> Columns:
+        return (np.ascontiguousarray(value.integers, np.int32),)
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
@@ -99,11 +123,11 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
 
 def _write_arrays(sink: Sink, value: PosteriorArrays, binary: bool) -> None:
     """Write a posterior, without its marker."""
-    lengths, columns = value.counts.tolist(), (value.integers, value.weights)
+    columns = value.integers, value.weights
     if binary:
-        write_lists(sink, lengths, columns)
+        write_lists(sink, value.counts, columns)
     else:
-        sink.write(format_lists(lengths, b"[ ", b"] ", columns) + b"\n")
+        sink.write(format_lists(value.counts.tolist(), b"[ ", b"] ", columns) + b"\n")
 
 
 def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:

@@ -42,7 +42,7 @@ _KINDS = (
     "int-vector-vector",
 )
 # Kinds that are read as others are, into other values.
-_LAYOUTS = {"posterior-arrays": "posterior"}
+_LAYOUTS = {"posterior-arrays": "posterior", "int-lists": "int-vector-vector"}
 _NESTED = ("posterior", "int-vector-vector")
 
 
@@ -176,8 +176,9 @@ class KindScan:
         if self._kind in _ARRAYS:
             dtype, dimensions = _ARRAYS[self._kind]
             block = ArrayBlock(keys, found.of(dtype), found.shapes, dimensions)
-        elif self._kind == "posterior-arrays":
-            block = PosteriorBlock(keys, found.lengths(), _arrays(found), data, ends)
+        elif self._kind in _LAYOUTS:
+            arrays = _arrays(found) if self._kind == "posterior-arrays" else unweighted(found.lists, found.of(np.int32))
+            block = PosteriorBlock(keys, found.lengths(), arrays, data, ends)
         else:
             values_of = _VALUES[self._kind]
             block = ObjectBlock(keys, lambda: values_of(found), len(ends), data, ends)
@@ -268,6 +269,11 @@ def posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> Posteri
     """Return posteriors from the numbers that are scanned, integer and weight in turn, and how many a frame has."""
     pairs = numbers.reshape(-1, 2)
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
+
+
+def unweighted(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
+    """Return lists of integers as posteriors whose weights are all 1."""
+    return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 
 
 def _posteriors(found: _Numbers) -> Iterable[Posterior]:

@@ -22,6 +22,20 @@ EXPORT int64_t ark_pack_lists(const uint8_t *first, const uint8_t *second, const
     return to - bytes;
 }
 
+/* Find where lists end that lie one after the other in `numbers`, each a count and so many elements of `width` numbers.
+ *
+ * `ends` has room for `most`, which are as many as there are numbers at most. Returns how many lists are whole. */
+EXPORT int64_t ark_list_ends(const int32_t *numbers, int64_t count, int64_t most, int width, int64_t *ends)
+{
+    int64_t lists = 0;
+    for (int64_t at = 0; lists < most && at < count && numbers[at] >= 0; lists++) {
+        at += 1 + (int64_t)width * numbers[at];
+        if (at > count) break;
+        ends[lists] = at;
+    }
+    return lists;
+}
+
 /* Pack entries of a table: each key, a space, "\0B", the size of its number and the number. `keys` are `count` keys with
  * a newline after each. `bytes` has room for the keys and 3 + `size` bytes a number. Returns how many bytes. */
 EXPORT int64_t ark_pack_entries(const uint8_t *keys, const uint8_t *numbers, int64_t size, int64_t count, uint8_t *bytes)

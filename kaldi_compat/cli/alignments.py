@@ -18,6 +18,8 @@ Integers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
 
+PART = 1 << 13  # frames
+
 
 def posterior_block(block: Block, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:
     """Return posteriors under the keys of a block.
@@ -37,6 +39,13 @@ def posterior_block(block: Block, frames: Integers, posteriors: PosteriorArrays)
 def changed(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
     """Return other posteriors with as many frames under the keys of a block."""
     return posterior_block(block, block.frames, posteriors)
+
+
+def parts(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
+    """Yield parts of sets of posteriors of the same frames, so small that what is computed for one fits a cache."""
+    count = len(sets[0].counts)
+    frames = np.diff([*range(0, count, PART), count])
+    return zip(*(each.split(frames) for each in sets), strict=True)
 
 
 def frames_of_entries(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
@@ -116,7 +125,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
         ArkError: it cannot be read.
     """
     symbols = {}
-    for number, symbol in _pairs(rxfilename, r"(\S+)\s+(-?\d+)", "a symbol and its number"):
+    for number, symbol in _pairs(rxfilename, r"(\S+)\s+(\d+)", "a symbol and its number"):
         symbols[int(symbol)] = number
     if not symbols:
         raise OptionError(f"{rxfilename}: the symbol table is empty")

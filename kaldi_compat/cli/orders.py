@@ -12,6 +12,22 @@ BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 852
 SORTED_STABLY = 16  # elements that std::sort sorts by insertion
 
 
+def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return the frames in which keys share a bucket of the smallest hash table, such as equal keys.
+
+    Args:
+        keys: (entries,): the keys of all frames, frame by frame.
+        counts: (frames,): number of keys of each frame.
+    """
+    bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)
+    filled = counts > 0
+    starts = (np.cumsum(counts) - counts)[filled]
+    collides = np.zeros(len(counts), bool)
+    if len(starts):  # a bit that is there twice carries over in the sum
+        collides[filled] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
+    return collides
+
+
 def hash_order(
     pdfs: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:

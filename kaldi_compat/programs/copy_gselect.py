@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from io_ark.blocks import Block
+import numpy as np
+
+from io_ark.blocks import Block, PosteriorArrays, PosteriorBlock
+from io_ark.codecs import IntListsCodec
+from kaldi_compat.cli.alignments import changed, kept, parts
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
@@ -29,15 +33,23 @@ class Options(BaseOptions):
 @program("copy-gselect", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a table."""
+    codec = IntListsCodec()
     with Tables() as tables:
-        blocks, writer = tables.read("int-vector-vector", source), tables.write("int-vector-vector", target)
+        blocks, writer = tables.read(codec, source), tables.write(codec, target)
 
-        def limit(block: Block) -> Block:
+        def limit(block: PosteriorBlock) -> Block:
             if not options.n:
                 return copied(block, writer)
-            return block.map(lambda key, frames: [frame[: options.n] for frame in frames])
+            limited = [first(options.n, part) for (part,) in parts(block.posteriors)]
+            return changed(block, PosteriorArrays.joined(limited))
 
         counts = map_table(blocks, writer, limit)
     limited = f",  limiting sizes to {options.n}" if options.n else " "
     logger.info("Copied %d gselect objects%s", counts.done, limited)
     return counts.status
+
+
+def first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
+    """Return the first integers of each frame."""
+    starts = np.cumsum(lists.counts) - lists.counts
+    return kept(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)

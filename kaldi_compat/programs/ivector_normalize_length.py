@@ -44,7 +44,9 @@ def main(options: Options, source: str, target: str) -> int:
                 logger.warning("Zero iVector")
         ratios.extend(found.tolist())
         factors = np.where(found == 0, 1, (1.0 / found.astype(np.float64)).astype(np.float32))
-        return block.with_vectors((rows * factors[:, None]).reshape(-1)) if options.normalize else block
+        # A vector of infinite length is scaled by 0, by which BLAS makes infinities 0, too.
+        scaled = np.where(factors[:, None] == 0, np.float32(0), rows * factors[:, None])
+        return block.with_vectors(scaled.reshape(-1)) if options.normalize else block
 
     with np.errstate(all="ignore"):
         counts = convert_table(normalize, "vector", source, target)

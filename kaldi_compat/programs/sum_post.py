@@ -8,7 +8,7 @@ import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import alternating, changed, frames_of_entries, kept, run_sums, scaled
+from kaldi_compat.cli.alignments import alternating, changed, frames_of_entries, kept, parts, run_sums, scaled
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.orders import sort_order
@@ -22,8 +22,6 @@ Adds up two sets of posteriors for each utterance; their difference has --scale2
 Usage: sum-post [options] <posteriors-rspecifier1> <posteriors-rspecifier2> <posteriors-wspecifier>
 e.g.:  sum-post --scale2=-1.0 ark:num.post ark:den.post ark:diff.post
 """
-
-FRAMES = 1 << 14  # added up at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +49,9 @@ def main(options: Options, first: str, second: str, target: str) -> int:
             if [len(each.counts) for each in found] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(found[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
-            count = int(block.frames.sum())
-            parts = np.diff([*range(0, count, FRAMES), count])
-            sets = block.posteriors.split(parts), PosteriorArrays.joined(found).split(parts)
-            sums = [added(one, other, options) for one, other in zip(*sets, strict=True)]
-            frames, disjoint = frames + count, disjoint + sum(apart for _, apart in sums)
+            pairs = parts(block.posteriors, PosteriorArrays.joined(found))
+            sums = [added(one, other, options) for one, other in pairs]
+            frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(apart for _, apart in sums)
             return changed(block, PosteriorArrays.joined([each for each, _ in sums]))
 
         counts = map_table(blocks, writer, add)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from io_ark import SequentialReader
-from io_ark.codecs import codec, posterior
+from io_ark.codecs import IntListsCodec, codec, posterior
 from io_ark.codecs import int_vector as integers
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams.source import BytesSource, Source, StreamSource
@@ -97,6 +98,18 @@ def test_posteriors_in_text(text: str, end: str) -> None:
 @example(text="1-2 ; ", end="\n")
 def test_vectors_of_vectors_in_text(text: str, end: str) -> None:
     assert_the_same_both_ways("int-vector-vector", (text + end).encode("latin1") + b"next line\n")
+
+
+@given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4), max_size=9), st.booleans())
+@example([[1] * 40_000, [], [2] * 3], True)
+def test_lists_of_integers_are_posteriors_of_weight_1(lists: list[list[int]], binary: bool) -> None:
+    data, sink = to_bytes("int-vector-vector", lists, binary), BytesIO()
+    with without_library():
+        plain = IntListsCodec().read(BytesSource(data))
+    read = IntListsCodec().read(BytesSource(data))
+    assert read.lists() == plain.lists() == [[(number, 1.0) for number in each] for each in lists]
+    IntListsCodec().write(sink, read, binary=binary)
+    assert sink.getvalue() == data
 
 
 @QUICK

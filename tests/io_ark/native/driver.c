@@ -141,6 +141,10 @@ static void test_print(int rounds)
         ark_print_integers((const int32_t *)(void *)values, count, integers);
         ark_print_lists(values, (int)draw(2), second, (int)draw(2), &length, 1, "[ ", "] ", lists);
         ark_pack_lists(values, second, &length, 1, lists);
+        int64_t *const ends = exactly((size_t)count * 8);
+        for (int64_t k = 0; k < count; k++) values[4 * k + 3] = 0, values[4 * k + 2] = 0, values[4 * k + 1] &= 1;
+        ark_list_ends((const int32_t *)(void *)values, count, draw((uint32_t)count + 1), 1 + (int)draw(2), ends);
+        free(ends);
         uint8_t *const marshalled = exactly((size_t)count), *const nested = exactly((size_t)count);
         for (int64_t k = 0; k < count; k++) marshalled[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
         ark_pack_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), nested);

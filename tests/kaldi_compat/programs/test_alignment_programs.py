@@ -11,9 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import io_ark
+from io_ark.blocks import PosteriorArrays
 from io_ark.models import read_transition_model, split_to_phones
 from kaldi_compat.cli import orders
-from kaldi_compat.programs import ali_to_pdf, convert_ali, vector_sum, weight_silence_post
+from kaldi_compat.programs import (
+    ali_to_pdf,
+    convert_ali,
+    copy_gselect,
+    ivector_normalize_length,
+    post_to_pdf_post,
+    show_transitions,
+    vector_sum,
+    weight_silence_post,
+)
 from tests.support.programs import check_refused, run
 from tests.support.tables import text
 
@@ -71,6 +81,38 @@ def test_pdfs_of_a_frame_are_in_the_order_of_a_hash_table(keys: list[int], empty
     pdfs, frames = np.array([*keys, 5], np.int64), np.repeat(np.arange(len(counts)), counts)
     order = orders.hash_order(pdfs, frames, counts)
     assert pdfs[order].tolist() == [*inserted_one_by_one(keys), 5]
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0.5, -0.5, 0.25, 0.0])), max_size=17), max_size=6)
+)
+def test_weights_of_a_pdf_are_added_up(frames: list[list[tuple[int, float]]]) -> None:
+    model = read_transition_model(MODELS / "mono.mdl")
+    expected = []
+    for frame in frames:
+        sums: dict[int, float] = {}
+        for tid, weight in frame:
+            pdf = int(model.pdfs(tid))
+            sums[pdf] = sums.get(pdf, 0.0) + weight
+        expected.append([(pdf, sums[pdf]) for pdf in inserted_one_by_one(list(sums)) if sums[pdf] != 0])
+    columns = zip(*(pair for frame in frames for pair in frame), strict=True) if any(frames) else ((), ())
+    integers, weights = (np.array(column, kind) for column, kind in zip(columns, "if", strict=True))
+    counts = np.array([len(frame) for frame in frames], np.int64)
+    assert post_to_pdf_post.of_pdfs(PosteriorArrays(counts, integers, weights), model).lists() == expected
+
+
+def test_infinite_vectors_become_zero() -> None:
+    assert ivector_normalize_length.main([text("vectors", "a [ inf 1 ]\n"), "ark,t:out"]) == 0
+    assert Path("out").read_text() == "a  [ 0 0 ]\n"  # as Kaldi's; inf * 0 would be NaN
+
+
+def test_phones_have_no_negative_numbers() -> None:
+    Path("phones").write_text("<eps> 0\nSIL -3\n")
+    check_refused(show_transitions.main, "phones", str(MODELS / "mono.mdl"), message="expected a symbol and its number")
+
+
+def test_gaussians_in_text_cut_in_the_last_line_are_refused() -> None:
+    check_refused(copy_gselect.main, text("lists", "a 1 2 ; 3 ;"), "ark,t:-", message="lacks the end of its line")
 
 
 @pytest.mark.parametrize("scale", ["0", "0.5"])
