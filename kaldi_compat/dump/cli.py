@@ -31,7 +31,7 @@ from kaldi_compat.dump.finalize import (
     start_over,
 )
 from kaldi_compat.dump.inputs import InputWatch, stamps_of
-from kaldi_compat.dump.lock import check_system, lock_alone, lock_with_others, share
+from kaldi_compat.dump.lock import check_system, lock, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
     Plan,
@@ -257,7 +257,7 @@ def planned(job: Job) -> Iterator[Plan]:
     layout = job.layout
     make_directory(layout.log)
     in_parts = bool(job.options.shard)
-    lock = lock_with_others(layout.lock, layout.plan) if in_parts else lock_alone(layout.lock)
+    held = lock(layout.lock, layout.plan if in_parts else None)
     try:
         clear_all_unfinished(job)
         if (job.options.resumes or in_parts) and layout.plan.exists():
@@ -271,10 +271,10 @@ def planned(job: Job) -> Iterator[Plan]:
             start_over(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:
-            share(lock, layout.lock)
+            share(held, layout.lock)
         yield plan
     finally:
-        os.close(lock)
+        os.close(held)
 
 
 def resumed(job: Job) -> Plan:

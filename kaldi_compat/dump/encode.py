@@ -38,12 +38,12 @@ class Encoder:
             return [features]
         block = features.block
         packed = self._packed(block) if isinstance(block, ArrayBlock) else None
-        if packed is None or not isinstance(block, ArrayBlock):
-            return [self.one(each) for each in features.each()]
-        stats = features.stats
-        if self.with_stats and stats is None:
-            stats = self._stats(packed, block)
-        return [Encoded(features.index, packed, features.durations, stats, frames=block.shapes[:, 0])]
+        if packed is not None and isinstance(block, ArrayBlock):
+            stats = self._stats(packed, block) if self.with_stats and features.stats is None else features.stats
+            return [Encoded(features.index, packed, features.durations, stats, frames=block.shapes[:, 0])]
+        if len(features) > 1:
+            return [encoded for each in features.each() for encoded in self(each)]
+        return [self._alone(features)]
 
     def _packed(self, features: ArrayBlock) -> PackedBlock | None:
         """Encode matrices together; None if one of them is empty or cannot be compressed."""
@@ -61,11 +61,17 @@ class Encoder:
         columns = int(features.shapes[0, 1])
         return cmvn_stats(np.ascontiguousarray(features.values.reshape(-1, columns), np.float32), features.rows())
 
-    def one(self, features: Features) -> Encoded | Failure:
-        """Return the bytes of one utterance."""
-        key, matrix, stats = features.key, features.value, features.stats
+    def _alone(self, features: Features) -> Encoded | Failure:
+        """Return the bytes of a matrix that is empty or cannot be compressed."""
+        key, matrix, stats, codec = features.key, features.value, features.stats, self.compressed or self.matrix
         try:
-            data, left_uncompressed = self._data(key, matrix)
+            try:
+                data, left_uncompressed = _written(codec, matrix), False
+            except FormatError as error:
+                if codec is self.matrix:
+                    raise
+                logger.warning("%s: written uncompressed: %s", key, error)
+                data, left_uncompressed = _written(self.matrix, matrix), True
         except ArkError as error:
             return failed(features.index, key, error)
         frames, keys = len(matrix), features.block.keys
@@ -78,15 +84,6 @@ class Encoder:
             features.index, packed, features.durations, stats, frames=np.array([frames]),
             left_uncompressed=left_uncompressed,
         )  # fmt: skip
-
-    def _data(self, key: str, matrix: Any) -> tuple[bytes, bool]:
-        if self.compressed is None:
-            return _written(self.matrix, matrix), False
-        try:
-            return _written(self.compressed, matrix), False
-        except FormatError as error:
-            logger.warning("%s: written uncompressed: %s", key, error)
-            return _written(self.matrix, matrix), True
 
 
 def _written(writer: Codec[Any], features: Any) -> bytes:

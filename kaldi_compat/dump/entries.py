@@ -7,8 +7,10 @@ of audio and their bytes in memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,9 @@ from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block
 from kaldi_compat.cli.objects import durations_of, waves_of
 from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.failures import reason_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -93,6 +98,22 @@ class Utterances:
         ((_, value),) = self.block.entries()
         return value
 
+    def split(self, bounds: Sequence[int]) -> list[Self]:
+        """Return the utterances between these: from 0, ascending, to their number. Samples are not copied."""
+        blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
+        return [self._part(slice(first, end), block) for (first, end), block in blocks]
+
+    def _part(self, own: slice, block: Block) -> Self:
+        return replace(self, index=self.index + own.start, block=block)
+
+    def halves(self) -> list[Self]:
+        """Return the first and the second half of several utterances."""
+        return self.split([0, len(self) // 2, len(self)])
+
+    def each(self) -> list[Self]:
+        """Return the utterances one by one."""
+        return self.split(range(len(self) + 1))
+
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
@@ -128,17 +149,6 @@ class Audio(Utterances):
         """Seconds of audio."""
         return float(self.durations().sum())
 
-    def each(self) -> list[Audio]:
-        """Return the audio of the utterances one by one; samples are not copied."""
-        return [self] if len(self) == 1 else [one for half in self.halves() for one in half.each()]
-
-    def halves(self) -> list[Audio]:
-        """Return the audio of the first and of the second half of several utterances."""
-        middle = len(self) // 2
-        first = np.arange(len(self)) < middle
-        second = replace(self, index=self.index + middle, block=self.block.select(~first))
-        return [replace(self, block=self.block.select(first)), second]
-
 
 @dataclass(frozen=True)
 class Features(Utterances):
@@ -162,15 +172,9 @@ class Features(Utterances):
         """Seconds of audio."""
         return float(self.durations.sum())
 
-    def each(self) -> list[Features]:
-        """Return the features of the utterances one by one; numbers are not copied."""
-        if len(self) == 1:
-            return [self]
-        found = []
-        for i, (key, matrix) in enumerate(self.block.entries()):
-            stats = None if self.stats is None else self.stats[i : i + 1]
-            found.append(Features(self.index + i, block_of([key], [matrix]), self.durations[i : i + 1], stats))
-        return found
+    def _part(self, own: slice, block: Block) -> Self:
+        stats = None if self.stats is None else self.stats[own]
+        return replace(super()._part(own, block), durations=self.durations[own], stats=stats)
 
 
 @dataclass(frozen=True)

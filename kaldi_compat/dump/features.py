@@ -28,7 +28,11 @@ class Computer:
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
         self.tolerance = job.options.paste_length_tolerance
-        self.pitch = pitch_computer(job, plan) if job.with_pitch else None
+        self.pitch: Callable[[Sequence[Audio]], list[Result]] | None = None
+        if job.with_pitch:
+            from kaldi_compat.dump.pitch import PitchComputer
+
+            self.pitch = PitchComputer(job, plan)
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None
 
@@ -57,13 +61,6 @@ class Computer:
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)
         return Features(spectral.index, block_of([spectral.key], [features]), spectral.durations)
-
-
-def pitch_computer(job: Job, plan: Plan) -> Callable[[Sequence[Audio]], list[Result]]:
-    """Make the function that computes pitch features of a batch."""
-    from kaldi_compat.dump.pitch import PitchComputer
-
-    return PitchComputer(job, plan)
 
 
 def spectral_computer(job: Job, plan: Plan, device: str) -> SpectralComputer:

@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kaldi_compat.dump.errors import OutputError
 
@@ -146,29 +146,6 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a binary file that gets its name when all of it is on the disk; after an error nothing is left of it.
-
-    What is not a regular file (see :func:`is_replaceable`) is written to in place.
-    """
-    if not is_replaceable(path):
-        with writing(path), open(path, "wb") as file:
-            yield file
-        return
-    temporary = temporary_name(path)
-    try:
-        with writing(path):
-            with open(temporary, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            put_in_place(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
 class WholeFile:
     """Writes a binary file in parts that gets its name when :meth:`finish` has all of it on the disk.
 
@@ -193,6 +170,10 @@ class WholeFile:
             self._file.write(data)
         self.size += len(data)
         self.checksum = zlib.crc32(data, self.checksum)
+
+    def tell(self) -> int:
+        """Return the number of bytes written."""
+        return self.size
 
     def flush(self) -> None:
         """Pass to the system what has been written."""
@@ -219,6 +200,26 @@ class WholeFile:
         with contextlib.suppress(OSError):  # the content is not needed, so it does not matter if it got there
             self._file.close()
         self.temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Any]:
+    """Open a :class:`WholeFile` for this block; after an error nothing is left of it.
+
+    What is not a regular file (see :func:`is_replaceable`) is written to in place.
+    """
+    if not is_replaceable(path):
+        with writing(path), open(path, "wb") as file:
+            yield file
+        return
+    whole = WholeFile(path)
+    try:
+        with writing(path):
+            yield whole
+            whole.finish()
+    except BaseException:
+        whole.abandon()
+        raise
 
 
 def write_whole(path: Path, text: str) -> None:

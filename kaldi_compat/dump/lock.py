@@ -31,27 +31,23 @@ def check_system() -> None:
         )
 
 
-def lock_alone(path: Path) -> int:
+def lock(path: Path, plan: Path | None = None) -> int:
     """Lock a dump until the returned descriptor is closed or this process ends.
+
+    Args:
+        path: the file to lock.
+        plan: of a dump in parts: once it exists, its parts hold the lock together. None for a dump in one part.
 
     Raises:
         DumpError: another dump into the same files is under way.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    if _try_lock(descriptor, fcntl.LOCK_EX, path):
-        return descriptor
-    os.close(descriptor)
-    raise DumpError(f"another dump into the same archives is running (it holds {path}): wait for it")
-
-
-def lock_with_others(path: Path, plan: Path) -> int:
-    """Lock a dump like :func:`lock_alone` while there is no plan; afterwards together with the plan's other parts."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    end = time.monotonic() + SECONDS_TO_WAIT
-    while not _try_lock(descriptor, fcntl.LOCK_SH if plan.exists() else fcntl.LOCK_EX, path):
-        if time.monotonic() > end:
+    end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
+    while not _try_lock(descriptor, fcntl.LOCK_SH if plan and plan.exists() else fcntl.LOCK_EX, path):
+        if time.monotonic() >= end:
             os.close(descriptor)
-            raise DumpError(f"a dump that is not a part of the same plan is running (it holds {path}): wait for it")
+            other = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
+            raise DumpError(f"{other} is running (it holds {path}): wait for it")
         time.sleep(SECONDS_BETWEEN_TRIES)
     return descriptor
 

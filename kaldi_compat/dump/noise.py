@@ -24,26 +24,13 @@ def utterance_state(seed: int, key: str) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def frame_seeds(state: int, start: int, count: int) -> npt.NDArray[np.int32]:
-    """Return ``rand_r()`` states of frames ``start`` to ``start + count``: SplitMix64 (Steele, Lea and Flood, 2014)."""
-    return _mixed(np.uint64(state), np.arange(start + 1, start + count + 1, dtype=np.uint64))
+def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Return ``rand_r()`` states of frames of utterances that start from these states: SplitMix64.
 
-
-def seeds_of_batch(states: Sequence[int], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return :func:`frame_seeds` of the first frames of several utterances, one after the other.
-
-    Args:
-        states: of each utterance.
-        counts: (utterances,): numbers of frames.
+    Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014.
     """
-    ends = np.cumsum(counts)
-    frames = np.arange(1, int(counts.sum()) + 1) - np.repeat(ends - counts, counts)
-    return _mixed(np.repeat(np.array(states, np.uint64), counts), frames.astype(np.uint64))
-
-
-def _mixed(state: Any, frame: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
     with np.errstate(over="ignore"):
-        words = state + _GOLDEN * frame
+        words = np.asarray(state, np.uint64) + _GOLDEN * (frame + 1).astype(np.uint64)
         words = (words ^ (words >> np.uint64(30))) * _MIX_1
         words = (words ^ (words >> np.uint64(27))) * _MIX_2
         words ^= words >> np.uint64(31)
@@ -67,10 +54,12 @@ class BlockNoise:
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return states for the noise of all frames."""
-        seeds = seeds_of_batch([utterance_state(self._seed, key) for key in self._keys], self._counts)
-        if len(seeds) != count:
-            raise ValueError(f"noise of {len(seeds)} frames is not that of {count}")
-        return seeds
+        ends = np.cumsum(self._counts)
+        if ends[-1:].sum() != count:
+            raise ValueError(f"noise of {ends[-1:].sum()} frames is not that of {count}")
+        states = np.array([utterance_state(self._seed, key) for key in self._keys], np.uint64)
+        frames = np.arange(count) - np.repeat(ends - self._counts, self._counts)
+        return frame_seeds(np.repeat(states, self._counts), frames)
 
 
 class UtteranceNoise(KaldiRandom):
@@ -92,4 +81,4 @@ class UtteranceNoise(KaldiRandom):
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return states for the noise of the utterance's next frames."""
         self.frames += count
-        return frame_seeds(self.state, self.frames - count, count)
+        return frame_seeds(self.state, np.arange(self.frames - count, self.frames))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -9,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import io_ark
@@ -61,18 +62,11 @@ class Task:
 
     Attributes:
         rxfilename: the file or command.
-        whole: index and key of the one utterance that it is; None if segments are cut from it.
-        segments: index and times of each segment.
+        wanted: index and key of each utterance, and its segment; None for all of the audio.
     """
 
     rxfilename: str
-    whole: tuple[int, str] | None = None
-    segments: tuple[tuple[int, Segment], ...] = ()
-
-    @property
-    def wanted(self) -> list[tuple[int, str]]:
-        """Index and key of all its utterances."""
-        return [self.whole] if self.whole else [(index, segment.key) for index, segment in self.segments]
+    wanted: tuple[tuple[int, str, Segment | None], ...]
 
 
 @dataclass(frozen=True)
@@ -112,19 +106,19 @@ def tasks_of(
     if recordings is None:
         yield from _tasks_of_script(lines, lines_at_once)
         return
-    texts = (line.decode("utf-8", "surrogateescape") for line in lines)
-    for recording, group in itertools.groupby(map(_segment, itertools.count(), texts), _recording):
+    segments = (_segment(*numbered) for numbered in enumerate(lines))
+    for recording, group in itertools.groupby(segments, lambda each: getattr(each[1], "recording", None)):
         found = None if recording is None else recordings.get(recording)
-        segments = []
+        wanted = []
         for index, segment in group:
             if isinstance(segment, Failure):
                 yield segment
             elif found is None:
                 yield Failure(index, segment.key, f"its recording {recording} is not in {SCRIPT}")
             else:
-                segments.append((index, segment))
-        if found is not None and segments:
-            yield Task(found, segments=tuple(segments))
+                wanted.append((index, segment.key, segment))
+        if found is not None and wanted:
+            yield Task(found, tuple(wanted))
 
 
 def _tasks_of_script(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
@@ -146,18 +140,15 @@ def _tasks_of_script(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -
 
 def _task_of(index: int, line: bytes) -> Task:
     key, rxfilename = split_line(line, SCRIPT, index + 1)
-    return Task(rxfilename, whole=(index, key))
+    return Task(rxfilename, ((index, key, None),))
 
 
-def _segment(index: int, line: str) -> tuple[int, Segment | Failure]:
+def _segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
+    text = line.decode("utf-8", "surrogateescape")
     try:
-        return index, parse_segment(line)
+        return index, parse_segment(text)
     except Skip as reason:
-        return index, failed(index, split_words(line)[0], reason)
-
-
-def _recording(numbered: tuple[int, Segment | Failure]) -> str | None:
-    return numbered[1].recording if isinstance(numbered[1], Segment) else None
+        return index, failed(index, split_words(text)[0], reason)
 
 
 class TaskReader:
@@ -179,8 +170,10 @@ class TaskReader:
         self._codec = codec("wave")
         self._of_thread = threading.local()
 
-    def __call__(self, task: Task | Lines) -> Read:
+    def __call__(self, task: Task | Lines | Failure) -> Read:
         """Read a task; what is left of lines whose audio is too much at once comes last."""
+        if isinstance(task, Failure):
+            return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> Read:
@@ -225,79 +218,60 @@ class TaskReader:
 def read_task(task: Task, options: DumpOptions) -> list[Entry]:
     """Read a task's audio; an error becomes the failure of the utterances concerned."""
     try:
-        wave = read_audio(
-            task.rxfilename,
-            pipes=options.pipes,
-            network=options.network,
-            own_speed=bool(options.speeds),
-            max_duration=options.max_duration,
-            timeout=options.command_timeout,
-        )
+        wave = read_audio(task.rxfilename, options)
     except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
-        return [failed(index, key, error) for index, key in task.wanted]
-    if task.whole:
-        return [Audio.of(*task.whole, wave)]
-    return [_cut(wave, index, segment) for index, segment in task.segments]
+        return [failed(index, key, error) for index, key, _ in task.wanted]
+    return [_cut(wave, *each) for each in task.wanted]
 
 
-def _cut(recording: io_ark.Wave, index: int, segment: Segment) -> Entry:
+def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> Entry:
     try:
-        return Audio.of(index, segment.key, cut(recording, segment, SegmentOptions()))
+        return Audio.of(index, key, recording if segment is None else cut(recording, segment, SegmentOptions()))
     except (Skip, AudioError) as reason:
-        return failed(index, segment.key, reason)
+        return failed(index, key, reason)
 
 
-def read_audio(
-    rxfilename: str,
-    *,
-    pipes: bool = True,
-    network: bool = True,
-    own_speed: bool = False,
-    max_duration: float = float("inf"),
-    timeout: float = 0.0,
-) -> io_ark.Wave:
+def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
     """Read audio: WAV, or other formats with the extra ``audio``.
 
     Args:
-        rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``.
-        pipes: whether commands may be run.
-        network: whether URLs may be read.
-        own_speed: change the speed here if the command is one of ``utils/perturb_data_dir_speed.sh``.
-        max_duration: the longest audio that is accepted, in seconds.
-        timeout: seconds that a command may take; 0 is no limit.
+        rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``. With the option ``speeds``, the
+            speed is changed here if the command is one of ``utils/perturb_data_dir_speed.sh``.
+        options: of the dump.
 
     Raises:
         ArkError: it cannot be read.
         AudioError: it is not audio, or is too long.
     """
     factor = None
-    if own_speed:
+    if options.speeds:
         rxfilename, factor = split_speed(rxfilename)
     if rxfilename.endswith("|"):
-        wave = read_from_command(rxfilename, codec("wave", max_duration=max_duration), pipes=pipes, timeout=timeout)
+        wave_codec = codec("wave", max_duration=options.max_duration)
+        wave = read_from_command(rxfilename, wave_codec, pipes=options.pipes, timeout=options.command_timeout)
     else:
-        wave = io_ark.read_object("wave", rxfilename, pipes=pipes, network=network, max_duration=max_duration)
+        wave = io_ark.read_object(
+            "wave", rxfilename, pipes=options.pipes, network=options.network, max_duration=options.max_duration
+        )
     return wave if factor is None else at_speed(wave, factor)
 
 
-@dataclass
 class Clock:
     """Counts the seconds that a stage was busy, over all its threads."""
 
-    busy: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    def __init__(self) -> None:
+        self.busy = 0.0
+        self._lock = threading.Lock()
 
-    def add(self, seconds: float) -> None:
-        """Add to the count."""
-        with self._lock:
-            self.busy += seconds
-
-    def __enter__(self) -> Clock:
-        self._since = time.perf_counter()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.add(time.perf_counter() - self._since)
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time of this block."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.busy += time.perf_counter() - start
 
 
 def waiting_bytes(options: DumpOptions) -> int:
@@ -328,13 +302,8 @@ def read_ahead(
     pending: deque[tuple[int, Future[Read]]] = deque()
 
     def timed(task: Task | Lines | Failure) -> Read:
-        if isinstance(task, Failure):
-            return [task]
-        start = time.perf_counter()
-        try:
+        with clock.running():
             return read(task)
-        finally:
-            clock.add(time.perf_counter() - start)
 
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read")
     try:

@@ -7,14 +7,13 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from operator import attrgetter
 from pathlib import Path
 
 from io_ark.tables import Script
 from io_ark.text import printable
-from kaldi_compat.dump.batching import batches
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
 from kaldi_compat.dump.errors import EXPECTED, DumpError
@@ -124,7 +123,7 @@ class ShardRunner:
 
     def _write(self, writer: ArchiveWriter, results: Sequence[Result], clock: Clock) -> None:
         """Encode and write results, in the writing thread."""
-        with clock:
+        with clock.running():
             for result in results:
                 for each in [result] if isinstance(result, Failure) else self.encode(result):
                     writer.add(each)
@@ -133,7 +132,7 @@ class ShardRunner:
         """Yield the results of each batch, in the order of the list; the next one starts before a batch is finished."""
         started: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._batches(shard, reading):
-            with computing:
+            with computing.running():
                 audio = [entry for entry in batch if isinstance(entry, Audio)]
                 failures = [entry for entry in batch if isinstance(entry, Failure)]
                 started.append((failures, self.compute.submit(audio) if audio else list))
@@ -151,9 +150,29 @@ class ShardRunner:
             yield from batches(found, options.window_utterances, options.seconds_in_batch)
 
 
+def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[list[Entry]]:
+    """Group entries that follow each other: at most ``most`` utterances, with at most ``seconds`` of audio, or one
+    entry with more.
+
+    Nothing is padded, so that lengths need not be similar, and results leave in the order of the list.
+    """
+    batch: list[Entry] = []
+    utterances, total = 0, 0.0
+    for entry in entries:
+        count, length = len(entry), entry.seconds
+        if batch and (utterances + count > most or total + length > seconds):
+            yield batch
+            batch, utterances, total = [], 0, 0.0
+        batch.append(entry)
+        utterances += count
+        total += length
+    if batch:
+        yield batch
+
+
 def _finished(batch: tuple[list[Failure], Pending], computing: Clock) -> list[Result]:
     failures, pending = batch
-    with computing:
+    with computing.running():
         return sorted([*failures, *pending()], key=attrgetter("index"))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -58,29 +59,24 @@ class PackedComputer(SpectralComputer):
         self.wants_sums = job.options.wants_stats and not job.with_pitch
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
         self._good_warps: set[float] = set()
-        self._count_on_cpu = self._count_without_kernels = self._count_halved = 0
+        self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
         """Start computing a batch."""
         parts = halving(self._start, batch, self._compute_on_cpu)
-        self._count_halved += len(parts) - 1
+        self._counts["halved"] += len(parts) - 1
         return together(parts)
 
     def figures(self) -> dict[str, float]:
         """Return the peak of the device memory in use, and what was computed otherwise since the last call."""
-        found: dict[str, float] = {
-            "computed_on_cpu": float(self._count_on_cpu),
-            "without_kernels": float(self._count_without_kernels),
-            "halved": float(self._count_halved),
-        }
-        self._count_on_cpu = self._count_without_kernels = self._count_halved = 0
+        found = {name: float(self._counts.pop(name, 0)) for name in ("computed_on_cpu", "without_kernels", "halved")}
         if self.transfers.device.type == "cuda":
             found["peak_device_memory"] = float(torch.cuda.max_memory_allocated(self.transfers.device))
         return found
 
     def _compute_on_cpu(self, audio: Audio) -> Result:
         """Compute an utterance that does not fit on the device, which depends on what else is computed there."""
-        self._count_on_cpu += 1
+        self._counts["computed_on_cpu"] += 1
         logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", audio.key)
         (result,) = self._on_cpu().compute(audio)
         return result
@@ -88,15 +84,15 @@ class PackedComputer(SpectralComputer):
     def _start(self, batch: Sequence[Audio]) -> Pending:
         found = [each for audio in batch for each in in_halves(self._part, audio)]
         failures: list[Result] = [each for each in found if isinstance(each, Failure)]
-        rows: dict[Any, list[Part]] = {}
+        rows = defaultdict[Any, list[Part]](list)
         for part in found:
             if not isinstance(part, Failure):
-                rows.setdefault(part.samples.dtype, []).append(part)
-        count = self._count_without_kernels
+                rows[part.samples.dtype].append(part)
+        counts = self._counts.copy()
         try:
             started = [self._start_row(parts) for parts in rows.values()]
         except RuntimeError:  # what does not fit is started again, in parts
-            self._count_without_kernels = count
+            self._counts = counts
             raise
         return together([lambda: failures, *started])
 
@@ -143,7 +139,7 @@ class PackedComputer(SpectralComputer):
 
             features = row_features(self.module, samples, Spans(row.first_frames, warps), noise)
         else:
-            self._count_without_kernels += len(warps) if self.transfers.device.type == "cuda" else 0
+            self._counts["without_kernels"] += len(warps) if self.transfers.device.type == "cuda" else 0
             features = self._by_torch(samples, row, warps, noise)
         if self.extractor.options.subtract_mean:
             features = subtract_means(features, np.stack((row.first_frames, row.counts), 1))
@@ -164,29 +160,30 @@ class PackedComputer(SpectralComputer):
 
     def _fetch(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
         packed = self._packed(features, row)
-        there = np.zeros(len(row.counts), bool)
-        for each in packed if self.method else []:
-            there[each.members] = True
-        plain = np.flatnonzero(~there).tolist()
+        is_compressed = bool(self.method and packed)
         tensors = [tensor for each in packed for tensor in each.tensors]
-        arrival = self.transfers.fetch([*tensors, *_matrices(features, row, plain)])
+        arrival = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
+        places = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
 
         def collect() -> list[Result]:
             arrays = arrival.wait()
-            in_parts = [(each, arrays[4 * i : 4 * i + 4]) for i, each in enumerate(packed)]
-            matrices = dict(zip(plain, _matrices_of(arrays[len(tensors) :], row, plain), strict=True))
-            objects: dict[int, tuple[memoryview, ...]] = {}
-            if self.method and in_parts:
-                from kaldi_compat.kernels.compression import objects_of
-
-                for each, own in in_parts:
-                    found = zip(each.members.tolist(), objects_of(each, own), strict=True)
-                    objects |= {i: pieces for i, pieces in found if pieces is not None}
-            # The encoder decides what to do with values that cannot be compressed.
-            bad = [i for i in range(len(row.counts)) if i not in objects and i not in matrices]
-            matrices |= self._uncompressed(features, row, bad)
-            stats = self._stats(in_parts, objects) if self.wants_sums else {}
-            return _results(parts, row, objects, matrices, stats)
+            objects: dict[int, Sequence[memoryview]] = {}
+            stats: dict[int, npt.NDArray[np.float64]] = {}
+            for i, each in enumerate(packed):
+                members, own = each.members.tolist(), arrays[4 * i : 4 * i + 4]
+                if is_compressed:
+                    found = zip(members, each.objects(own), strict=True)
+                    objects |= {number: pieces for number, pieces in found if pieces is not None}
+                if self.wants_sums:
+                    stats |= dict(zip(members, each.stats(own), strict=True))
+            if is_compressed:  # the encoder decides what to do with values that cannot be compressed
+                left = [i for i in range(len(places)) if i not in objects]
+                lost = [features[first:end] for first, end in (places[i] for i in left)]
+                values = dict(zip(left, self.transfers.fetch(lost, computed=True).wait() if lost else [], strict=True))
+                stats = {number: sums for number, sums in stats.items() if number in objects}
+            else:
+                values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}
+            return _results(parts, row, objects, values, stats)
 
         return collect
 
@@ -203,46 +200,11 @@ class PackedComputer(SpectralComputer):
         made = compress_rows(features, places, self.method, with_sums=self.wants_sums)
         return [parts._replace(members=chosen[parts.members]) for parts in made]
 
-    def _stats(
-        self, in_parts: Sequence[tuple[Any, Sequence[npt.NDArray[Any]]]], objects: Mapping[int, object]
-    ) -> dict[int, npt.NDArray[np.float64]]:
-        """Return the statistics of matrices that are stored as the device has counted them."""
-        if not in_parts:
-            return {}
-        from kaldi_compat.kernels.compression import stats_of
-
-        found = [
-            each for parts, own in in_parts for each in zip(parts.members.tolist(), stats_of(parts, own), strict=True)
-        ]
-        return {i: stats for i, stats in found if self.method is None or i in objects}
-
-    def _uncompressed(self, features: Tensor, row: Row, chosen: Sequence[int]) -> dict[int, npt.NDArray[Any]]:
-        if not chosen:
-            return {}
-        arrays = self.transfers.fetch(_matrices(features, row, chosen), computed=True).wait()
-        return dict(zip(chosen, arrays, strict=True))
-
-
-def _matrices(features: Tensor, row: Row, chosen: Sequence[int]) -> list[Tensor]:
-    """Return the features of some utterances, or of the whole row if these are all."""
-    if len(chosen) == len(row.counts):
-        return [features]
-    places = zip(row.first_frames[chosen].tolist(), row.counts[chosen].tolist(), strict=True)
-    return [features[first : first + count] for first, count in places]
-
-
-def _matrices_of(arrays: Sequence[npt.NDArray[Any]], row: Row, chosen: Sequence[int]) -> Sequence[npt.NDArray[Any]]:
-    """Return the matrices of what was fetched by :func:`_matrices`."""
-    if len(chosen) < len(row.counts):
-        return arrays
-    places = zip(row.first_frames.tolist(), row.counts.tolist(), strict=True)
-    return [arrays[0][first : first + count] for first, count in places]
-
 
 def _results(
     parts: Sequence[Part],
     row: Row,
-    objects: Mapping[int, tuple[memoryview, ...]],
+    objects: Mapping[int, Sequence[memoryview]],
     matrices: Mapping[int, npt.NDArray[Any]],
     stats: Mapping[int, npt.NDArray[np.float64]],
 ) -> list[Result]:
@@ -272,8 +234,7 @@ def _results(
             found.append(Encoded(index, packed, durations[own], counted, frames=row.counts[own]))
         else:
             values = [matrices[i] for i in numbers]
-            shapes = np.array([each.shape for each in values], np.int64)
-            block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
+            block = ArrayBlock(names, np.concatenate(values).reshape(-1), np.array([each.shape for each in values]))
             found.append(Features(index, block, durations[own], counted))
     return found
 
@@ -284,8 +245,7 @@ def _has_compression(features: Tensor) -> bool:
         return False
     from kaldi_compat.kernels.compression import fault_of_compression
 
-    fault = fault_of_compression(features.device)
-    return not fault
+    return not fault_of_compression(features.device)
 
 
 def together(parts: Sequence[Pending]) -> Pending:

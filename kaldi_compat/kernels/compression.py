@@ -57,6 +57,37 @@ class Parts(NamedTuple):
     counts: Integers
     tensors: tuple[Tensor, Tensor, Tensor, Tensor]
 
+    def objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
+        """Return the matrices as archives have them, each in pieces, from the tensors as arrays on the host.
+
+        None stands for a matrix with a range that is not finite, which cannot be compressed.
+        """
+        headers, percentiles, codes, _ = arrays
+        columns = int(self.tensors[3].shape[2])
+        token = b"\0B" + self.kind + b" "
+        fields = [("token", f"S{len(token)}"), ("least", "<f4"), ("range", "<f4"), ("rows", "<i4"), ("columns", "<i4")]
+        heads = np.empty(len(headers), fields)
+        heads["token"], heads["columns"], heads["rows"] = token, columns, self.counts
+        heads["least"], heads["range"] = headers.T
+        each = np.arange(len(heads) + 1)
+        pieces = [_cut(heads, each * heads.itemsize)]
+        if self.kind == b"CM":
+            pieces.append(_cut(percentiles, each * 8 * columns))
+        pieces.append(_cut(codes, np.concatenate(([0], np.cumsum(self.counts))) * columns * codes.itemsize))
+        finite = np.isfinite(headers[:, 1]).tolist()
+        return [each if good else None for each, good in zip(zip(*pieces, strict=True), finite, strict=True)]
+
+    def stats(self, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
+        """Return CMVN statistics, (matrices, 2, columns + 1): sums and count, and sums of squares and 0."""
+        stats = np.pad(arrays[3], ((0, 0), (0, 0), (0, 1)))
+        stats[:, 0, -1] = self.counts
+        return stats
+
+
+def _cut(array: Array, bounds: Integers) -> list[memoryview]:
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
+
 
 def compress_rows(
     features: Tensor, places: Integers, method: CompressionMethod | None, *, with_sums: bool = False
@@ -86,39 +117,6 @@ def compress_rows(
         kind, tensors = compressed(_launch(features, places[own]), each, with_sums)
         found.append(Parts(own, kind, places[own, 1], tensors))
     return found
-
-
-def objects_of(parts: Parts, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
-    """Return compressed matrices as archives have them, each in pieces, from the parts' tensors as arrays on the host.
-
-    None stands for a matrix with a range that is not finite, which cannot be compressed.
-    """
-    headers, percentiles, codes, _ = arrays
-    columns = int(parts.tensors[3].shape[2])
-    token = b"\0B" + parts.kind + b" "
-    fields = [("token", f"S{len(token)}"), ("least", "<f4"), ("range", "<f4"), ("rows", "<i4"), ("columns", "<i4")]
-    heads = np.empty(len(headers), fields)
-    heads["token"], heads["columns"], heads["rows"] = token, columns, parts.counts
-    heads["least"], heads["range"] = headers.T
-    pieces = [(heads, np.arange(len(heads) + 1) * heads.itemsize)]
-    if parts.kind == b"CM":
-        pieces.append((percentiles, np.arange(len(heads) + 1) * 8 * columns))
-    pieces.append((codes, np.concatenate(([0], np.cumsum(parts.counts))) * columns * codes.itemsize))
-    cut = [_cut(array, bounds) for array, bounds in pieces]
-    finite = np.isfinite(headers[:, 1]).tolist()
-    return [each if good else None for each, good in zip(zip(*cut, strict=True), finite, strict=True)]
-
-
-def _cut(array: Array, bounds: Integers) -> list[memoryview]:
-    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-    return [data[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
-
-
-def stats_of(parts: Parts, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
-    """Return CMVN statistics of the matrices, (matrices, 2, columns + 1): sums and count, and sums of squares and 0."""
-    stats = np.pad(arrays[3], ((0, 0), (0, 0), (0, 1)))
-    stats[:, 0, -1] = parts.counts
-    return stats
 
 
 class _Launch(NamedTuple):
@@ -233,7 +231,7 @@ def _fault(device: torch.device) -> str:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
             for parts in compress_rows(features, places, method):
-                found = objects_of(parts, [each.cpu().numpy() for each in parts.tensors])
+                found = parts.objects([each.cpu().numpy() for each in parts.tensors])
                 for (first, count), pieces in zip(places[parts.members].tolist(), found, strict=True):
                     if pieces is None or b"".join(pieces) != _stored(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"

@@ -16,13 +16,13 @@ from io_ark.blocks import ObjectBlock, PackedBlock, block_of
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
 from kaldi_compat import kernels
-from kaldi_compat.dump.batching import batches
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Part, Row, pack
 from kaldi_compat.dump.plan import make_plan
+from kaldi_compat.dump.shard import batches
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.dump.spectral_gpu import PackedComputer, halving
 from kaldi_compat.features.spectral import SpectralFeature
@@ -270,7 +270,7 @@ def test_utterances_without_kernels_count_once_when_their_batch_is_halved(
     monkeypatch.setattr(computer, "_fetch", small)
     computer.transfers.device = torch.device("cuda")
     assert len(computer.submit([utterance(i, 3000) for i in range(4)])()) == 4
-    assert computer._count_without_kernels == 4
+    assert computer._counts["without_kernels"] == 4
 
 
 def test_other_errors_of_the_device_are_not_taken_for_a_lack_of_memory(
@@ -367,15 +367,16 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:
-    whole = frame_seeds(utterance_state(3, "utt"), 0, 100)
+    whole = frame_seeds(utterance_state(3, "utt"), np.arange(100))
     noise = UtteranceNoise(3, "utt")
     np.testing.assert_array_equal(np.concatenate([noise.frame_seeds(40), noise.frame_seeds(60)]), whole)
     assert len(np.unique(whole)) == 100
-    assert not np.isin(frame_seeds(utterance_state(3, "utu"), 0, 100), whole).any()
+    assert not np.isin(frame_seeds(utterance_state(3, "utu"), np.arange(100)), whole).any()
 
 
 def test_seeds_are_evenly_spread() -> None:
-    seeds = np.concatenate([frame_seeds(utterance_state(0, str(i)), 0, 500) for i in range(200)]).view(np.uint32)
+    states = np.repeat(np.array([utterance_state(0, str(i)) for i in range(200)], np.uint64), 500)
+    seeds = frame_seeds(states, np.tile(np.arange(500), 200)).view(np.uint32)
     counts = np.bincount(seeds >> 26, minlength=64)
     expected = len(seeds) / 64
     assert ((counts - expected) ** 2 / expected).sum() < 120  # chi-squared of 63 degrees: exceeded once in 20,000

@@ -18,7 +18,7 @@ import io_ark
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import finalize as finish
 from kaldi_compat.dump.finalize import link_to_storage
-from kaldi_compat.dump.lock import lock_alone, lock_with_others
+from kaldi_compat.dump.lock import lock
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.programs import (
     compute_cmvn_stats,
@@ -463,7 +463,7 @@ def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
 
 def test_second_dump_at_the_same_time_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data / "log").mkdir()
-    held = lock_alone(data / "log" / "dump_fbank_train.lock")
+    held = lock(data / "log" / "dump_fbank_train.lock")
     try:
         assert dump(data) == 255
         assert "is running" in capsys.readouterr().err
@@ -475,7 +475,7 @@ def test_second_dump_at_the_same_time_is_refused(data: Path, capsys: pytest.Capt
 def test_parts_of_a_plan_run_at_the_same_time(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dump(data, "--shard=1/2") == 0
     log = data / "log"
-    other_part = lock_with_others(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
+    other_part = lock(log / "dump_fbank_train.lock", log / "dump_fbank_train.plan.jsonl")
     try:
         assert dump(data, "--resume") == 255  # a dump of the whole would be one too many
         assert "is running" in capsys.readouterr().err

@@ -37,17 +37,17 @@ from tests.support.dump_data import RATE, audio, make_data, write_wav
 
 
 def tasks(count: int) -> list[Task]:
-    return [Task(str(i), whole=(i, f"u{i}")) for i in range(count)]
+    return [Task(str(i), wanted=((i, f"u{i}", None),)) for i in range(count)]
 
 
 def reading(delays: list[float], size: int = 10) -> tuple[list[int], object]:
     started: list[int] = []
 
     def one(task: Task) -> list[Entry]:
-        assert task.whole
-        started.append(task.whole[0])
-        time.sleep(delays[task.whole[0]])
-        return [Audio.of(*task.whole, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
+        ((index, key, _),) = task.wanted
+        started.append(index)
+        time.sleep(delays[index])
+        return [Audio.of(index, key, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
 
     return started, one
 
@@ -154,8 +154,9 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
     plan = make_plan(job)
     found = list(read.tasks_of(job, plan, plan.shards[0], Script.open(str(data / "wav.scp"))))
-    assert [[key for _, key in task.wanted] for task in found if isinstance(task, Task)] == [["a", "b"], ["c"], ["d"]]
-    cut = [each for task in found if isinstance(task, Task) for each in read_task(task, DumpOptions())]
+    found_tasks = [task for task in found if isinstance(task, Task)]
+    assert [[key for _, key, _ in task.wanted] for task in found_tasks] == [["a", "b"], ["c"], ["d"]]
+    cut = [each for task in found_tasks for each in read_task(task, DumpOptions())]
     whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples
     assert isinstance(cut[1], Audio)
     np.testing.assert_array_equal(cut[1].value.samples, whole[:, 16000:32000])
@@ -166,14 +167,14 @@ def test_file_without_audio_is_named(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not audio")
     with pytest.raises(FormatError, match=r"notes\.txt:0: expected RIFF or RIFX"):
-        read_audio(str(path))
+        read_audio(str(path), DumpOptions())
 
 
 def test_flac_is_read(tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
     samples = audio(1000, 3, channels=2)
     soundfile.write(tmp_path / "a.flac", samples.T, RATE, subtype="PCM_16")
-    np.testing.assert_array_equal(read_audio(str(tmp_path / "a.flac")).samples, samples)
+    np.testing.assert_array_equal(read_audio(str(tmp_path / "a.flac"), DumpOptions()).samples, samples)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def on_device(matrices: list[np.ndarray], method: int | None, *, with_sums: bool
 
     Return their bytes, None for those that have no codes, and the statistics of what they read back as.
     """
-    from kaldi_compat.kernels.compression import compress_rows, objects_of, stats_of
+    from kaldi_compat.kernels.compression import compress_rows
 
     gap = np.full((3, matrices[0].shape[1]), np.nan, np.float32)
     features = torch.from_numpy(np.concatenate([each for matrix in matrices for each in (gap, matrix)])).to(DEVICE)
@@ -88,10 +88,10 @@ def on_device(matrices: list[np.ndarray], method: int | None, *, with_sums: bool
         arrays = [each.cpu().numpy() for each in parts.tensors]
         members = parts.members.tolist()
         if chosen is not None:
-            made = [None if each is None else b"".join(each) for each in objects_of(parts, arrays)]
+            made = [None if each is None else b"".join(each) for each in parts.objects(arrays)]
             found |= dict(zip(members, made, strict=True))
         if with_sums:
-            sums |= dict(zip(members, stats_of(parts, arrays), strict=True))
+            sums |= dict(zip(members, parts.stats(arrays), strict=True))
     return found, sums
 
 
