@@ -49,7 +49,7 @@ from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_warps
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, run_local, verified
-from kaldi_compat.dump.write import STATS, Manifest, read_manifest
+from kaldi_compat.dump.write import STATS, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
@@ -291,7 +291,12 @@ def resumed(job: Job) -> Plan:
     current = updated(plan, job, layout.plan, with_failures)
     mine = {shard.number for shard in plan.part(*options.part)}
     if options.cmvn_levels:
-        _refuse_without_stats(job, {n: each for n, each in manifests.items() if n not in mine})
+        made_without = [n for n, each in manifests.items() if n not in mine and each and STATS not in each.files]
+        if made_without:
+            raise DumpError(
+                f"{layout.stats(made_without[0])} is missing: other parts of the plan {layout.plan} were made without "
+                f"--cmvn: {how_to_start_over(options)}"
+            )
     if options.retry_failed:
         for number in mine.intersection(with_failures):
             layout.manifest(number).unlink(missing_ok=True)
@@ -299,15 +304,6 @@ def resumed(job: Job) -> Plan:
     if current != plan:
         write_plan(current, layout.plan)
     return current
-
-
-def _refuse_without_stats(job: Job, manifests: dict[int, Manifest | None]) -> None:
-    for number, manifest in manifests.items():
-        if manifest and STATS not in manifest.files:
-            raise DumpError(
-                f"{job.layout.stats(number)} is missing: other parts of the plan {job.layout.plan} were made without "
-                f"--cmvn: {how_to_start_over(job.options)}"
-            )
 
 
 def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from kaldi_compat.dump.errors import OutputError
 
 TEMPORARY = ".unfinished-"
+CHUNK = 1 << 20
 # Start of the names of files that are open in a process. Under /dev lies /dev/shm, too, a place for files like others.
 DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
 # A temporary file of another machine is taken for abandoned after this time without a write.
@@ -220,6 +221,13 @@ def whole_file(path: Path) -> Iterator[Any]:
     except BaseException:
         whole.abandon()
         raise
+
+
+def chunks_of(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file in chunks."""
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +15,14 @@ import numpy as np
 from io_ark.codecs import codec
 from io_ark.tables.overwriting import refuse_overwriting
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import clear_directory, make_directory, remove_unfinished, whole_file, write_whole
+from kaldi_compat.dump.files import (
+    chunks_of,
+    clear_directory,
+    make_directory,
+    remove_unfinished,
+    whole_file,
+    write_whole,
+)
 from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan, how_to_start_over
@@ -220,8 +226,8 @@ def _manifests(layout: Layout, plan: Plan) -> Iterator[Manifest]:
 def _concatenate(sources: Sequence[Path], target: Path) -> None:
     with whole_file(target) as out:
         for source in sources:
-            with open(source, "rb") as file:
-                shutil.copyfileobj(file, out)
+            for chunk in chunks_of(source):
+                out.write(chunk)
 
 
 def write_cmvn(job: Job, plan: Plan) -> list[str]:

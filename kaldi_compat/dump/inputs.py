@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier, parse_rxfilename
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.errors import PlanError
+from kaldi_compat.dump.files import chunks_of
 from kaldi_compat.dump.options import Job
 
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
@@ -24,13 +25,8 @@ IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 IN_CONF = ("vtln_map", "utt2spk")
 
 
-class Stamp(NamedTuple):
-    """Properties of a file of which at least one differs if it was replaced or written to."""
-
-    device: int
-    inode: int
-    size: int
-    modified: int
+# Device, inode, size and time of a file, of which at least one differs if it was replaced or written to.
+Stamp = tuple[int, int, int, int]
 
 
 def input_paths(job: Job, confs: Mapping[str, str]) -> dict[str, Path]:
@@ -100,13 +96,12 @@ def _stamp(path: Path) -> Stamp | None:
     if not path.is_file():
         return None
     status = path.stat()
-    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def digest(path: Path) -> str:
     """Return a digest of a file's bytes."""
     hasher = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            hasher.update(chunk)
+    for chunk in chunks_of(path):
+        hasher.update(chunk)
     return hasher.hexdigest()

@@ -11,7 +11,6 @@ first.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -60,8 +59,7 @@ class Part:
     def place(self) -> OnGrid | None:
         """Place of the samples in memory that a device can copy from; None if they are elsewhere."""
         block = self.audio.block
-        there = isinstance(block, WaveBlock) and np.may_share_memory(self.samples, block.samples)
-        return self.audio.place if there else None
+        return self.audio.place if isinstance(block, WaveBlock) and self.samples is block.samples else None
 
 
 @dataclass(frozen=True)
@@ -210,26 +208,24 @@ def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Sa
     return extended
 
 
+@dataclass(frozen=True)
 class RowNoise:
-    """Replaces Kaldi's generator for the frames of a row; each utterance has the noise of UtteranceNoise."""
+    """Replaces Kaldi's generator for the frames of a row; each utterance has the noise of UtteranceNoise.
 
-    def __init__(self, row: Row, keys: Sequence[str], seed: int) -> None:
-        self._row, self._noise, self._first = row, BlockNoise(seed, keys, row.counts), 0
+    Attributes:
+        row: the row.
+        noise: of its utterances.
+        first: the first frame that is wanted.
+    """
+
+    row: Row
+    noise: BlockNoise
+    first: int = 0
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return states for the noise of all frames of the row."""
-        row, seeds = self._row, np.zeros(self._row.frames, np.int32)
-        seeds[frames_of_row(row)] = self._noise.frame_seeds(int(row.counts.sum()))
-        return seeds[self._first : self._first + count]
-
-    def part(self, first: int) -> RowNoise:
-        """Return the noise of the frames from ``first`` on."""
-        rest = copy.copy(self)
-        rest._first = first
-        return rest
-
-
-def frames_of_row(row: Row) -> Integers:
-    """Return the indices on the grid of the frames of all utterances."""
-    own = np.cumsum(row.counts) - row.counts
-    return np.repeat(row.first_frames - own, row.counts) + np.arange(int(row.counts.sum()))
+        """Return states for the noise of the next frames."""
+        row, seeds = self.row, np.zeros(self.row.frames, np.int32)
+        before = np.cumsum(row.counts) - row.counts
+        total = int(row.counts.sum())
+        seeds[np.repeat(row.first_frames - before, row.counts) + np.arange(total)] = self.noise.frame_seeds(total)
+        return seeds[self.first : self.first + count]

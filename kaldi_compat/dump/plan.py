@@ -11,6 +11,7 @@ import logging
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
@@ -109,7 +110,9 @@ def make_plan(job: Job) -> Plan:
         raise DumpError(f"{job.layout.in_data(listing)} is empty: there is nothing to compute")
     size = job.options.shard_utterances
     # An array of batch jobs divides what nj does elsewhere.
-    wanted = -(-count // size) if size else max(job.options.nj, job.options.part[1], _gpus(job))
+    # A GPU of this machine is to have an archive at least.
+    gpus = len(devices_of(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
+    wanted = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
     number = min(wanted, count)
     bounds = [i * (count // number) + min(i, count % number) for i in range(number + 1)]
     offsets = [0, *accumulate(sum(lengths[first:last]) for first, last in pairwise(bounds))]
@@ -117,11 +120,6 @@ def make_plan(job: Job) -> Plan:
         Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
     )
     return Plan(listing, settings_of(job), shards)
-
-
-def _gpus(job: Job) -> int:
-    """Return the number of GPUs that are to have an archive each."""
-    return len(devices_of(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
 
 
 def listing_of(job: Job) -> str:
@@ -199,27 +197,24 @@ class Change(NamedTuple):
 def changes_since(plan: Plan, job: Job) -> list[Change]:
     """Compare a job with the plan that it resumes."""
     now, before = settings_of(job), plan.settings
-    changes = [Change(name) for group in ("inputs", "confs") for name in before[group].keys() ^ now[group].keys()]
-    changes += [Change(name) for name in before["inputs"].keys() & now["inputs"].keys()
-                if before["inputs"][name] != now["inputs"][name]]  # fmt: skip
-    for conf in before["confs"].keys() & now["confs"].keys():
-        changes += _changed_options(job, conf, before["confs"][conf], now["confs"][conf])
-    for name in before["options"].keys() | now["options"].keys():
-        old, new = before["options"].get(name), now["options"].get(name)
-        if old != new:
-            changes.append(Change(normalise(name), _only_mends(normalise(name), old, new)))
-    changes += [Change(name) for name in ("feature", "program") if before[name] != now[name]]
+    changes = [Change(name) for name in ("feature", "program") if before[name] != now[name]]
+    changes += [Change(name) for name, _, _ in _differences(before["inputs"], now["inputs"])]
+    for conf, *texts in _differences(before["confs"], now["confs"]):
+        options = None
+        if None not in texts:
+            with suppress(OptionError):  # an option that this version does not have any more
+                options = changed_values(job, conf, *texts)
+        changed = [Change(name, _only_mends(name, *values)) for name, values in (options or {}).items()]
+        changes += [Change(conf)] if options is None else changed
+    for name, *values in _differences(before["options"], now["options"]):
+        changes.append(Change(normalise(name), _only_mends(normalise(name), *values)))
     return sorted(changes)
 
 
-def _changed_options(job: Job, conf: str, before: str, now: str) -> list[Change]:
-    if before == now:
-        return []
-    try:
-        changed = changed_values(job, conf, before, now)
-    except OptionError:  # an option that this version does not have any more
-        return [Change(conf)]
-    return [Change(name, _only_mends(name, *values)) for name, values in changed.items()]
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return the names with different values, and both values; None stands for a missing one."""
+    both = ((name, before.get(name), now.get(name)) for name in before.keys() | now.keys())
+    return [each for each in both if each[1] != each[2]]
 
 
 def _only_mends(name: str, before: Any, now: Any) -> bool:

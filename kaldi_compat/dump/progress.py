@@ -43,31 +43,21 @@ class Monitor:
         self.stream = sys.stderr if stream is None else stream
         self.start = time.monotonic()
         self._counts = dict(done or {})
-        self._before = self.seconds
-        self._utterances_before = self.utterances
+        self._before = self.totals
         self._shown = self.start
         self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
-        self._bar = _bar(self.total, self.utterances, self.stream)
+        self._bar = _bar(self.total, self.totals[0], self.stream)
 
     @property
-    def utterances(self) -> int:
-        """Number of utterances done, failures included."""
-        return sum(count for count, _, _ in self._counts.values())
+    def totals(self) -> Counts:
+        """Utterances done, failures included; seconds of their audio; failures."""
+        utterances, seconds, failures = zip((0, 0.0, 0), *self._counts.values(), strict=True)
+        return sum(utterances), sum(seconds), sum(failures)
 
     @property
     def computed(self) -> int:
         """Number of utterances done in this run, failures included."""
-        return self.utterances - self._utterances_before
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of audio done."""
-        return sum(seconds for _, seconds, _ in self._counts.values())
-
-    @property
-    def failures(self) -> int:
-        """Number of utterances that failed."""
-        return sum(failures for _, _, failures in self._counts.values())
+        return self.totals[0] - self._before[0]
 
     @property
     def elapsed(self) -> float:
@@ -77,7 +67,10 @@ class Monitor:
     @property
     def speed(self) -> float:
         """Seconds of audio per second, in this run."""
-        return (self.seconds - self._before) / max(self.elapsed, 1e-9)
+        return self._seconds() / max(self.elapsed, 1e-9)
+
+    def _seconds(self) -> float:
+        return self.totals[1] - self._before[1]
 
     def progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
         """Record the progress of an archive.
@@ -87,11 +80,11 @@ class Monitor:
         """
         self._counts[shard] = (utterances, seconds, failures)
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
-            self.samples.append((self.elapsed, self.seconds - self._before))
+            self.samples.append((self.elapsed, self._seconds()))
         self._show()
-        if 0 <= self.max_failures < self.failures:
+        if 0 <= self.max_failures < (total := self.totals[2]):
             raise TooManyFailuresError(
-                f"{self.failures} utterances failed, and max_failures is {self.max_failures}: "
+                f"{total} utterances failed, and max_failures is {self.max_failures}: "
                 "the .log files in the log directory say why"
             )
 
@@ -113,7 +106,7 @@ class Monitor:
 
     def close(self) -> None:
         """Show the final state."""
-        self.samples.append((self.elapsed, self.seconds - self._before))
+        self.samples.append((self.elapsed, self._seconds()))
         if self._bar is None:
             self._line()
         else:
@@ -122,14 +115,15 @@ class Monitor:
 
     def text(self) -> str:
         """Describe hours done, speed, time left and failures."""
-        left, done = self.total - self.utterances, self.computed
+        utterances, seconds, failures = self.totals
+        left, done = self.total - utterances, self.computed
         # The first batches come late, from all workers at once: an estimate from them would be far off.
         is_known = (
             left and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE and done >= SHARE_BEFORE_ESTIMATE * self.total
         )
         remaining = f", {_clock(left * self.elapsed / done)} left" if is_known else ""
         speed = f", {self.speed:.0f}x real time" if done else ""
-        return f"{self.seconds / HOUR:.2f} h{speed}{remaining}, {self.failures} failed"
+        return f"{seconds / HOUR:.2f} h{speed}{remaining}, {failures} failed"
 
     def summary(self, bound: str) -> str:
         """Describe this run; ``bound`` is the stage that was busy for the greatest share of the time."""
@@ -139,7 +133,7 @@ class Monitor:
 
     def _show(self) -> None:
         if self._bar is not None:
-            self._bar.update(self.utterances - self._bar.n)
+            self._bar.update(self.totals[0] - self._bar.n)
             self._bar.set_postfix_str(self.text(), refresh=False)
         elif time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
             self._line()
@@ -147,7 +141,7 @@ class Monitor:
     def _line(self) -> None:
         self._shown = time.monotonic()
         with contextlib.suppress(OSError):  # nobody reads it
-            print(f"{self.utterances} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
+            print(f"{self.totals[0]} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
 
 
 def _clock(seconds: float) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
@@ -78,25 +77,18 @@ def write_report(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> No
 
 def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
     """Yield the headings and contents of the page."""
-    yield (
-        "Result",
-        table(
-            [
-                ("utterances with features", f"{outcome.utterances} of {outcome.wanted}"),
-                ("hours of audio", f"{outcome.seconds / HOUR:.2f}"),
-                ("failures", str(len(outcome.failures))),
-                ("archives", str(len(plan.shards))),
-                ("this run", monitor.summary(outcome.bound)),
-                *(("warning", warning) for warning in outcome.warnings),
-            ]
-        ),
-    )
+    results = [
+        ("utterances with features", f"{outcome.utterances} of {outcome.wanted}"),
+        ("hours of audio", f"{outcome.seconds / HOUR:.2f}"),
+        ("failures", str(len(outcome.failures))),
+        ("archives", str(len(plan.shards))),
+        ("this run", monitor.summary(outcome.bound)),
+    ]
+    yield "Result", table([*results, *(("warning", warning) for warning in outcome.warnings)])
     yield "Failures by reason", failure_groups(outcome.failures)
     yield from _audio_sections(job)
-    yield (
-        "Busy time of each stage, summed over all archives",
-        bars([(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write", "wall")], "s"),
-    )
+    stages = [(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write", "wall")]
+    yield "Busy time of each stage, summed over all archives", bars(stages, "s")
     if len(monitor.samples) > 2:
         times, seconds = np.array(monitor.samples).T
         speeds = np.diff(seconds) / np.maximum(np.diff(times), 1e-9)
@@ -106,14 +98,13 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
         counts, edges = np.histogram(durations, BINS)
         yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
         yield "Longest and shortest utterances", _extremes(job, plan, min(3, len(durations)))
-    if (stats := total_stats(job, plan)) is not None and np.isfinite(stats).all():
+    stats = summed(stats for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)))
+    if stats is not None and np.isfinite(stats).all():
         mean, variance = mean_and_variance(stats)
         deviation = np.sqrt(variance)
         lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
-        yield (
-            "Mean and standard deviation of each dimension",
-            curve(np.arange(len(mean)), lines, ("dimension", "value of the feature")),
-        )
+        drawn = curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
+        yield "Mean and standard deviation of each dimension", drawn
     yield "Some utterances", "\n".join(pictures(job, plan))
     yield "Options", table([(name, str(value)) for name, value in vars(job.options).items()])
     for name, text in plan.settings["confs"].items():
@@ -143,10 +134,10 @@ def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
 
 def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     sample = inspect_audio(job)
-    if not sample.count:
+    if not sample.number:
         return
-    note = f'<p class="note">Among {sample.count} utterances, evenly spread over the list.</p>'
-    odd = table((each.key or "all", each.text) for each in sample.odd[:MAX_ODD])
+    note = f'<p class="note">Among {sample.number} utterances, evenly spread over the list.</p>'
+    odd = table(sample.odd[:MAX_ODD])
     more = f'<p class="note">and {len(sample.odd) - MAX_ODD} more</p>' if len(sample.odd) > MAX_ODD else ""
     yield "Odd audio: silence, clipping, offset, rates", note + (odd + more if odd else "<p>None was found.</p>")
     yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
@@ -164,11 +155,6 @@ def _durations(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
             for line in lines:
                 key, seconds = line.split()
                 yield key.decode("utf-8", "surrogateescape"), float(seconds)
-
-
-def total_stats(job: Job, plan: Plan) -> npt.NDArray[np.float64] | None:
-    """Return the CMVN statistics over all archives that have them; None if none has."""
-    return summed(stats for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)))
 
 
 def pictures(job: Job, plan: Plan) -> Iterable[str]:

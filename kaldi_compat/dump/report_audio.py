@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,29 +23,18 @@ OFFSET = 0.05  # of the standard deviation plus full scale / 100
 FULL_SCALE_SHARE = 327.68
 
 
-@dataclass(frozen=True)
-class Finding:
-    """An odd utterance: its key, and what is odd."""
-
-    key: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """The inspected utterances.
 
     Attributes:
-        count: their number.
-        odd: what was found.
+        number: of them.
+        odd: keys, and what is odd; "all" stands for all of them.
         slowest: key and seconds of reading, the slowest first.
-        rates: number of utterances of each sampling rate.
     """
 
-    count: int
-    odd: list[Finding]
+    number: int
+    odd: list[tuple[str, str]]
     slowest: list[tuple[str, float]]
-    rates: dict[float, int]
 
 
 def inspect_audio(job: Job, shown: int = 5) -> Sample:
@@ -58,12 +47,12 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
         waves = _waves(job)
         keys = list(waves)
     except ArkError:
-        return Sample(0, [], [], {})
+        return Sample(0, [], [])
     wanted = min(max(len(keys) // SHARE_INSPECTED, MIN_UTTERANCES), MAX_UTTERANCES, len(keys))
     chosen = sorted({round(place) for place in np.linspace(0, len(keys) - 1, wanted)})
-    odd: list[Finding] = []
+    odd: list[tuple[str, str]] = []
     times: list[tuple[str, float]] = []
-    rates: dict[float, int] = {}
+    rates = Counter[float]()
     started = time.monotonic()
     for number in chosen:
         if time.monotonic() - started > MAX_SECONDS:
@@ -74,14 +63,13 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
         except (ArkError, OSError):
             continue
         times.append((key, time.perf_counter() - begun))
-        rates[wave.sample_frequency] = rates.get(wave.sample_frequency, 0) + 1
-        odd += [Finding(key, text) for text in oddities(wave.samples)]
-    usual = max(rates, key=lambda rate: rates[rate], default=0.0)
+        rates[wave.sample_frequency] += 1
+        odd += [(key, text) for text in oddities(wave.samples)]
     if len(rates) > 1:
         listing = ", ".join(f"{count} of {rate:g} Hz" for rate, count in sorted(rates.items()))
-        odd.insert(0, Finding("", f"several sampling rates: {listing}; the most frequent is {usual:g} Hz"))
-    slowest = sorted(times, key=lambda each: -each[1])[:shown]
-    return Sample(len(times), odd, slowest, rates)
+        ((usual, _),) = rates.most_common(1)
+        odd.insert(0, ("all", f"several sampling rates: {listing}; the most frequent is {usual:g} Hz"))
+    return Sample(len(times), odd, sorted(times, key=lambda each: -each[1])[:shown])
 
 
 def _waves(job: Job) -> Mapping[str, Any]:

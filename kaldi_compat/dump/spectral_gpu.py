@@ -24,6 +24,7 @@ from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.dump.centered import subtract_means
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
+from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, RowNoise, Samples, pack
 from kaldi_compat.dump.plan import Plan
@@ -132,7 +133,8 @@ class PackedComputer(SpectralComputer):
     def _features(self, row: Row, parts: Sequence[Part]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
         samples = self.transfers.send(row.pieces, row.length)
-        noise = RowNoise(row, [key for part in parts for key in part.audio.block.names()], self.seed)
+        keys = [key for part in parts for key in part.audio.block.names()]
+        noise = RowNoise(row, BlockNoise(self.seed, keys, row.counts))
         warps = [warp for part in parts for warp in part.warps]
         if engine_for(self.module, samples, None, vtln_warp=warps, generator=noise) == "triton":
             from kaldi_compat.kernels.launch import Spans, row_features
@@ -151,7 +153,9 @@ class PackedComputer(SpectralComputer):
         firsts = [0, *row.first_frames[changes[1:]].tolist(), row.frames]
         features = [
             self.module(
-                samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=noise.part(first)
+                samples[first * shift : (end - 1) * shift + size],
+                vtln_warp=warps[i],
+                generator=replace(noise, first=first),
             )
             for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
             if end > first

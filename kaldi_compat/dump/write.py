@@ -19,8 +19,10 @@ from io_ark.codecs import codec, number_lines
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
+    CHUNK,
     WholeFile,
     check_place,
+    chunks_of,
     read_sealed,
     remove_unfinished,
     write_sealed,
@@ -33,7 +35,6 @@ Stats = npt.NDArray[np.float64]
 Counts = tuple[int, float, int]
 # Size in bytes and CRC-32 of a file.
 Fingerprint = tuple[int, int]
-CHUNK = 1 << 20
 # The files of an archive, as manifests call them.
 ARCHIVE, SCRIPT, STATS = "archive", "script", "statistics"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
@@ -131,10 +132,8 @@ def _check(path: Path, size: int, checksum: int | None) -> None:
 def fingerprint(path: Path) -> Fingerprint:
     """Return the size and the CRC-32 of a file."""
     size, checksum = 0, 0
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            size += len(chunk)
-            checksum = zlib.crc32(chunk, checksum)
+    for chunk in chunks_of(path):
+        size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
     return size, checksum
 
 

@@ -24,9 +24,9 @@ def test_counts_of_archives_add_up_and_can_be_withdrawn() -> None:
     before = Manifest(1, utterances=2, seconds=3600.0, failures=[("c", "broken")])
     monitor = Monitor(10, done={before.shard: before.counts}, stream=io.StringIO())
     monitor.progress(2, 3, 7200.0, 1)
-    assert (monitor.utterances, monitor.seconds, monitor.failures) == (6, 10800.0, 2)
+    assert monitor.totals == (6, 10800.0, 2)
     monitor.lost(2)
-    assert (monitor.utterances, monitor.seconds, monitor.failures) == (3, 3600.0, 1)
+    assert monitor.totals == (3, 3600.0, 1)
     assert monitor.speed == 0  # what was there before is not this run's
 
 
@@ -70,7 +70,7 @@ def test_a_closed_standard_error_stops_nothing() -> None:
     monitor = Monitor(1, stream=Broken())
     monitor.progress(1, 1, 1.0, 0)
     monitor.close()
-    assert monitor.utterances == 1
+    assert monitor.totals[0] == 1
 
 
 def test_pictures_are_png_files() -> None:
