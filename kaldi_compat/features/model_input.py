@@ -51,10 +51,7 @@ class LowFrameRate(LowFrameRateConstructor, PostProcessing):
 
     Options = LowFrameRateOptions
     options: LowFrameRateOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Join frames."""
-        return stacking.low_frame_rate(features, self.options, lengths=lengths)
+    function = staticmethod(stacking.low_frame_rate)
 
     def lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of joined frames."""
@@ -73,10 +70,7 @@ class StackFrames(StackFramesConstructor, PostProcessing):
 
     Options = StackFramesOptions
     options: StackFramesOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Stack frames."""
-        return stacking.stack_frames(features, self.options, lengths=lengths)
+    function = staticmethod(stacking.stack_frames)
 
     def lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of complete stacks."""
@@ -96,10 +90,7 @@ class PadFrames(PadFramesConstructor, PostProcessing):
 
     Options = PadFramesOptions
     options: PadFramesOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Pad or cut."""
-        return stacking.pad_frames(features, self.options, lengths=lengths)
+    function = staticmethod(stacking.pad_frames)
 
     def lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of frames, with padding."""
@@ -118,10 +109,7 @@ class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
 
     Options = UtteranceCmvnOptions
     options: UtteranceCmvnOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
-        return normalization.normalize_utterance(features, self.options, lengths=lengths)
+    function = staticmethod(normalization.normalize_utterance)
 
 
 class CenteredMean(CenteredMeanConstructor, PostProcessing):
@@ -135,10 +123,7 @@ class CenteredMean(CenteredMeanConstructor, PostProcessing):
 
     Options = CenteredMeanOptions
     options: CenteredMeanOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Subtract the means."""
-        return normalization.subtract_centered_mean(features, self.options, lengths=lengths)
+    function = staticmethod(normalization.subtract_centered_mean)
 
 
 class Floor(FloorConstructor, PostProcessing):
@@ -152,10 +137,7 @@ class Floor(FloorConstructor, PostProcessing):
 
     Options = FloorOptions
     options: FloorOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Apply the limit."""
-        return normalization.floor_features(features, self.options, lengths=lengths)
+    function = staticmethod(normalization.floor_features)
 
 
 class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):

@@ -7,7 +7,7 @@ compiled and exported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -60,13 +60,16 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         OptionError: Kaldi's program would refuse the options.
     """
 
+    function: ClassVar[Callable[..., Any]]  # of features, options and lengths
+
     def example(self) -> Tensor:
         """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Process features ``(..., frames, dim)``. Overridden by subclasses."""
-        raise NotImplementedError
+        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``function``."""
+        processed: Tensor = self.function(features, self.options, lengths=lengths)
+        return processed
 
     def lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
@@ -154,10 +157,7 @@ class Splice(SpliceConstructor, PostProcessing):
 
     Options = SpliceOptions
     options: SpliceOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Splice."""
-        return splice(features, self.options, lengths=lengths)
+    function = staticmethod(splice)
 
 
 class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
@@ -169,10 +169,7 @@ class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
 
     Options = SlidingCmvnOptions
     options: SlidingCmvnOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
-        return sliding_cmvn(features, self.options, lengths=lengths)
+    function = staticmethod(sliding_cmvn)
 
 
 class _WithStats(PostProcessing):
