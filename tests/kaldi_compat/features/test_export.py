@@ -232,9 +232,9 @@ def test_onnx_without_fft(case: Case, tmp_path: Path) -> None:
 def test_centred_frames(case: Case, tmp_path: Path) -> None:
     module = type(case.make())(dither=0.0, snip_edges=False)
     example = case.input(LENGTHS[0], 2)
-    exported = torch.export.export(module, (example,), dynamic_shapes=({0: AUTO, 1: AUTO},)).module()
-    assert_same_for_any_length(exported, module, case, (*LENGTHS, 240))
-    for other in (torch.jit.trace(module, (example,)), in_onnxruntime(module, example, tmp_path)):
+    program = torch.export.export(module, (example,), dynamic_shapes=({0: AUTO, 1: AUTO},))
+    assert_same_for_any_length(program.module(), module, case, (*LENGTHS, 240))
+    for other in (torch.jit.trace(module, (example,)), in_onnxruntime(program, example, tmp_path)):
         assert_same_for_any_length(other, module, case, (*LENGTHS, *SHORT))
 
 
@@ -246,6 +246,7 @@ def test_export_of_short_audio(case: Case) -> None:
     assert_same_for_any_length(exported(case).module(), case.make(), case, SHORT)
 
 
+@pytest.mark.slow  # each of its modules is in the table
 def test_a_chain_in_onnx(tmp_path: Path) -> None:
     case = SPECTRAL[0]
     model = nn.Sequential(case.make(), SlidingCmvn(center=True, cmn_window=50), Deltas())

@@ -7,7 +7,6 @@ import sys
 import warnings
 from typing import Any
 
-import kaldi_native_fbank
 import numpy as np
 import pytest
 import torch
@@ -18,6 +17,7 @@ from kaldi_compat import AudioError, Fbank, FbankOptions, KaldiRandom, MfccOptio
 from kaldi_compat.features import checks, spectral
 from kaldi_compat.features.numpy import Fbank as ArrayFbank
 from kaldi_compat.options.spectral import WINDOW_TYPES
+from tests.support.native_fbank import by_native_fbank
 from tests.support.reference import audio, errors
 
 
@@ -58,24 +58,6 @@ def test_reduced_precision_of_either_kind_changes_nothing(setting: str) -> None:
     subprocess.run([sys.executable, "-c", PRECISION.format(setting=setting)], check=True)
 
 
-def native_fbank(samples: np.ndarray[Any, Any], options: FbankOptions) -> np.ndarray[Any, Any]:
-    """The same features by kaldi-native-fbank."""
-    theirs = kaldi_native_fbank.FbankOptions()
-    frame, mel = theirs.frame_opts, theirs.mel_opts
-    frame.samp_freq, frame.dither = options.sample_frequency, 0
-    frame.frame_length_ms, frame.frame_shift_ms = options.frame_length, options.frame_shift
-    frame.preemph_coeff, frame.remove_dc_offset = options.preemphasis_coefficient, options.remove_dc_offset
-    frame.window_type, frame.snip_edges = options.window_type, options.snip_edges
-    mel.num_bins, mel.low_freq, mel.high_freq = options.num_mel_bins, options.low_freq, options.high_freq
-    theirs.use_energy, theirs.raw_energy = options.use_energy, options.raw_energy
-    theirs.use_power, theirs.htk_compat = options.use_power, options.htk_compat
-    computer = kaldi_native_fbank.OnlineFbank(theirs)
-    computer.accept_waveform(options.sample_frequency, samples.tolist())
-    computer.input_finished()
-    rows = [computer.get_frame(i) for i in range(computer.num_frames_ready)]
-    return np.array(rows)
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     length=st.integers(1, 3000),
@@ -101,18 +83,11 @@ def native_fbank(samples: np.ndarray[Any, Any], options: FbankOptions) -> np.nda
 )
 def test_random_options_against_kaldi_native_fbank(length: int, seed: int, options: FbankOptions) -> None:
     samples = np.round(np.random.default_rng(seed).normal(0, 3000, length)).astype(np.float32)
-    theirs = native_fbank(samples, options)
+    theirs = by_native_fbank(samples, options)
     ours = Fbank(options)(torch.from_numpy(samples)).numpy()
     assert len(ours) == len(theirs)
     if len(theirs):
         assert errors(ours, theirs).max() < 2e-4
-
-
-def test_noise_of_a_torch_generator_repeats() -> None:
-    fbank, x = Fbank(), torch.zeros(4000)
-    first, second = (fbank(x, generator=torch.Generator().manual_seed(7)) for _ in range(2))
-    torch.testing.assert_close(first, second, rtol=0, atol=0)
-    assert not torch.equal(first, fbank(x, generator=torch.Generator().manual_seed(8)))
 
 
 def test_kaldis_noise_runs_on_through_rows_and_skips_what_is_padding() -> None:
@@ -176,12 +151,6 @@ def test_stereo_of_soundfile_is_refused() -> None:
     with pytest.raises(AudioError, match="the last axis is time"):
         Fbank(dither=0.0)(torch.zeros(16000, 2))
     assert Fbank(dither=0.0, snip_edges=False)(torch.zeros(500, 200), torch.full((500,), 200))[0].shape == (500, 1, 23)
-
-
-@pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="the exporter of this PyTorch drops warnings")
-def test_export_with_dithering_gets_a_warning() -> None:
-    with pytest.warns(UserWarning, match="exported with dither=1"):
-        torch.export.export(Fbank(), (torch.zeros(16000),))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import kaldi_native_fbank
 import numpy as np
 import pytest
 import torch
@@ -12,21 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat import Mfcc, MfccOptions, OptionError
+from tests.support.native_fbank import by_native_fbank
 from tests.support.reference import errors
-
-
-def native_mfcc(samples: np.ndarray[Any, Any], options: MfccOptions) -> np.ndarray[Any, Any]:
-    """The same features by kaldi-native-fbank."""
-    theirs = kaldi_native_fbank.MfccOptions()
-    theirs.frame_opts.dither, theirs.frame_opts.snip_edges = 0, options.snip_edges
-    theirs.mel_opts.num_bins = options.num_mel_bins
-    theirs.num_ceps, theirs.cepstral_lifter = options.num_ceps, options.cepstral_lifter
-    theirs.use_energy, theirs.raw_energy = options.use_energy, options.raw_energy
-    theirs.htk_compat = options.htk_compat
-    computer = kaldi_native_fbank.OnlineMfcc(theirs)
-    computer.accept_waveform(16000, samples.tolist())
-    computer.input_finished()
-    return np.array([computer.get_frame(i) for i in range(computer.num_frames_ready)])
 
 
 @settings(max_examples=30, deadline=None)
@@ -47,7 +31,7 @@ def native_mfcc(samples: np.ndarray[Any, Any], options: MfccOptions) -> np.ndarr
 def test_random_options_against_kaldi_native_fbank(seed: int, options: MfccOptions) -> None:
     samples = np.round(np.random.default_rng(seed).normal(0, 3000, 2000)).astype(np.float32)
     ours = Mfcc(options)(torch.from_numpy(samples)).numpy()
-    assert errors(ours, native_mfcc(samples, options)).max() < 2e-3
+    assert errors(ours, by_native_fbank(samples, options)).max() < 2e-3
 
 
 def test_more_coefficients_than_mel_bins() -> None:

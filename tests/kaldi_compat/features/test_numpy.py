@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import kaldi_compat
 from kaldi_compat import AudioError, KaldiRandom, OptionError
-from kaldi_compat.features import checks
 from kaldi_compat.features.numpy import ArrayFeature, Fbank, Mfcc, Plp, Spectrogram
 from tests.support.native import LEVELS, computing
 from tests.support.reference import audio, cases_of, expected, flags_of, name_of, options_of
@@ -171,9 +170,3 @@ def test_invalid_input_is_refused(call: Any, message: str) -> None:
 def test_engine_for_tensors_is_refused() -> None:
     with pytest.raises(OptionError, match=r"use kaldi_compat\.Fbank"):
         Fbank(engine="torch")
-
-
-def test_warns_of_audio_on_the_wrong_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_warned", set())
-    with pytest.warns(UserWarning, match="waveform_scale=32768"):
-        Fbank(dither=0.0)(np.linspace(-1, 1, 1000))

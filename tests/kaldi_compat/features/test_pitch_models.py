@@ -97,11 +97,9 @@ def example() -> tuple[Tensor, Tensor]:
 @pytest.mark.xdist_group("pitch models")  # one export for two of them
 @pytest.mark.parametrize(
     "make",
-    [  # test_export.py compiles the tracker and converts it to ONNX with its default options, too
-        pytest.param(compiled, marks=pytest.mark.slow),
-        exported,
+    [  # test_export.py compiles the tracker, exports it and converts it to ONNX with its default options, too
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (compiled, exported, of_onnx)),
         traced,
-        pytest.param(of_onnx, marks=pytest.mark.slow),
     ],
     ids=lambda make: make.__name__,
 )

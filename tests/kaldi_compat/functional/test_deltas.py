@@ -110,11 +110,6 @@ def test_chunks_with_their_context_give_the_same(
         np.testing.assert_array_equal(np.concatenate(pieces), whole)
 
 
-def test_no_frames() -> None:
-    assert add_deltas(np.zeros((0, 4), np.float32)).shape == (0, 12)
-    assert add_shifted_deltas(torch.zeros(2, 0, 4)).shape == (2, 0, 32)
-
-
 @pytest.mark.parametrize("wrong", [{"delta_order": -1}, {"delta_window": 0}, {"delta_window": 1000}])
 def test_invalid_options_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
@@ -127,9 +122,3 @@ def test_invalid_options_are_refused(wrong: dict[str, int]) -> None:
 def test_input_other_than_a_real_matrix_is_refused(wrong: object) -> None:
     with pytest.raises(FeatureError):
         add_deltas(wrong)  # type: ignore[type-var]
-
-
-def test_gradients() -> None:
-    x = torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(add_deltas, x)
-    assert torch.autograd.gradcheck(lambda x: add_shifted_deltas(x, ShiftedDeltaOptions(num_blocks=2)), x)

@@ -74,15 +74,6 @@ def test_rows_of_a_padded_batch_are_those_of_each_alone(module: Any) -> None:
     assert torch.isfinite(processed).all()
 
 
-@pytest.mark.parametrize("module", MODULES, ids=repr)
-def test_no_frames_and_gradients(module: Any) -> None:
-    assert torch.isfinite(module(torch.zeros(0, 4))).all()
-    features = frames(12).requires_grad_()
-    module(features).square().sum().backward()
-    assert features.grad is not None and torch.isfinite(features.grad).all()
-    assert module(frames(9).double()).dtype == torch.float64
-
-
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_utterance_cmvn_has_the_mean_and_deviation_of_numpy(ddof: int) -> None:
     features = frames(50, 5) * 4 + 10

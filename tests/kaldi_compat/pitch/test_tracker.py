@@ -44,23 +44,6 @@ def voice(pitch: float, samples: int, rate: int = 16000) -> np.ndarray[Any, Any]
     return (3000 * np.sum(harmonics, 0)).astype(np.float32)
 
 
-@pytest.mark.parametrize("case", TRACKING, ids=name_of)
-def test_kaldis_pitch_to_the_last_frame(case: dict[str, Any]) -> None:
-    flags, arguments = flags_of(case)
-    options = options_of(PitchOptions, flags)
-    expected = kaldis(case)
-    for key, _, samples in audio(arguments[0]):
-        track = (
-            first_pass_pitch(Analysis.of(samples[0], options), options)
-            if options.frames_per_chunk and (options.simulate_first_pass_online)
-            else track_pitch(samples[0], options)
-        )
-        assert len(track) == len(expected[key])
-        if len(track):
-            np.testing.assert_array_equal(track[:, 1], expected[key][:, 1])
-            np.testing.assert_allclose(track[:, 0], expected[key][:, 0], atol=3e-6)
-
-
 @pytest.mark.parametrize("case", [case for case in TRACKING if "first-pass" not in case["cmd"]], ids=name_of)
 def test_kaldis_pitch_in_torch_alone(case: dict[str, Any]) -> None:
     flags, arguments = flags_of(case)
@@ -243,54 +226,6 @@ def test_audio_too_short_for_a_frame_has_none(samples: int) -> None:
     assert Pitch()(torch.ones(samples)).shape == (0, 2)
 
 
-def test_batches_lists_and_single_utterances_agree() -> None:
-    utterances = [torch.from_numpy(speech(name)) for name in ("speech16k_b", "speech16k", "len400", "len80")]
-    module = Pitch()
-    single = [module(each) for each in utterances]
-    for one, another in zip(single, module(utterances), strict=True):
-        torch.testing.assert_close(one, another, rtol=0, atol=1e-6)
-    batch = torch.nn.utils.rnn.pad_sequence(utterances, batch_first=True, padding_value=1e9)
-    features, frames = module(batch, torch.tensor([len(each) for each in utterances]))
-    assert frames.tolist() == [len(each) for each in single]
-    for row, one in zip(features, single, strict=True):
-        torch.testing.assert_close(row[: len(one)], one, rtol=0, atol=1e-6)
-        assert not row[len(one) :].any()
-
-
-def test_types_of_samples() -> None:
-    integers = torch.from_numpy(speech()).to(torch.int16)
-    expected = Pitch()(integers.float())
-    assert torch.equal(Pitch()(integers), expected)
-    double = Pitch()(integers.double())
-    assert double.dtype == torch.float64
-    # Where two states cost nearly the same, rounding decides on one or the other.
-    torch.testing.assert_close(double.float(), expected, rtol=0.006, atol=0.02)
-
-
-def test_the_correlation_has_a_gradient_even_in_silence() -> None:
-    samples = torch.from_numpy(np.concatenate([speech()[:4000], np.zeros(4000, np.float32)])).requires_grad_()
-    Pitch()(samples)[:, 0].sum().backward()
-    assert samples.grad is not None
-    assert torch.isfinite(samples.grad).all()
-    assert samples.grad[:3000].abs().sum() > 0
-
-
-def test_the_gradient_is_right() -> None:
-    generator = torch.Generator().manual_seed(1)
-    samples = torch.from_numpy(voice(140.0, 900)).double() + 100 * torch.randn(900, generator=generator)
-    samples = (samples / 1000).requires_grad_()
-    torch.autograd.gradcheck(lambda x: Pitch()(x)[:, 0], samples, fast_mode=True, eps=1e-7, atol=1e-5)
-
-
-def test_a_module_has_options_and_no_state() -> None:
-    module = Pitch(PitchOptions(min_f0=60), max_f0=300)
-    assert module.options == PitchOptions(min_f0=60, max_f0=300)
-    assert not module.state_dict()
-    assert repr(module) == "Pitch(min_f0=60.0, max_f0=300.0)"
-    with pytest.raises(OptionError, match="takes PitchOptions"):
-        Pitch(object())
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -356,13 +291,6 @@ def test_lags_are_spaced_by_delta_pitch_and_interpolated_without_bias() -> None:
 def test_tracking_does_not_need_torch() -> None:
     code = "import kaldi_compat, sys; kaldi_compat.track_pitch; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.gpu
-def test_a_gpu_finds_the_same_pitch() -> None:
-    samples = torch.from_numpy(speech("speech16k"))
-    here, there = Pitch()(samples), Pitch().cuda()(samples.cuda()).cpu()
-    torch.testing.assert_close(there, here, rtol=0, atol=1e-5)
 
 
 def test_ties_without_a_penalty_are_broken_as_in_kaldi() -> None:

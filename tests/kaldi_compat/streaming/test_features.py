@@ -210,15 +210,6 @@ def test_dithering_with_kaldis_numbers_is_that_of_the_whole() -> None:
     assert_same(torch.cat(parts), feature(samples, generator=KaldiRandom()))
 
 
-def test_integer_and_double_samples() -> None:
-    feature = Mfcc(dither=0.0, snip_edges=False)
-    samples = noise(3000)
-    assert_same(stream_all(FeatureStream(feature), samples.short(), [700]), feature(samples.short()))
-    streamed = stream_all(FeatureStream(feature), samples.double(), [700])
-    assert streamed.dtype == torch.float64
-    torch.testing.assert_close(streamed, feature(samples.double()), rtol=1e-10, atol=1e-9)
-
-
 def test_memory_is_bounded_by_window_and_chunk() -> None:
     stream = FeatureStream(Fbank(dither=0.0, snip_edges=False, engine="torch"))
     for _ in range(200):

@@ -69,24 +69,6 @@ def test_matmul_in_float32_is_farther_from_float64_than_kaldi(audio: Any) -> Non
     assert 0 < mean_error(engine="torch", dft="matmul") < mean_error(engine="exact")
 
 
-@pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="this PyTorch exports fixed sizes only")
-def test_exported_model_computes_no_fft_and_no_complex_numbers() -> None:
-    module = Fbank(dither=0.0, dft="matmul")
-    lengths = torch.tensor([16000, 4000])
-    auto = torch.export.Dim.AUTO
-    program = torch.export.export(
-        module, (noise(16000).float(), lengths), dynamic_shapes=({0: auto, 1: auto}, {0: auto})
-    )
-    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-    assert not [node for node in nodes if "fft" in str(node.target) or "complex" in str(node.target)]
-    values = [node.meta["val"] for node in nodes]
-    assert not [value for value in values if isinstance(value, Tensor) and value.is_complex()]
-    features, counts = program.module()(noise(16000, seed=1).float(), lengths)
-    expected, expected_counts = module(noise(16000, seed=1).float(), lengths)
-    assert torch.equal(counts, expected_counts)
-    torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-3)
-
-
 def test_stream_forgets_how_spectra_are_computed() -> None:
     stream = FeatureStream(Fbank(dither=0.0, snip_edges=False, engine="torch", dft="matmul"))
     assert stream._feature.dft == "matmul"
