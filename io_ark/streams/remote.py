@@ -180,12 +180,24 @@ async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -
         answer["Body"].close()
 
 
+# What file systems of fsspec tell of a file, which differs between two versions of it.
+_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified", "created")
+
+
+def _described(system: Any, path: str) -> tuple[Any, str]:
+    """Return size and version of a file as they are now; the version is "" if the file system tells none."""
+    system.invalidate_cache(path)
+    info = system.info(path)
+    return info.get("size"), str(next(filter(None, map(info.get, _VERSIONS)), ""))
+
+
 def _range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
     """Request a range of bytes of a file."""
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     get = {"http": _get, "https": _get, "s3": _get_s3}.get(protocol)
     if get is None or (get is _get_s3 and not version):
-        return _Answer(system.cat_file(path, start=start, end=stop), start, None, "")
+        data = system.cat_file(path, start=start, end=stop)
+        return _Answer(data, start, *_described(system, path))  # asked after the bytes have been read
     from fsspec.asyn import sync
 
     answer: _Answer = sync(system.loop, get, system, path, start, stop, version)
@@ -223,8 +235,7 @@ class RemoteFile:
 
         def ask(system: Any, path: str) -> tuple[object, str]:
             if not _is_http(self.path):
-                info = system.info(path)
-                return info.get("size"), str(info.get("ETag") or "")
+                return _described(system, path)
             answer = _range(system, path, 0, _SMALLEST, "")
             if answer.first == 0 and len(answer.data) in (_SMALLEST, answer.size):
                 self._span = 0, answer.data

@@ -311,6 +311,41 @@ def test_object_that_changes_in_s3_is_an_error(s3: str) -> None:
         reader.read(100, 1_000_000)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "field"), [("gs", "generation"), ("gs", "etag"), ("hf", "blob_id"), ("hf", "mtime")]
+)
+def test_object_that_changes_in_another_store_is_an_error(
+    scheme: str, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fsspec import AbstractFileSystem
+    from fsspec.registry import _registry
+
+    class Store(AbstractFileSystem):  # type: ignore[misc]
+        """A store that tells the version under this name, and remembers what it has told, as gcsfs and hf do."""
+
+        protocol, cachable = scheme, False
+        content, number, told = b"first " * 50_000, 1, None
+
+        def info(self, path: str, **_: object) -> dict[str, Any]:
+            if self.told is None:
+                self.told = {"name": path, "type": "file", "size": len(self.content), field: self.number}
+            return self.told
+
+        def invalidate_cache(self, path: str | None = None) -> None:
+            self.told = None
+
+        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: object) -> bytes:
+            return self.content[start:end]
+
+    monkeypatch.setitem(_registry, scheme, Store)
+    reader = remote.RemoteFile(f"{scheme}://b/a.ark", Access())
+    assert reader.read(6, 0) == reader.read(6, 200_004) == b"first "
+    monkeypatch.setattr(Store, "content", b"other " * 50_000)
+    monkeypatch.setattr(Store, "number", 2)
+    with pytest.raises(OpenError, match="has changed"):
+        reader.read(6, 120_000)
+
+
 def test_broken_upload_does_not_appear(s3: str) -> None:
     writer = io_ark.Writer("matrix", f"ark:{s3}/broken.ark")
     writer["a"] = TABLE["utt000"]
