@@ -11,6 +11,8 @@ from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.kinds import (
     ArrayKind, Float32, Float32Kind, Float64, Float64Kind, FloatKind, Int32, Int32Kind, Kind, OtherWrittenKind
 )
+from io_ark.codecs.nnet_example import NnetChainExample, NnetExample
+from io_ark.codecs.sparse import SparseMatrix, SparseVector
 from io_ark.specifier import Rspecifier, Wspecifier
 from io_ark.tables import readers, writers
 from io_ark.tables.relative import RelativeTo
@@ -27,6 +29,7 @@ from io_ark.data_dir import load_spk2utt as load_spk2utt
 from io_ark.data_dir import load_text as load_text
 from io_ark.data_dir import load_utt2spk as load_utt2spk
 
+Detected = npt.NDArray[Any] | Wave | float | str | list[Any] | SparseMatrix | SparseVector | NnetExample | NnetChainExample
 Value = TypeVar("Value")
 
 __version__: str
@@ -160,7 +163,7 @@ def load(rxfilename: str | PathLike[str], *, kind: Literal["wave-info"], pipes: 
 @overload
 def load(rxfilename: str | PathLike[str], *, kind: Kind, pipes: bool = ..., network: bool = ...) -> Any: ...
 @overload
-def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...) -> Any: ...
+def load(rxfilename: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...) -> Detected: ...
 
 @overload
 def load_scp(rxfilename: str | PathLike[str], *, kind: Float32Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ..., network: bool = ..., relative_to: RelativeTo | None = ...) -> Mapping[str, Float32]: ...
@@ -187,7 +190,7 @@ def load_scp(rxfilename: str | PathLike[str], *, kind: Literal["wave-info"], mma
 @overload
 def load_scp(rxfilename: str | PathLike[str], *, kind: Kind, mmap: bool = ..., max_open_files: int = ..., pipes: bool = ..., network: bool = ..., relative_to: RelativeTo | None = ...) -> Mapping[str, Any]: ...
 @overload
-def load_scp(rxfilename: str | PathLike[str], *, kind: None = ..., mmap: bool = ..., max_open_files: int = ..., pipes: bool = ..., network: bool = ..., relative_to: RelativeTo | None = ...) -> Mapping[str, Any]: ...
+def load_scp(rxfilename: str | PathLike[str], *, kind: None = ..., mmap: bool = ..., max_open_files: int = ..., pipes: bool = ..., network: bool = ..., relative_to: RelativeTo | None = ...) -> Mapping[str, Detected]: ...
 
 @overload
 def read(rspecifier: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ..., network: bool = ...) -> Iterator[tuple[str, Float32]]: ...
@@ -214,7 +217,7 @@ def read(rspecifier: str | PathLike[str], *, kind: Literal["wave-info"], pipes: 
 @overload
 def read(rspecifier: str | PathLike[str], *, kind: Kind, pipes: bool = ..., network: bool = ...) -> Iterator[tuple[str, Any]]: ...
 @overload
-def read(rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...) -> Iterator[tuple[str, Any]]: ...
+def read(rspecifier: str | PathLike[str], *, kind: None = ..., pipes: bool = ..., network: bool = ...) -> Iterator[tuple[str, Detected]]: ...
 
 @overload
 def writer(wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: ArrayKind, pipes: bool = ..., network: bool = ...) -> Writer[npt.ArrayLike]: ...

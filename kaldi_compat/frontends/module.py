@@ -26,7 +26,7 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
-from kaldi_compat.streaming.base import Stream, StreamChain
+from kaldi_compat.streaming.base import ChunkFrames, Stream, StreamChain
 from kaldi_compat.streaming.features import FeatureStream
 from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 
@@ -202,7 +202,7 @@ class FrontendStream:
         """Discard everything received so far, in every slot."""
         self._chain.reset()
 
-    def flush(self) -> Any:
+    def flush(self) -> ChunkFrames:
         """End all slots: return the frames that the end of the audio decides, and reset."""
         return self._chain.flush()
 
@@ -212,7 +212,7 @@ class FrontendStream:
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
-    ) -> Any:
+    ) -> ChunkFrames:
         """Compute the frames that a chunk of each slot decides.
 
         Args:

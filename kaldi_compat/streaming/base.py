@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,8 @@ from kaldi_compat.streaming.history import Counts, Flags, History
 __all__ = ["Counts", "Flags", "Stream", "StreamChain", "WindowStream", "stream_options"]
 
 Options = TypeVar("Options")
+# Frames of a chunk without the axis of slots; of a chunk with it, frames and their counts.
+ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 class Stream(abc.ABC):
@@ -65,7 +67,7 @@ class Stream(abc.ABC):
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Return the frames that a chunk (slots, T, ...) decides, and their counts (slots,)."""
 
-    def flush(self, **parameters: Any) -> Any:
+    def flush(self, **parameters: Any) -> ChunkFrames:
         """End all slots: return the frames that the end of the audio decides, and reset.
 
         Args:
@@ -98,7 +100,7 @@ class Stream(abc.ABC):
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
-    ) -> Any:
+    ) -> ChunkFrames:
         if not isinstance(chunk, Tensor):
             raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
         alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
@@ -193,7 +195,7 @@ class StreamChain:
         for stream in self.streams:
             stream.reset()
 
-    def flush(self, **parameters: Any) -> Any:
+    def flush(self, **parameters: Any) -> ChunkFrames:
         """End all slots of all streams: return the frames that the end of the audio decides, and reset.
 
         Args:
@@ -214,11 +216,11 @@ class StreamChain:
         *,
         final: bool | Tensor | Sequence[bool] = False,
         **parameters: Any,
-    ) -> Any:
+    ) -> ChunkFrames:
         result = self.streams[0](chunk, lengths, final=final, **parameters)
         return self._through_others(result, final)
 
-    def _through_others(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+    def _through_others(self, result: ChunkFrames, final: bool | Tensor | Sequence[bool]) -> ChunkFrames:
         for stream in self.streams[1:]:
             if isinstance(result, tuple):
                 result = stream(*result, final=final)

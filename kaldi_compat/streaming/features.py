@@ -17,7 +17,7 @@ from kaldi_compat.features.calls import Warp
 from kaldi_compat.features.engines import is_exact
 from kaldi_compat.features.spectral import SpectralFeature, frame_seeds
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.streaming.base import WindowStream
+from kaldi_compat.streaming.base import ChunkFrames, WindowStream
 from kaldi_compat.streaming.history import Counts
 from kaldi_compat.tensors.dither import Generator
 from kaldi_compat.tensors.frames import reflected
@@ -75,7 +75,7 @@ class FeatureStream(AudioFlow, WindowStream):
         final: bool | Tensor | Sequence[bool] = False,
         vtln_warp: Warp = 1.0,
         generator: Generator = None,
-    ) -> Any:
+    ) -> ChunkFrames:
         if (
             self._chunks is not None
             and not self._uses_feature
@@ -111,7 +111,7 @@ class FeatureStream(AudioFlow, WindowStream):
 
     def _exact_frames(
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
-    ) -> Any:
+    ) -> ChunkFrames:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
         if self._feature.warns_of_scale and not self._scale_is_known:
             self._feature.check_scale(chunk)

@@ -23,7 +23,7 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, emphasized, variance_of
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
-from kaldi_compat.streaming.base import Stream, WindowStream, stream_options
+from kaldi_compat.streaming.base import ChunkFrames, Stream, WindowStream, stream_options
 from kaldi_compat.streaming.history import Counts, Flags
 from kaldi_compat.tensors.padding import pad
 
@@ -127,7 +127,7 @@ class ProcessPitchStream(WindowStream):
         *,
         final: bool | Tensor | Sequence[bool] = False,
         generator: Generator | None = None,
-    ) -> Any:
+    ) -> ChunkFrames:
         self._generator = generator
         return super().__call__(chunk, lengths, final=final)
 

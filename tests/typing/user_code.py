@@ -118,6 +118,10 @@ Frontend.from_preset("my.json")
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())
 stream = FeatureStream(fbank, slots=2)
+frames_and_counts = stream(torch.zeros(2, 8000))
+if isinstance(frames_and_counts, tuple):
+    counted: Tensor = frames_and_counts[1]
+chunk_frames: list[Tensor] = Frontend.from_preset("ast").stream()(torch.zeros(8000))  # error
 
 # Items and batches of data sets, and the state of a sampler.
 data = WaveDataset("wav.scp", feature=fbank, transform=SpecAugment(), text="text", tokenizer=str.encode)

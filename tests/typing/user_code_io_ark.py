@@ -19,9 +19,16 @@ Float32 = npt.NDArray[np.float32]
 assert_type(io_ark.load_scp("feats.scp", kind="matrix")["utt"], Float32)
 assert_type(io_ark.load_scp("feats.scp", kind="double-vector")["utt"], npt.NDArray[np.float64])
 assert_type(io_ark.load_scp("wav.scp", kind="wave")["utt"], io_ark.Wave)
-assert_type(io_ark.load_scp("feats.scp")["utt"], Any)
+found = io_ark.load_scp("feats.scp")["utt"]
+if isinstance(found, np.ndarray):
+    print(found.shape)
+print(found.sample_frequency)  # error
+for _, value in io_ark.read("ark:feats.ark"):
+    value.upper()  # error
 assert_type(io_ark.load("mean.vec", kind="vector"), Float32)
-assert_type(io_ark.load("mean.vec"), Any)
+mean = io_ark.load("mean.vec")
+assert isinstance(mean, np.ndarray)
+mean.tolist()
 assert_type(io_ark.read_object("compressed-matrix", "feats.ark:17"), CompressedMatrix)
 assert_type(io_ark.read_object("int", "count"), int)
 for key, frames in io_ark.read("ark:feats.ark", kind="matrix"):

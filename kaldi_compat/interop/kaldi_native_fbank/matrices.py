@@ -144,7 +144,7 @@ class FeatureTransform:
             StreamError: the file cannot be read (a RuntimeError).
         """
         try:
-            return FeatureTransform(io_ark.load(filename, pipes=False))
+            return FeatureTransform(io_ark.load(filename, kind="matrix", pipes=False))
         except (ArkError, OSError) as error:
             raise StreamError(f"FeatureTransform: cannot read {filename}: {error}") from error
 

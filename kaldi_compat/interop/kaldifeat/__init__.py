@@ -321,6 +321,7 @@ class OnlineFeature:
 
     def _take(self, chunk: Tensor, *, final: bool) -> None:
         frames = self._stream(chunk.to(self.opts.device), final=final)
+        assert not isinstance(frames, tuple)  # of a chunk without the axis of slots
         self._frames += frames.unsqueeze(1).unbind()
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
