@@ -12,6 +12,9 @@ import torch
 
 from kaldi_compat.interop.kaldifeat.base import FeatureOptions as FeatureOptions, Options, WhisperOptions
 """
+LHOTSE = """
+from kaldi_compat.interop.lhotse_config.base import Config, EnergyConfig, PowerConfig, WhisperConfig
+"""
 KALDI_NATIVE_FBANK = """
 from kaldi_compat.interop.kaldi_native_fbank.base import (
     ListedOptions,
@@ -35,6 +38,11 @@ def kaldi_native_fbank_source() -> str:
     return _source("kaldi_native_fbank", KALDI_NATIVE_FBANK)
 
 
+def lhotse_source() -> str:
+    """Return the text of ``kaldi_compat/interop/lhotse_config/options.pyi``."""
+    return _source("lhotse_config", LHOTSE)
+
+
 def _source(library: str, imports: str) -> str:
     module = importlib.import_module(f"kaldi_compat.interop.{library}.options")
     kinds = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
@@ -56,4 +64,4 @@ def _default(field: dataclasses.Field[Any]) -> str:
 def _name(kind: Any) -> str:
     if kind is list:
         return "list[float]"
-    return "torch.device" if kind.__module__ == "torch" else str(kind.__name__)
+    return "torch.device" if kind.__module__ == "torch" else str(getattr(kind, "__name__", kind))

@@ -23,6 +23,7 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "kaldi_compat/frontends/names.pyi": preset_names.source,
     "kaldi_compat/interop/kaldi_native_fbank/options.pyi": named_options.kaldi_native_fbank_source,
     "kaldi_compat/interop/kaldifeat/options.pyi": named_options.kaldifeat_source,
+    "kaldi_compat/interop/lhotse_config/options.pyi": named_options.lhotse_source,
     "kaldi_compat/options/constructors.pyi": constructors.source,
     **{path.relative_to(ROOT).as_posix(): functools.partial(figures.page, path) for path in figures.pages(ROOT)},
 }

@@ -14,10 +14,8 @@ options, defaults and features. What they store has lhotse's feature types, so t
 from __future__ import annotations
 
 import dataclasses
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,12 +23,22 @@ from lhotse.features.base import FeatureExtractor, register_extractor
 from lhotse.utils import EPSILON
 from torch import Tensor
 
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError
 from kaldi_compat.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, WhisperMelOptions, normalized
-from kaldi_compat.interop.named_options import NamedOptions
-from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, normalized
+from kaldi_compat.interop.lhotse_config.base import Config, LhotseOptions
+from kaldi_compat.interop.lhotse_config.options import (
+    FbankConfig,
+    KaldiFbankConfig,
+    KaldiMfccConfig,
+    KaldiPlpConfig,
+    KaldiSpectrogramConfig,
+    LogSpectrogramConfig,
+    MfccConfig,
+    SpectrogramConfig,
+    WhisperFbankConfig,
+)
 from kaldi_compat.tensors.padding import pad, unpad
 
 __all__ = [
@@ -57,271 +65,6 @@ __all__ = [
 ]
 
 Samples = np.ndarray[Any, Any] | Tensor
-AnyConfig = TypeVar("AnyConfig", bound="_Options")
-# lhotse's options for which Kaldi has one value only.
-FIXED = {"norm_filters": False, "torchaudio_compatible_mel_scale": True}
-
-
-class _Options(NamedOptions):
-    """Base of the configurations: what lhotse's configuration files need."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the options by name, for lhotse's configuration files."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    @classmethod
-    def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
-        """Return the configuration from a dictionary of :meth:`to_dict`."""
-        return cls(**data)
-
-
-@dataclass
-class Config(_Options):
-    """Options of all features but Whisper's.
-
-    Attributes:
-        sampling_rate: of the audio, in Hz.
-        frame_length: length of a frame, in seconds.
-        frame_shift: distance from the start of one frame to the start of the next, in seconds.
-        round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
-        remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample.
-        window_type: hamming, hanning, povey, rectangular, sine or blackman.
-        dither: standard deviation of the noise added to each sample of a frame; 0 adds none.
-        snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
-        energy_floor: floor on the energy (before the log), absolute; 0 is none.
-        raw_energy: energy before preemphasis and windowing.
-        use_energy: use the frame's log energy.
-        use_fft_mag: magnitudes, not the power spectrum.
-        device: device that computes the features.
-    """
-
-    our_type = FrameOptions
-    their_names = {  # noqa: RUF012  a dataclass's own attribute
-        "sample_frequency": "sampling_rate",
-        "preemphasis_coefficient": "preemph_coeff",
-        "num_mel_bins": "num_filters",
-    }
-
-    only: ClassVar[Mapping[str, bool]] = FIXED
-
-    sampling_rate: int = 16000
-    frame_length: float = 0.025
-    frame_shift: float = 0.01
-    round_to_power_of_two: bool = True
-    remove_dc_offset: bool = True
-    preemph_coeff: float = 0.97
-    window_type: str = "povey"
-    dither: float = 0.0
-    snip_edges: bool = False
-    energy_floor: float = EPSILON
-    raw_energy: bool = True
-    use_energy: bool = False
-    use_fft_mag: bool = False
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        self._check_times()
-
-    def _check_times(self) -> None:
-        for name in ("frame_length", "frame_shift"):
-            if (value := getattr(self, name)) >= 1:
-                raise OptionError(f"{name}={value:g} is in seconds, as in lhotse: pass {value / 1000:g}")
-        if self.snip_edges:
-            warnings.warn(
-                "snip_edges=True gives fewer frames than lhotse computes from a duration: pass snip_edges=False unless "
-                "you handle the difference",
-                stacklevel=4,
-            )
-
-    def ours(self) -> Any:
-        """Return the same as this package's options.
-
-        Raises:
-            OptionError: a value that Kaldi refuses or does not have.
-        """
-        values = {"allow_empty_bins": True, **vars(self)}
-        for name, value in self.only.items():
-            if values.get(name, value) != value:
-                raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does")
-        values["use_power"] = not self.use_fft_mag
-        values["frame_length"], values["frame_shift"] = 1000.0 * self.frame_length, 1000.0 * self.frame_shift
-        return self.converted(values)
-
-
-@dataclass
-class MelConfig(Config):
-    """Options of features on a mel filter bank.
-
-    Attributes:
-        low_freq: lower edge of the lowest mel bin, in Hz.
-        high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
-        num_filters: number of triangular mel bins.
-        num_mel_bins: another name of ``num_filters``.
-        norm_filters: only False.
-        torchaudio_compatible_mel_scale: only True.
-    """
-
-    low_freq: float = 20.0
-    high_freq: float = -400.0
-    num_filters: int = 23
-    num_mel_bins: int | None = None
-    norm_filters: bool = False
-    torchaudio_compatible_mel_scale: bool = True
-
-    def __post_init__(self) -> None:
-        if self.num_mel_bins is not None:
-            self.num_filters, self.num_mel_bins = self.num_mel_bins, None
-        self._check_times()
-
-
-@dataclass
-class FbankConfig(MelConfig):
-    """Options of :class:`Fbank`."""
-
-    our_type = FbankOptions
-
-    num_filters: int = 80
-
-
-@dataclass
-class MfccConfig(MelConfig):
-    """Options of :class:`Mfcc`.
-
-    Attributes:
-        num_ceps: number of cepstral coefficients, C0 included.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
-    """
-
-    our_type = MfccOptions
-    only = FIXED | {"use_fft_mag": False}
-
-    num_ceps: int = 13
-    cepstral_lifter: float = 22
-
-
-@dataclass
-class SpectrogramConfig(Config):
-    """Options of :class:`Spectrogram`."""
-
-    our_type = SpectrogramOptions
-
-
-@dataclass
-class LogSpectrogramConfig(SpectrogramConfig):
-    """Options of :class:`LogSpectrogram`."""
-
-
-@dataclass
-class WhisperFbankConfig(_Options):
-    """Options of :class:`WhisperFbank`.
-
-    Attributes:
-        num_filters: number of mel bins; 128 for large-v3.
-        device: device that computes the features.
-    """
-
-    our_type = WhisperMelOptions
-    their_names = {"num_mels": "num_filters"}  # noqa: RUF012  a dataclass's own attribute
-    sampling_rate: ClassVar[int] = 16000
-    frame_shift: ClassVar[float] = 0.01
-
-    num_filters: int = 80
-    device: str = "cpu"
-
-    def ours(self) -> Any:
-        """Return the same as this package's options."""
-        return self.converted(vars(self))
-
-
-@dataclass
-class KaldiConfig(Config):
-    """Options of all features with Kaldi's defaults, but for dithering and ``snip_edges``.
-
-    Attributes:
-        blackman_coeff: constant term of the Blackman window.
-        waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
-    """
-
-    energy_floor: float = 0.0
-    blackman_coeff: float = 0.42
-    waveform_scale: float = 32768.0
-
-
-@dataclass
-class KaldiMelConfig(KaldiConfig, MelConfig):
-    """Options of features on a mel filter bank.
-
-    Attributes:
-        htk_compat: order of columns and scale of C0 as in HTK.
-        allow_empty_bins: accept mel bins that hold no bin of the FFT.
-    """
-
-    only = FIXED | {"use_fft_mag": False}
-
-    use_energy: bool = True
-    high_freq: float = 0.0
-    htk_compat: bool = False
-    allow_empty_bins: bool = True
-
-
-@dataclass
-class KaldiFbankConfig(KaldiMelConfig):
-    """Options of :class:`KaldiFbank`.
-
-    Attributes:
-        use_log_fbank: log of the mel energies, not the energies themselves.
-    """
-
-    our_type = FbankOptions
-    only = FIXED
-
-    use_energy: bool = False
-    num_filters: int = 80
-    use_log_fbank: bool = True
-
-
-@dataclass
-class KaldiMfccConfig(KaldiMelConfig, MfccConfig):
-    """Options of :class:`KaldiMfcc`."""
-
-    our_type = MfccOptions
-
-
-@dataclass
-class KaldiPlpConfig(KaldiMelConfig):
-    """Options of :class:`KaldiPlp`.
-
-    Attributes:
-        num_ceps: number of cepstral coefficients, C0 included.
-        cepstral_lifter: liftering of the coefficients; 0 is none.
-        lpc_order: order of the linear prediction.
-        compress_factor: exponent of the intensity-to-loudness compression.
-        cepstral_scale: factor on all coefficients.
-    """
-
-    our_type = PlpOptions
-
-    num_ceps: int = 13
-    cepstral_lifter: int = 22
-    lpc_order: int = 12
-    compress_factor: float = 0.33333
-    cepstral_scale: float = 1.0
-
-
-@dataclass
-class KaldiSpectrogramConfig(KaldiConfig):
-    """Options of :class:`KaldiSpectrogram`. The first column holds the energy.
-
-    Attributes:
-        return_raw_fft: real and imaginary parts of the FFT instead of the log power.
-    """
-
-    our_type = SpectrogramOptions
-    only = FIXED | {"use_fft_mag": False, "use_energy": True}
-
-    use_energy: bool = True
-    return_raw_fft: bool = False
 
 
 class Extractor(FeatureExtractor):  # type: ignore[misc]
@@ -334,7 +77,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     feature_type: ClassVar[type[SpectralFeature]]
 
     def __init__(self, config: Any = None) -> None:
-        if config is not None and not isinstance(config, _Options):
+        if config is not None and not isinstance(config, LhotseOptions):
             config = self.config_type.from_dict(config.to_dict())
         super().__init__(config=config)
         self.feature = self._made(self.config.ours())
@@ -475,7 +218,7 @@ class Spectrogram(Extractor):
     """Power spectrum, or magnitudes with ``use_fft_mag``, as lhotse's."""
 
     name = "kaldi-spectrogram"
-    config_type = SpectrogramConfig
+    config_type: type[Config] = SpectrogramConfig
     feature_type = spectrogram.Spectrogram
 
     def __init__(self, config: Any = None) -> None:

@@ -124,10 +124,14 @@ def options_class(
 
 
 def fields_of(
-    our_type: type[Any], *names: str, meanings: Mapping[str, str] | None = None, **defaults: Any
+    our_type: type[Any],
+    *names: str,
+    meanings: Mapping[str, str] | None = None,
+    renamed: Mapping[str, str] = SHORT_NAMES,
+    **defaults: Any,
 ) -> list[Field]:
-    """Return fields for these options of ours, under their short names; defaults and meanings may differ."""
+    """Return fields for these options of ours, under their other names; defaults and meanings may differ."""
     known = {field.name: field for field in dataclasses.fields(our_type)}
-    found = [(SHORT_NAMES.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
+    found = [(renamed.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
     return [(name, type(default), default, (meanings or {}).get(name) or info(field).description)
             for name, default, field in found]  # fmt: skip

@@ -1,0 +1,102 @@
+"""Base classes of the configurations of :mod:`kaldi_compat.interop.lhotse`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.interop.named_options import NamedOptions
+
+AnyConfig = TypeVar("AnyConfig", bound="LhotseOptions")
+THEIR_NAMES = {
+    "sample_frequency": "sampling_rate",
+    "preemphasis_coefficient": "preemph_coeff",
+    "num_mel_bins": "num_filters",
+}
+
+
+class LhotseOptions(NamedOptions):
+    """Base of the configurations: what lhotse's configuration files need."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options by name, for lhotse's configuration files."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls: type[AnyConfig], data: dict[str, Any]) -> AnyConfig:
+        """Return the configuration from a dictionary of :meth:`to_dict`."""
+        return cls(**data)
+
+    def ours(self) -> Any:
+        """Return the same as this package's options.
+
+        Raises:
+            OptionError: a value that Kaldi refuses or does not have.
+        """
+        return self.converted(vars(self))
+
+
+class Config(LhotseOptions):
+    """Base of the configurations of all features but Whisper's.
+
+    Attributes:
+        only: lhotse's options for which Kaldi has one value only.
+    """
+
+    their_names = THEIR_NAMES
+    only: ClassVar[Mapping[str, bool]] = {"norm_filters": False, "torchaudio_compatible_mel_scale": True}
+
+    frame_length: float
+    frame_shift: float
+    snip_edges: bool
+    use_fft_mag: bool
+
+    def __post_init__(self) -> None:
+        names: dict[str, Any] = vars(self)
+        if names.get("num_mel_bins") is not None:
+            names["num_filters"], names["num_mel_bins"] = names["num_mel_bins"], None
+        for name in ("frame_length", "frame_shift"):
+            if names[name] >= 1:
+                raise OptionError(f"{name}={names[name]:g} is in seconds, as in lhotse: pass {names[name] / 1000:g}")
+        if self.snip_edges:
+            warnings.warn(
+                "snip_edges=True gives fewer frames than lhotse computes from a duration: pass snip_edges=False unless "
+                "you handle the difference",
+                stacklevel=3,
+            )
+
+    def ours(self) -> Any:
+        """Return the same as this package's options.
+
+        Raises:
+            OptionError: a value that Kaldi refuses or does not have.
+        """
+        values = {"allow_empty_bins": True, **vars(self)}
+        for name, value in self.only.items():
+            if values.get(name, value) != value:
+                raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does")
+        values["use_power"] = not self.use_fft_mag
+        values["frame_length"], values["frame_shift"] = 1000.0 * self.frame_length, 1000.0 * self.frame_shift
+        return self.converted(values)
+
+
+class PowerConfig(Config):
+    """Base of the configurations of features that Kaldi computes of the power spectrum only."""
+
+    only = {**Config.only, "use_fft_mag": False}  # noqa: RUF012  a ClassVar of the base class
+
+
+class EnergyConfig(PowerConfig):
+    """Base of the configurations of features whose first column holds the energy."""
+
+    only = {**PowerConfig.only, "use_energy": True}  # noqa: RUF012
+
+
+class WhisperConfig(LhotseOptions):
+    """Base of the configuration of Whisper's features, of which the rest is fixed."""
+
+    their_names: ClassVar[Mapping[str, str]] = {"num_mels": "num_filters"}
+    sampling_rate: ClassVar[int] = 16000
+    frame_shift: ClassVar[float] = 0.01
