@@ -1,39 +1,49 @@
 """Processor time that a dump on a GPU takes on its host: reading, packing, launching, encoding, writing, verifying.
 
-    python benchmarks/gpu_host_cost.py [--profile] [case...]
+    python benchmarks/gpu_host_cost.py [--profile] [--hours HOURS --jobs JOBS] [case...]
 
 Needs no GPU: the kernels do nothing, and a copy to the device takes the 10 microseconds of its start. Prints a line of
 JSON for each case, with the microseconds of an utterance and the hours of audio that a core prepares in a minute. Wave
 files are read to where the device copies from; "copied" is the case of audio that comes in another way, such as from
 archives. To compare two commits, run it with PYTHONPATH set to each of them, in turns.
+
+``--hours 1000 --jobs 2 --profile "12 s"`` simulates a dump of that length in two processes, each of which makes one
+archive again and again, and prints where the processor time went: of each stage, without the stages that it calls.
 """
 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import ctypes
 import functools
 import json
+import math
 import os
-import pstats
-import shutil
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 import wave
+import zlib
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from io_ark.tables import blocks as block_reader
+from io_ark.tables.blocks import BlockLoader
 from kaldi_compat import kernels
-from kaldi_compat.dump import features, packed_batch, spectral_gpu
+from kaldi_compat.dump import features, files, packed_batch, spectral_gpu, write
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.transfers import Transfers
+from kaldi_compat.dump.write import ArchiveWriter
 from kaldi_compat.kernels import compression, launch
 
 RATE = 16000
@@ -94,6 +104,57 @@ class Computer(spectral_gpu.PackedComputer):
         self.memory = functools.partial(HostMemory, self.frame_options.window_shift)
 
 
+class Profile:
+    """Processor time of functions in all threads, without that of those they call.
+
+    Attributes:
+        seconds: of each function.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = Counter[str]()
+        self._called = threading.local()
+
+    def watch(self, owner: Any, name: str, shown: str) -> None:
+        """Count a function's time under a name."""
+        function = getattr(owner, name)
+
+        def watched(*arguments: Any, **more: Any) -> Any:
+            stack = self._called.__dict__.setdefault("stack", [0.0])
+            stack.append(0.0)
+            begun = time.thread_time()
+            try:
+                return function(*arguments, **more)
+            finally:
+                took = time.thread_time() - begun
+                self.seconds[shown] += took - stack.pop()
+                stack[-1] += took
+
+        setattr(owner, name, watched)
+
+    def report(self, total: float) -> str:
+        """Return a line for each stage, with its share of the total."""
+        named = [*self.seconds.most_common(), ("the rest: queues, logs, garbage", total - self.seconds.total())]
+        return "\n".join(f"  {100 * seconds / total:5.1f}%  {name}" for name, seconds in named)
+
+
+STAGES = (
+    (block_reader, "_read_file", "reading files"),
+    (BlockLoader, "load", "opening files, scanning headers"),
+    (spectral_gpu, "pack", "packing rows"),
+    (packed_batch, "_copied", "copying samples"),
+    (Copies, "send", "starting copies to the device"),
+    (Computer, "_part", "rates, VTLN factors"),
+    (Computer, "_start", "launching kernels, fetching"),
+    (spectral_gpu, "_results", "joining results"),
+    (ArchiveWriter, "add", "script files, lengths"),
+    (files.WholeFile, "write", "writing"),
+    (zlib, "crc32", "CRC of what is written, and of what is read back"),
+    (write._Verification, "_read_up_to", "reading back"),
+    (files.WholeFile, "finish", "syncing, renaming"),
+)
+
+
 def corpus(folder: Path, seconds: float, count: int, factors: int) -> Path:
     """Write a data directory."""
     data = folder / "data"
@@ -138,41 +199,59 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--hours", type=float, default=0.0, help="of audio in all; then the mean is printed")
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="print what took the time")
     chosen = parser.parse_args()
     without_a_gpu()
     torch.set_num_threads(1)
-    for name in chosen.cases:
-        seconds, count, factors, copied = CASES[name]
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        for _ in range(chosen.jobs if chosen.jobs > 1 else 0):
+            alone = [sys.executable, __file__, *sys.argv[1:], "--jobs=1", f"--hours={chosen.hours / chosen.jobs}"]
+            pool.submit(subprocess.run, alone)
+    for name in chosen.cases if chosen.jobs == 1 else ():
+        seconds, count, _, copied = CASES[name]
         packed_batch.LEAST_PIECE = 1 << 62 if copied else LEAST_PIECE
-        folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-        try:
-            job = Job(
-                Layout.of(corpus(folder, seconds, count, factors), "fbank"),
-                DumpOptions(nj=1, conf=str(folder / "conf"), batch_seconds=600.0),
-            )
-            (folder / "conf").write_text("--num-mel-bins=80\n--dither=0\n")
-            for path in (job.layout.log, job.layout.archives):
-                path.mkdir()
-            plan = make_plan(job)
-            taken = []
-            for _ in range(chosen.rounds + 1):
-                runner = ShardRunner(job, plan)
-                profile = cProfile.Profile()
-                begun = time.process_time()
-                manifest = profile.runcall(runner, plan.shards[0]) if chosen.profile else runner(plan.shards[0])
-                taken.append(time.process_time() - begun)
-                assert manifest.utterances == count, manifest
-            least = min(taken[1:])
-            values = {
-                "microseconds": round(1e6 * least / count, 1),
-                "hours_per_core_minute": round(count * seconds / 60 / least, 1),
-            }
-            print(json.dumps({"utterances": name} | values), flush=True)
-            if chosen.profile:
-                pstats.Stats(profile).sort_stats("tottime").print_stats(25)
-        finally:
-            shutil.rmtree(folder)
+        rounds = math.ceil(3600 * chosen.hours / (count * seconds)) or chosen.rounds
+        profile = Profile()
+        taken, wall = measured(name, rounds, profile if chosen.profile else None)
+        each = (sum(taken) / rounds if chosen.hours else min(taken)) / count
+        values = {
+            "microseconds": round(1e6 * each, 1),
+            "hours_per_core_minute": round(seconds / 60 / each, 1),
+            "hours": round(rounds * count * seconds / 3600, 1),
+            "processor_seconds": round(sum(taken), 1),
+            "wall_seconds": round(wall, 1),
+        }
+        print(json.dumps({"utterances": name} | values), flush=True)
+        if chosen.profile:
+            print(profile.report(sum(taken)), flush=True)
+
+
+def measured(name: str, rounds: int, profile: Profile | None) -> tuple[list[float], float]:
+    """Make an archive once, and in rounds; return the processor time of each round, and the wall time of all."""
+    seconds, count, factors, _ = CASES[name]
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as root:
+        folder = Path(root)
+        job = Job(
+            Layout.of(corpus(folder, seconds, count, factors), "fbank"),
+            DumpOptions(nj=1, conf=str(folder / "conf"), batch_seconds=600.0),
+        )
+        (folder / "conf").write_text("--num-mel-bins=80\n--dither=0\n")
+        for path in (job.layout.log, job.layout.archives):
+            path.mkdir()
+        plan = make_plan(job)
+        ShardRunner(job, plan)(plan.shards[0])
+        if profile is not None:
+            for owner, function, shown in STAGES:
+                profile.watch(owner, function, shown)
+        taken, start = [], time.perf_counter()
+        for _ in range(rounds):
+            begun = time.process_time()
+            manifest = ShardRunner(job, plan)(plan.shards[0])
+            taken.append(time.process_time() - begun)
+            assert manifest.utterances == count, manifest
+        return taken, time.perf_counter() - start
 
 
 if __name__ == "__main__":
