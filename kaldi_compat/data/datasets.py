@@ -26,8 +26,7 @@ from kaldi_compat.data.items import Items, Transform, described
 from kaldi_compat.data.places import as_tensor, load_named, script_of
 from kaldi_compat.data.seeds import Seeds
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.functional.sinc import num_resampled
+from kaldi_compat.exact.resample import num_resampled, resample_waveform
 
 __all__ = ["FeatureDataset", "WaveDataset"]
 

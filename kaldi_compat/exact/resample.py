@@ -88,6 +88,55 @@ def _windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
     return product
 
 
+@dataclass(frozen=True)
+class PeriodFilters:
+    """The filters of one period as tables of equal length, for tensors.
+
+    Attributes:
+        period: number of input samples in a period.
+        phases: number of output samples in a period, each with its own filter.
+        first: first input sample of the first filter, relative to the start of the period: 0 or less.
+        reach: number of input samples from there to the end of the last filter.
+        starts: ``(phases,)``: first input sample of each filter, relative to ``first``.
+        weights: ``(phases, taps)``: the filters; shorter ones end with a zero.
+    """
+
+    period: int
+    phases: int
+    first: int
+    reach: int
+    starts: Any
+    weights: Any
+
+    @classmethod
+    def of(cls, filters: Filters) -> PeriodFilters:
+        """Return the tables of filters, in NumPy."""
+        taps = max(map(len, filters.weights))
+        starts = np.array(filters.first) - filters.first[0]
+        return cls(
+            period=filters.period,
+            phases=len(starts),
+            first=filters.first[0],
+            reach=int(starts[-1]) + taps,
+            starts=starts,
+            weights=np.stack([np.pad(each, (0, taps - len(each))) for each in filters.weights]),
+        )
+
+
+def num_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
+    """Return the number of samples at ``rate_out`` that begin within ``num_samples`` (int or array) at ``rate_in``.
+
+    >>> num_resampled(16001, 16000, 8000)
+    8001
+    """
+    return ceil_divided(num_samples * rate_out, rate_in)
+
+
+def ceil_divided(count: Any, by: int) -> Any:
+    """Return a quotient of positive numbers, rounded up."""
+    return (count + by - 1) // by  # ONNX rounds the quotients of negative numbers up
+
+
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
     """Raise :class:`OptionError` if these do not make a filter: see :func:`linear_resample`."""
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
@@ -120,8 +169,7 @@ def linear_resample(
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     filters = resampling_filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
-    count = -(-len(samples) * len(filters.first) // filters.period)
-    return resample_chunk(samples, filters, (0, count))
+    return resample_chunk(samples, filters, (0, num_resampled(len(samples), rate_in, rate_out)))
 
 
 def _resample_chunk_in_c(

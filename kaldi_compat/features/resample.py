@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.resample import check_rates
-from kaldi_compat.functional.sinc import PeriodFilters, resampled
+from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters
+from kaldi_compat.tensors.sinc import resampled
 
 __all__ = ["linear_resample", "resample_waveform"]
 
@@ -30,7 +30,8 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # As OpenBLAS's dot products of few taps: products rounded to float32, summed in double.
-    return resampled(samples, PeriodFilters.of(rate_in, rate_out, cutoff, num_zeros), samples.dtype)
+    filters = resampling_filters(rate_in, rate_out, float(np.float32(cutoff)), num_zeros)
+    return resampled(samples, PeriodFilters.of(filters), samples.dtype)
 
 
 def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tensor:

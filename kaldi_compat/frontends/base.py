@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 
 from kaldi_compat.errors import AudioError, FeatureError, OptionError
+from kaldi_compat.exact.resample import num_resampled
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import (
     check_sampling_rate,
@@ -24,7 +25,6 @@ from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import as_like, astype, full, is_traced, is_traced_or_differentiated, namespace
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.sinc import num_resampled
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, SpectrogramOptions
 
 A = TypeVar("A")

@@ -158,26 +158,6 @@ def take_frames(x: Array, index: Array) -> Array:
     return taken
 
 
-def with_zeros(x: Array, before: int, after: int) -> Array:
-    """Pad the last axis with this many zeros before and after."""
-    padded: Array
-    if isinstance(x, np.ndarray):
-        padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
-    else:
-        padded = namespace(x).nn.functional.pad(x, (before, after))
-    return padded
-
-
-def sliding_windows(x: Array, size: int, step: int) -> Array:
-    """Return overlapping windows of the last axis as a view: ``(..., samples)`` -> ``(..., windows, size)``."""
-    windows: Array
-    if isinstance(x, np.ndarray):
-        windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=-1)[..., ::step, :]
-    else:
-        windows = x.unfold(-1, size, step)
-    return windows
-
-
 def matmul(a: Array, b: Array) -> Array:
     """Compute ``a @ b`` in the precision of ``a``, whatever TF32, bfloat16 or autocast modes are on in torch.
 

@@ -39,7 +39,6 @@ from kaldi_compat.interop.lhotse_config.options import (
     SpectrogramConfig,
     WhisperFbankConfig,
 )
-from kaldi_compat.tensors.padding import pad, unpad
 
 __all__ = [
     "Config",
@@ -138,11 +137,13 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         one = isinstance(samples, (np.ndarray, Tensor)) and samples.ndim == 1
         items: list[Any] = [samples] if one else list(samples)
         if lengths is None:
-            batch, counts = pad([_one_channel(item) for item in items])
+            channels = [_one_channel(item) for item in items]
+            batch = torch.nn.utils.rnn.pad_sequence(channels, batch_first=True)
+            counts = torch.tensor([len(each) for each in channels])
         else:
             batch, counts = torch.as_tensor(samples), torch.as_tensor(lengths)
         features, frames = self.compute(batch.to(self.device), counts.to(self.device))
-        rows: list[Any] = unpad(features, frames)
+        rows: list[Any] = [row[:count] for row, count in zip(features, frames.tolist(), strict=True)]
         if not any(isinstance(item, Tensor) for item in items):
             rows = [row.cpu().numpy() for row in rows]
         if len(rows) == 1:

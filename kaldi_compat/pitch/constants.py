@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.exact.resample import Filters, resampling_filters
+from kaldi_compat.exact.resample import Filters, PeriodFilters, num_resampled, resampling_filters
 from kaldi_compat.functional.array_api import astype, float64, namespace
-from kaldi_compat.functional.sinc import PeriodFilters, num_resampled, windowed_sinc
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
@@ -123,7 +122,9 @@ class PitchConstants:
             rate_in=rate_in,
             rate_out=rate_out,
             lowpass=(cutoff, options.lowpass_filter_width),
-            period_filters=PeriodFilters.of(rate_in, rate_out, cutoff, options.lowpass_filter_width),
+            period_filters=PeriodFilters.of(
+                resampling_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
+            ),
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
             chunk=_samples_per_chunk(options),
             window=window,
@@ -198,8 +199,27 @@ def _interpolation(
     width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
     inside = samples >= np.ceil(rate * (offset - width))
     inside &= samples <= np.floor(rate * (offset + width))
-    sinc = windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
+    sinc = _windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
     return np.where(inside, sinc / rate, np.float32(0)), inside
+
+
+def _windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
+    """Evaluate a low-pass filter: a sinc under a Hanning window, zero past its width.
+
+    Sinc, window and their product are each rounded to float32, as in Kaldi.
+
+    Args:
+        times: float32, in seconds, of any shape.
+        cutoff: in Hz.
+        num_zeros: zero crossings of the sinc on each side of the window.
+
+    Returns:
+        float32, of the shape of ``times``.
+    """
+    x = times.astype(np.float64)
+    window = np.where(np.abs(x) < num_zeros / (2 * cutoff), 0.5 * (1 + np.cos(2 * np.pi * cutoff / num_zeros * x)), 0)
+    sinc = 2 * cutoff * np.sinc(2 * cutoff * x)
+    return sinc.astype(np.float32) * window.astype(np.float32)
 
 
 def _samples_per_chunk(options: PitchOptions) -> int:

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.exact.resample import num_resampled
 from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.sinc import num_resampled, resampled
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.paths import cheapest_paths
+from kaldi_compat.tensors.sinc import resampled
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
@@ -32,7 +33,7 @@ class Tables(NamedTuple):
         weights: ``(lags, states)``: interpolates correlations to the lags that are the states.
         discount: ``(states,)``: reduction of the correlation at longer lags.
         pitch: ``(states,)`` in Hz.
-        lowpass_starts, lowpass_weights: of :class:`~kaldi_compat.functional.sinc.PeriodFilters`.
+        lowpass_starts, lowpass_weights: of :class:`~kaldi_compat.exact.resample.PeriodFilters`.
     """
 
     band: Tensor

@@ -7,13 +7,18 @@ from functools import partial
 from typing import Any
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.cli.pitch import analyses_of_block, audio_blocks, track_of_block, write_pitch
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.online import first_pass_features
 from kaldi_compat.pitch.process import process_ragged
+from kaldi_compat.programs.compute_kaldi_pitch_feats import (
+    analyses_of_block,
+    audio_blocks,
+    track_of_block,
+    write_pitch,
+)
 
 USAGE = """
 Tracks the pitch of audio and computes features for speech recognition from it, as compute-kaldi-pitch-feats piped into

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from io_ark.blocks import ArrayBlock, WaveBlock
-from kaldi_compat.cli.pitch import analyses_of_block, audio_blocks, track_of_block, write_pitch
+import numpy as np
+
+from io_ark.blocks import ArrayBlock, Block, WaveBlock
+from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.loop import Counts, Sink, results
+from kaldi_compat.cli.objects import channel_of
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch.online import first_pass_pitch
+from kaldi_compat.pitch.online import Analysis, first_pass_pitch
+from kaldi_compat.pitch.tracker import track_block
 
 USAGE = """
 Tracks the pitch of audio. Each frame has two features: the normalized cross-correlation (NCCF, from -1 to 1, higher in
@@ -20,6 +29,7 @@ e.g.:  compute-kaldi-pitch-feats --sample-frequency=8000 scp:wav.scp ark:-
 
 See also: process-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 """
+LOG_EVERY = 50
 
 
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
@@ -36,3 +46,60 @@ def _first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
     names, analyses = analyses_of_block(block, options)
     return ArrayBlock.of(names, [first_pass_pitch(each, options) for each in analyses])
+
+
+def audio_blocks(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
+    """Yield the first channel of each utterance in blocks.
+
+    Raises:
+        AudioError: an utterance has another sampling rate; those before it have been yielded.
+    """
+
+    def checked(block: Block) -> WaveBlock:
+        audio = channel_of(block, -1)
+        if (audio.rates != options.sample_frequency).any():
+            raise AudioError(
+                f"Sample frequency mismatch: you specified {options.sample_frequency:g} but data has "
+                f"{audio.rates[0]:g} (use --sample-frequency option).  Utterance is {block.names()[0]}"
+            )
+        return audio
+
+    return results(checked, blocks, Counts())
+
+
+def track_of_block(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
+    """Track the pitch of a block of utterances."""
+    features, rows = track_block(block.samples, block.starts, block.lengths, options)
+    counts = np.diff(rows)
+    shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
+    return ArrayBlock(block.keys, features.reshape(-1), shapes)
+
+
+def analyses_of_block(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
+    """Analyse a block of utterances for the simulation of online decoding: keys and analyses."""
+    places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
+    return block.names(), [Analysis.of(block.samples[a : a + n], options) for a, n in places]
+
+
+def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
+    """Write blocks of pitch features and count them. As in Kaldi, utterances without frames are written, too."""
+    counts = Counts()
+    for block in tracks:
+        writer.write_block(_without_empty_columns(block))
+        for frames in block.shapes[:, 0].tolist():
+            if frames == 0:
+                logger.warning("No frames output in pitch extraction")
+            counts.done += 1
+            if counts.done % LOG_EVERY == 0:
+                vlog(2, "Processed %d utterances", counts.done)
+    logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
+    return counts
+
+
+def _without_empty_columns(block: ArrayBlock) -> ArrayBlock:
+    """Return the block with the shape (0, 0) for matrices without rows."""
+    empty = block.shapes[:, 0] == 0
+    if not empty.any():
+        return block
+    shapes: Any = np.where(empty[:, None], 0, block.shapes)
+    return replace(block, shapes=shapes)

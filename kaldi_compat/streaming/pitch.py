@@ -25,7 +25,6 @@ from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.streaming.base import ChunkFrames, Stream, WindowStream, stream_options
 from kaldi_compat.streaming.history import Counts, Flags
-from kaldi_compat.tensors.padding import pad
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
@@ -85,8 +84,8 @@ class PitchStream(Stream):
             rows.append(torch.from_numpy(self._trackers[slot].advance(samples[slot, :length], finished=last)))
             if last:
                 self._trackers[slot] = Tracker(self.options, self._max_latency)
-        features, counts = pad(rows)
-        return features.to(chunk.device), counts.numpy()
+        features = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        return features.to(chunk.device), np.array([len(row) for row in rows])
 
 
 class ProcessPitchStream(WindowStream):

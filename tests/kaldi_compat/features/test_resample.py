@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import kaldi_compat
 from kaldi_compat import AudioError, OptionError, resample_waveform
+from kaldi_compat.exact.resample import PeriodFilters, num_resampled, resampling_filters
 from kaldi_compat.features.resample import linear_resample
-from kaldi_compat.functional.sinc import PeriodFilters, num_resampled
 
 RATES = [8000, 11025, 16000, 22050, 44100, 48000]
 
@@ -81,11 +81,11 @@ def test_every_period_is_filtered_alike(rate_in: int, rate_out: int) -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.integers(100, 50000), st.integers(100, 50000), st.integers(1, 10))
+@given(st.integers(100, 1500), st.integers(100, 1500), st.integers(1, 10))
 def test_filters_hold_what_the_window_does(rate_in: int, rate_out: int, num_zeros: int) -> None:
     """A filter for each output sample of a period, no wider than the window: not as wide as the period."""
     cutoff = 0.45 * min(rate_in, rate_out)
-    filters = PeriodFilters.of(rate_in, rate_out, cutoff, num_zeros)
+    filters = PeriodFilters.of(resampling_filters(rate_in, rate_out, cutoff, num_zeros))
     window = num_zeros / cutoff * rate_in  # in input samples
     phases, taps = filters.weights.shape
     assert phases == filters.phases == rate_out // math.gcd(rate_in, rate_out)

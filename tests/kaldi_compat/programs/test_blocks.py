@@ -159,7 +159,7 @@ def test_pitch_of_blocks(arguments: list[str], monkeypatch: pytest.MonkeyPatch, 
     Path("cut.ark").write_bytes(data[: len(data) // 5])
     of_processing = ("--delay", "--add")
     tracking = [each for each in arguments if not each.startswith(of_processing)]
-    monkeypatch.setattr("kaldi_compat.cli.pitch.LOG_EVERY", 7)
+    monkeypatch.setattr("kaldi_compat.programs.compute_kaldi_pitch_feats.LOG_EVERY", 7)
     for name, flags in zip(PITCH_PROGRAMS, (["--verbose=2", *tracking], arguments), strict=True):
         main = importlib.import_module(name).main
         check_all_sizes(partial(main, [*flags, "ark,scp:out.ark,out.scp"]), monkeypatch, capsys)
