@@ -27,6 +27,7 @@ NAMES = {
     "features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",
     "features.spectrogram": "Spectrogram",
     "features.resample": "resample_waveform",
+    "frontends.conform": "Scorecard conform",
     "frontends.explanation": "Explanation explain",
     "options.config": "load_options",
     "options.pitch": "InterpolatePitchOptions PitchOptions ProcessPitchOptions SmoothPitchOptions",

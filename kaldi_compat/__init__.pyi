@@ -38,6 +38,8 @@ from kaldi_compat.features.postprocessing import SlidingCmvn as SlidingCmvn
 from kaldi_compat.features.postprocessing import Splice as Splice
 from kaldi_compat.features.resample import resample_waveform as resample_waveform
 from kaldi_compat.features.spectrogram import Spectrogram as Spectrogram
+from kaldi_compat.frontends.conform import Scorecard as Scorecard
+from kaldi_compat.frontends.conform import conform as conform
 from kaldi_compat.frontends.explanation import Explanation as Explanation
 from kaldi_compat.frontends.explanation import explain as explain
 from kaldi_compat.options.config import load_options as load_options

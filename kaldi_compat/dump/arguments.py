@@ -18,6 +18,7 @@ Kaldi's features and archives without Kaldi.
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
        kaldi-compat dump --help         features of a whole data directory
        kaldi-compat explain FEATS WAV  find out which front end made features
+       kaldi-compat conform -- PROGRAM  what an implementation of Kaldi's features holds
        kaldi-compat frontend list       front ends of published models; also show, check, export
        kaldi-compat info                which engines compute here, and why
        kaldi-compat programs            the programs that replace Kaldi's, each with --help
@@ -120,6 +121,6 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
         return DumpArguments(program_list() if argv == ["programs"] else completion(argv))
     found = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
-        f"expected the command dump, explain, frontend, info, programs or completion, {found}: "
+        f"expected the command conform, dump, explain, frontend, info, programs or completion, {found}: "
         "kaldi-compat --help lists them"
     )

@@ -62,6 +62,7 @@ def _kaldi_compat() -> Command:
             Command(
                 "dump", "features of a data directory", _flags(DumpOptions, CommonOptions), words=FEATURES, equals=True
             ),
+            Command("conform", "what an implementation of Kaldi's features holds"),
             Command("explain", "find out which front end made features"),
             Command("frontend", "front ends of published models", words=("list", "show", "check", "export")),
             Command("info", "which engines compute here"),

@@ -5,6 +5,7 @@ usage: make.py [--check] [--every N]
 
 With Kaldi's programs on PATH this makes the kit as it stands here. With those of this project it gives the same bytes:
 ``--check`` compares, all cases or every Nth, and exits 1 if one differs. See README.md for the files.
+benchmarks/conformance/rounding.py adds how far Kaldi's values are from double precision.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import warnings
 import wave
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,7 +37,6 @@ NOT_ASKED = {
     "vtln-map", "weights", "write-utt2dur", "max-frames-latency", "nccf-ballast-online", "recompute-frame",
     "compress", "htk-in", "sphinx-in", "write-num-frames",
 }  # fmt: skip
-ROUNDING = 2e-4  # smaller ones are not stored
 FIXED: Flags = {"dither": 0, "delta-pitch-noise-stddev": 0}
 TYPES: dict[str, Any] = {
     "bool": lambda text: text == "true",
@@ -215,30 +214,6 @@ def vectors(folder: Path, every: int = 1) -> Iterator[tuple[Case, str, str, Arra
                 yield case, name, f"{case.level}-{count[case.level]:04d}", results[name]
 
 
-def rounding(options: dict[str, Any], samples: Array, expected: Array) -> float:
-    """Return how far Kaldi's values are from those in double precision: the largest difference over max(1, |value|)."""
-    import torch
-
-    import kaldi_compat
-
-    modules: dict[str, Any] = {
-        asked.FBANK: kaldi_compat.Fbank, asked.MFCC: kaldi_compat.Mfcc, asked.PLP: kaldi_compat.Plp,
-        asked.SPECTROGRAM: kaldi_compat.Spectrogram,
-    }  # fmt: skip
-    given = {name: value for name, value in options.items() if name not in ("program", "chunks", "output")}
-    if options["program"] not in modules or expected.dtype != np.float32 or not expected.size:
-        return 0.0
-    if given.pop("allow_downsample") or given.pop("allow_upsample"):
-        return 0.0
-    warp, center = torch.tensor([given.pop("vtln_warp", 1.0)], dtype=torch.float64), given.pop("subtract_mean")
-    audio = torch.from_numpy(samples.astype(np.float64))[None]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        features = modules[options["program"]](**given)(audio, vtln_warp=warp)[0].numpy()
-    features = features - features.mean(0) if center else features
-    return float(np.nanmax(np.abs(features - expected) / np.maximum(1, np.abs(expected)), initial=0.0))
-
-
 class Arrays:
     """Numbers of a level, by type, one after the other. Equal arrays are stored once."""
 
@@ -289,8 +264,6 @@ def make(kit: Path) -> None:
                 "input": given,
                 "expected": store.add(case.level, expected),
             }
-            if name in maker.clips and (off := rounding(options, maker.clips[name][1], expected)) > ROUNDING:
-                vector["rounding"] = float(f"{off:.1e}")
             lines[case.level].append(json.dumps(vector, separators=(",", ":")))
     store.write(kit)
     for level, title in LEVELS.items():

@@ -47,11 +47,11 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dump", "a", "b", "c", "d", "e"], "but 5 arguments were given"),
         (
             ["dmp"],
-            "expected the command dump, explain, frontend, info, programs or completion, not 'dmp': kaldi-compat",
+            "conform, dump, explain, frontend, info, programs or completion, not 'dmp': kaldi-compat",
         ),
         (
             [],
-            "expected the command dump, explain, frontend, info, programs or completion, but none was given: kaldi",
+            "expected the command conform, dump, explain, frontend, info, programs or completion, but none was given:",
         ),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
     ],

@@ -45,7 +45,6 @@ def test_stale_vector_is_found(make: ModuleType, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(
         make.asked, "cases", lambda: [make.Case(1, "compute-fbank-feats", ("short8k",), {"sample-frequency": 8000})]
     )
-    monkeypatch.setattr(make, "rounding", lambda *_: 0.0)
     make.make(tmp_path)
     assert make.stale(tmp_path, every=1) == []
     values = np.load(tmp_path / "level-1.float32.npy")

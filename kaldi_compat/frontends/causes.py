@@ -1,0 +1,196 @@
+"""Find what wrong results of an implementation have in common: the mistakes behind them."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.frontends.description import changed_options
+from kaldi_compat.frontends.explanation import Explanation, explain, settings
+from kaldi_compat.frontends.preset import Preset
+from kaldi_compat.frontends.variants import KINDS, Variant
+
+Array = npt.NDArray[Any]
+MEAN = "minus the mean of each column over the recording"
+SEARCHES = 40  # at most so many vectors are explained; the others are compared with what was found
+ATTRIBUTES = [each.name for each in dataclasses.fields(Variant) if each.name not in ("kind", "options")]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A result of an implementation that is wrong.
+
+    Attributes:
+        id: name of the vector.
+        options: Kaldi's program and options.
+        given: the input.
+        result: what the implementation gives.
+        expected: what Kaldi gives.
+        tolerance: largest error, relative to max(1, |value|), that is not wrong.
+    """
+
+    id: str
+    options: dict[str, Any]
+    given: Array
+    result: Array
+    expected: Array
+    tolerance: float
+
+    @property
+    def asked(self) -> Variant | None:
+        """What the options ask for; None where explain does not know the program."""
+        kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
+        if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
+            return None
+        known = {each.name for each in dataclasses.fields(KINDS[kind])} - {"sample_frequency", "dither"}
+        options = {name: value for name, value in self.options.items() if name in known}
+        return Variant(kind, options, warp=self.options.get("vtln_warp", 1.0))
+
+    def is_explained_by(self, variant: Variant) -> bool:
+        """Return True if a variant of the feature gives the result."""
+        try:
+            features = variant.compute(self.given.astype(np.float32), self.options["sample_frequency"])
+        except KaldiCompatError:
+            return False
+        if self.options["subtract_mean"]:
+            features = features - features.mean(0)
+        if features.shape != self.result.shape:
+            return False
+        error = np.abs(self.result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
+        return bool(np.quantile(error, 0.99) <= self.tolerance and error.max() <= 30 * self.tolerance)
+
+
+@dataclass
+class Cause:
+    """A mistake, and the vectors that it explains.
+
+    Attributes:
+        name: the mistake in words.
+        vectors: names of the vectors.
+        changes: what it changes, by option or attribute of a variant; None if only words are known.
+    """
+
+    name: str
+    vectors: list[str] = field(default_factory=list)
+    changes: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        count = len(self.vectors)
+        return f"{self.name}: {count} vector{'s' * (count > 1)}, such as {self.vectors[0]}"
+
+
+def causes(differences: Sequence[Difference]) -> list[Cause]:
+    """Return the mistakes that explain wrong results, the most frequent first.
+
+    A vector that a mistake found before explains is counted there. Else options that are ignored are tried, and then
+    :func:`kaldi_compat.explain`, as long as there are not too many.
+    """
+    found: dict[str, Cause] = {}
+    searched = 0
+    for difference in differences:
+        cause = _known(difference, found.values()) or _ignored(difference)
+        if cause is None and searched < SEARCHES:
+            searched += 1
+            cause = _searched(difference)
+        if cause is None:
+            cause = Cause(f"not explained, {difference.options['program']}")
+        found.setdefault(cause.name, cause).vectors.append(difference.id)
+    return sorted(found.values(), key=lambda cause: -len(cause.vectors))
+
+
+def _known(difference: Difference, found: Any) -> Cause | None:
+    asked = difference.asked
+    if asked is None:
+        return None
+    for cause in found:
+        if cause.changes is not None and difference.is_explained_by(_changed(asked, cause.changes)):
+            return Cause(cause.name, [], cause.changes)
+    return None
+
+
+def _ignored(difference: Difference) -> Cause | None:
+    """Return the options whose defaults, in place of the values that are asked for, explain a result: one or all."""
+    asked = difference.asked
+    if asked is None:
+        return None
+    plain = Variant(asked.kind)
+    reset = {name: plain.value(name) for name in [*asked.options, "warp"] if asked.value(name) != plain.value(name)}
+    for changes in (*({name: value} for name, value in reset.items()), reset):
+        if changes and difference.is_explained_by(_changed(asked, changes)):
+            changes = _fewest(difference, asked, changes)
+            return Cause(_name(asked.kind, changes), [], changes)
+    return None
+
+
+def _changed(variant: Variant, changes: dict[str, Any]) -> Variant:
+    for name, value in changes.items():
+        variant = variant.changed(name, value)
+    return variant
+
+
+def _searched(difference: Difference) -> Cause | None:
+    """Return what explain says of a result."""
+    result, asked = difference.result, difference.asked
+    rate = difference.options.get("sample_frequency") if asked else None
+    given = difference.given if asked else difference.expected
+    if result.shape != difference.expected.shape and asked is None:
+        shapes = f"the shape is {result.shape}, not {difference.expected.shape}"
+        return Cause(f"{difference.options['program']}: {shapes}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = explain(result, given, rate, tolerance=difference.tolerance)
+    except KaldiCompatError:
+        return None
+    if not found.is_exact:
+        return None
+    if asked is None:
+        return Cause(f"{difference.options['program']}: {'; '.join(found.steps) or 'equal'}")
+    return _compared(difference, asked, found)
+
+
+def _compared(difference: Difference, asked: Variant, found: Explanation) -> Cause:
+    """Return what distinguishes the front end that made a result from the one that was asked for."""
+    made = found.variant if found.variant is not None else _variant_of(found.preset)
+    steps = [step for step in found.steps if not (step == MEAN and difference.options["subtract_mean"])]
+    words = "; ".join(steps)
+    if made is None or made.kind != asked.kind:
+        return Cause(str(found).rpartition(":")[0])
+    names = [*dict.fromkeys([*made.options, *asked.options]), *ATTRIBUTES]
+    changes = {name: made.value(name) for name in names if made.value(name) != asked.value(name)}
+    if not steps:
+        changes = _fewest(difference, asked, changes)
+    name = "; ".join(part for part in (_name(asked.kind, changes), words) if part)
+    return Cause(name or "larger errors than of rounding", [], None if steps else changes)
+
+
+def _name(kind: str, changes: dict[str, Any]) -> str:
+    """Return changes in words; an option that has its default, where another value is asked for, is ignored."""
+    plain = Variant(kind)
+    ignored = sorted(name for name, value in changes.items() if value == plain.value(name))
+    told = settings(_changed(plain, changes))
+    return ", ".join([*told, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
+
+
+def _variant_of(preset: str | None) -> Variant | None:
+    """Return the feature of a preset that has no steps after it."""
+    if preset is None or Preset.of(preset).steps:
+        return None
+    made = Preset.of(preset)
+    return Variant(made.feature, changed_options(made), scale=1.0 if made.sample_scale != 1 else 1 / 32768)
+
+
+def _fewest(difference: Difference, asked: Variant, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes without those that do not matter."""
+    for name in list(changes):
+        fewer = {each: value for each, value in changes.items() if each != name}
+        if difference.is_explained_by(_changed(asked, fewer)):
+            changes = fewer
+    return changes

@@ -1,0 +1,295 @@
+"""Run an implementation of Kaldi's features over the conformance kit, and say what it holds.
+
+>>> from kaldi_compat import conform
+>>> from kaldi_compat.features.numpy import Fbank
+>>> def fbank(samples, options):
+...     if options["program"] != "compute-fbank-feats":
+...         raise NotImplementedError
+...     return Fbank(dither=0.0, sample_frequency=options["sample_frequency"])(samples)
+>>> print(conform(fbank, level=1))  # doctest: +SKIP
+level                           vectors   bits   1e-5   1e-3  wrong failed not supported
+1 defaults of fbank                  16     16      0      0      0      0             0
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.frontends.causes import Cause, Difference, causes
+
+__all__ = ["Result", "Scorecard", "Vector", "conform", "vectors"]
+
+Array = npt.NDArray[Any]
+Implementation = Callable[[Array, dict[str, Any]], npt.ArrayLike]
+LEVELS = {
+    1: "defaults of fbank",
+    2: "defaults of every feature",
+    3: "common options",
+    4: "post-processing",
+    5: "every option",
+    6: "edge audio",
+    7: "archives",
+    8: "streaming",
+}
+GRADES = ("bits", "1e-5", "1e-3", "wrong", "failed", "not supported")
+HELD = GRADES[:3]
+PACKAGE = "kaldi_conformance"
+CHECKOUT = Path(__file__).parents[2] / "reference_data" / "conformance"
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One question of the kit: an input, all options, and what Kaldi gives.
+
+    Attributes:
+        id: its name, such as "3-0017".
+        level: 1 to 8.
+        options: Kaldi's program, and all its options with their values.
+        file: the wave file of the audio; None for another input.
+        given: the input: int16 audio (T,), an array, or the bytes of an archive, uint8.
+        expected: what Kaldi gives.
+        rounding: how far that is from a computation in double precision.
+    """
+
+    id: str
+    level: int
+    options: dict[str, Any]
+    file: Path | None
+    given: Array
+    expected: Array
+    rounding: float = 0.0
+
+    def __str__(self) -> str:
+        return self.id
+
+    @property
+    def tolerance(self) -> float:
+        """Largest error that is not wrong."""
+        return max(1e-3, 3 * self.rounding)
+
+    def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
+        """Return how well a result agrees, "bits", "1e-5", "1e-3" or "wrong", and where a wrong one differs.
+
+        Args:
+            result: what an implementation gives for ``given`` and ``options``.
+        """
+        array, expected = np.asarray(result), self.expected
+        if array.dtype.kind not in "biuf":
+            return "wrong", f"{array.dtype} are not numbers"
+        if expected.size == 0 and array.size == 0:
+            return "bits", ""
+        if array.shape != expected.shape:
+            return "wrong", f"the shape is {array.shape}, not {expected.shape}"
+        with np.errstate(over="ignore", invalid="ignore"):
+            same = array.astype(expected.dtype)
+            if np.array_equal(same, expected, equal_nan=expected.dtype.kind == "f"):
+                return "bits", ""
+            error = np.abs(array.astype(np.float64) - expected) / np.maximum(1, np.abs(expected.astype(np.float64)))
+        error[(same == expected) | ((same != same) & (expected != expected))] = 0
+        error = np.nan_to_num(error, nan=np.inf)
+        largest = float(error.max())
+        for name, bound in (("1e-5", 1e-5), ("1e-3", self.tolerance)):
+            if expected.dtype.kind == "f" and largest <= bound:
+                return name, ""
+        place = [int(each) for each in np.unravel_index(int(error.argmax()), error.shape)]
+        return "wrong", f"the largest error is {largest:.2g}, at {place}"
+
+    def check(self, result: npt.ArrayLike) -> None:
+        """Raise AssertionError if a result is wrong.
+
+        For tests: ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
+        """
+        grade, why = self.grade(result)
+        if grade not in HELD:
+            raise AssertionError(f"vector {self.id}, {self.options['program']}: {why}")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a vector.
+
+    Attributes:
+        vector: the vector.
+        grade: one of ``GRADES``.
+        why: where a wrong result differs, or how the implementation failed.
+        array: the result, if it is wrong.
+    """
+
+    vector: Vector
+    grade: str
+    why: str = ""
+    array: Array | None = None
+
+
+@dataclass(frozen=True)
+class Scorecard:
+    """Results by level; ``str()`` of it is a table, and what the wrong results have in common.
+
+    Attributes:
+        results: one for each vector.
+        causes: mistakes that explain wrong results, the most frequent first.
+    """
+
+    results: list[Result]
+    causes: list[Cause] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """True if something is supported, and nothing that is supported is wrong or fails."""
+        supported = [result.grade for result in self.results if result.grade != "not supported"]
+        return bool(supported) and all(grade in HELD for grade in supported)
+
+    def counts(self) -> dict[int, dict[str, int]]:
+        """Return how many vectors of each level have each grade."""
+        found = {result.vector.level: dict.fromkeys(GRADES, 0) for result in self.results}
+        for result in self.results:
+            found[result.vector.level][result.grade] += 1
+        return found
+
+    def __str__(self) -> str:
+        lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
+        for level, counts in sorted(self.counts().items()):
+            numbers = "".join(f" {counts[grade]:>{max(6, len(grade))}}" for grade in GRADES)
+            lines.append(f"{level} {LEVELS[level]:28} {sum(counts.values()):>8}{numbers}")
+        lines += [f"wrong: {cause}" for cause in self.causes]
+        failed = [result for result in self.results if result.grade == "failed"]
+        lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
+        return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
+
+    def as_json(self) -> str:
+        """Return the scorecard as JSON: ``levels``, ``causes``, and ``vectors`` that are not held."""
+        held = [result for result in self.results if result.grade not in (*HELD, "not supported")]
+        values = {
+            "passed": self.passed,
+            "levels": self.counts(),
+            "causes": [{"name": cause.name, "vectors": cause.vectors} for cause in self.causes],
+            "vectors": {result.vector.id: {"grade": result.grade, "why": result.why} for result in held},
+        }
+        return json.dumps(values, indent=1)
+
+
+def conform(
+    implementation: Implementation,
+    *,
+    level: int | Sequence[int] | None = None,
+    kit: str | Path | None = None,
+    explain: bool = True,
+) -> Scorecard:
+    """Run an implementation of Kaldi's features over the conformance kit.
+
+    Args:
+        implementation: function that takes the input of a vector (int16 audio (T,), an array, or the bytes of an
+            archive, uint8) and its options, and returns an array. It raises NotImplementedError for what it does not
+            support; another exception is a failure.
+        level: the levels to run; None for all.
+        kit: folder of the kit; None for the installed package ``kaldi_conformance`` or the one of a checkout.
+        explain: say what wrong results have in common, as :func:`kaldi_compat.explain` finds it.
+
+    Returns:
+        The scorecard.
+
+    Raises:
+        OptionError: a level that does not exist.
+        FeatureError: the kit is not found, or is damaged.
+    """
+    return scored([_result(vector, implementation) for vector in vectors(level, kit)], explain=explain)
+
+
+def scored(results: list[Result], *, explain: bool) -> Scorecard:
+    """Return the scorecard of results."""
+    wrong = [
+        Difference(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
+        for result in results
+        for vector in [result.vector]
+        if result.array is not None
+    ]
+    return Scorecard(results, causes(wrong) if explain else [])
+
+
+def graded(vector: Vector, result: npt.ArrayLike) -> Result:
+    """Return the result of a vector for an array."""
+    grade, why = vector.grade(result)
+    return Result(vector, grade, why, np.asarray(result) if grade == "wrong" else None)
+
+
+def _result(vector: Vector, implementation: Implementation) -> Result:
+    try:
+        return graded(vector, implementation(vector.given.copy(), dict(vector.options)))
+    except NotImplementedError:
+        return Result(vector, "not supported")
+    except Exception as error:
+        return Result(vector, "failed", f"{type(error).__name__}: {error}")
+
+
+def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = None) -> list[Vector]:
+    """Return the vectors of the conformance kit, in order.
+
+    Args:
+        level: one level or several, 1 to 8; None for all.
+        kit: folder of the kit; None for the installed package ``kaldi_conformance`` or the one of a checkout.
+
+    Raises:
+        OptionError: a level that does not exist.
+        FeatureError: the kit is not found, or is damaged.
+    """
+    asked = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)
+    if wrong := [each for each in asked if each not in LEVELS]:
+        raise OptionError(f"level={wrong[0]} does not exist: the kit has the levels 1 to {max(LEVELS)}")
+    folder = kit_folder(kit)
+    try:
+        return [vector for each in asked for vector in _level(folder, each)]
+    except (OSError, ValueError, KeyError, TypeError, io_ark.ArkError) as error:
+        raise FeatureError(f"{folder} is not a conformance kit: {error}") from None
+
+
+def kit_folder(kit: str | Path | None = None) -> Path:
+    """Return the folder of the kit: the one that is given, that of the installed package, or of this checkout."""
+    if kit is None:
+        spec = importlib.util.find_spec(PACKAGE)
+        installed = list(spec.submodule_search_locations or []) if spec else []
+        kit = installed[0] if installed else CHECKOUT
+        if not Path(kit).is_dir():
+            raise FeatureError(
+                "the conformance kit is not installed: copy reference_data/conformance of the source and name it with "
+                "kit=... (--kit DIR), or pip install it"
+            )
+    if not Path(kit, "level-1.json").is_file():
+        raise FeatureError(f"{kit} is not a conformance kit: it has no level-1.json")
+    return Path(kit)
+
+
+def _level(folder: Path, level: int) -> list[Vector]:
+    files: dict[str, Array] = {}
+
+    def part(place: dict[str, Any]) -> Array:
+        name = Path(place["file"]).name
+        if name not in files:
+            files[name] = np.load(folder / name, allow_pickle=False)
+        end = place["offset"] + int(np.prod(place["shape"]))
+        array: Array = files[name][place["offset"] : end].reshape(place["shape"])
+        return array
+
+    @functools.lru_cache(maxsize=64)
+    def samples(name: str) -> Array:
+        array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
+        return array
+
+    found = []
+    for each in json.loads((folder / f"level-{level}.json").read_text())["vectors"]:
+        place = each["input"]
+        file = None if "offset" in place else folder / "audio" / Path(place["file"]).name
+        given = part(place) if file is None else samples(file.name)
+        rounding = each.get("rounding", 0.0)
+        found.append(Vector(each["id"], level, each["options"], file, given, part(each["expected"]), rounding))
+    return found

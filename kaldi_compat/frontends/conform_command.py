@@ -1,0 +1,164 @@
+"""The command ``kaldi-compat conform``: run a program in any language over the conformance kit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from io_ark.text import printable
+from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
+from kaldi_compat.frontends.cli import DIFFERENT_STATUS, ERROR_STATUS, INVALID_STATUS, Parser
+from kaldi_compat.frontends.conform import Result, Scorecard, Vector, graded, scored, vectors
+
+UNSUPPORTED_STATUS = 77
+TIME_LIMIT_S = 60.0
+DESCRIPTION = (
+    "Run a program over the conformance kit, once for each vector, and print what it holds. In its command line "
+    "{audio} stands for the input (a wave file; .npy for post-processing, .ark for archives), {options.json} for all "
+    "options and {out.npy} for what it has to write. It ends with status 77 for what it does not support. With "
+    "{list.json} in their place it runs once for all vectors: a list of objects with audio, options and out, where it "
+    "writes nothing for what it does not support. Exit status 1 if a vector is wrong."
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line (without ``kaldi-compat conform``) and return the exit status."""
+    try:
+        given = _parser().parse_args(sys.argv[2:] if argv is None else argv)
+        card = conform_command(given.command, level=given.level, kit=given.kit, timeout=given.timeout)
+        if given.json:
+            Path(given.json).write_text(card.as_json() + "\n")
+    except SystemExit as end:  # of --help
+        return int(end.code or 0)
+    except (KaldiCompatError, OSError) as error:
+        print(f"kaldi-compat: {printable(str(error))}", file=sys.stderr)
+        return INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS
+    print(card)
+    return 0 if card.passed else DIFFERENT_STATUS
+
+
+def _parser() -> Parser:
+    parser = Parser("kaldi-compat conform", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("--level", type=_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
+    parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
+    parser.add_argument("--json", metavar="FILE", help="write the scorecard to a file, too")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=TIME_LIMIT_S,
+        metavar="SECONDS",
+        help="time for a vector, or for all with {list.json} (default: %(default)g)",
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
+    return parser
+
+
+def _levels(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,2,3") from None
+
+
+def conform_command(
+    command: Sequence[str],
+    *,
+    level: int | Sequence[int] | None = None,
+    kit: str | Path | None = None,
+    timeout: float = TIME_LIMIT_S,
+) -> Scorecard:
+    """Run a program over the conformance kit (see ``kaldi-compat conform --help``).
+
+    Raises:
+        OptionError: the command line has no place for what the program writes, or a level does not exist.
+        FeatureError: the program cannot be started, or the kit is not found.
+    """
+    command = [*command[1:]] if command[:1] == ["--"] else [*command]
+    batch = any("{list.json}" in word for word in command)
+    if not batch and not any("{out.npy}" in word for word in command):
+        raise OptionError(
+            "the command has no {out.npy}: kaldi-compat conform -- PROGRAM {audio} {options.json} {out.npy}"
+        )
+    if not timeout > 0:
+        raise OptionError(f"--timeout={timeout:g} must be a positive number of seconds")
+    asked = vectors(level, kit)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        if batch:
+            return scored(_batch(command, asked, folder, timeout), explain=True)
+        return scored([_single(command, vector, folder, timeout) for vector in asked], explain=True)
+
+
+def _single(command: Sequence[str], vector: Vector, folder: Path, timeout: float) -> Result:
+    out, options = folder / "out.npy", folder / "options.json"
+    out.unlink(missing_ok=True)
+    options.write_text(json.dumps(vector.options))
+    places = {"{audio}": _input(vector, folder), "{options.json}": options, "{out.npy}": out}
+    status, why = _run(command, places, timeout)
+    if status == UNSUPPORTED_STATUS:
+        return Result(vector, "not supported")
+    return Result(vector, "failed", why) if status else _written(vector, out)
+
+
+def _batch(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
+    listed = [
+        {
+            "id": vector.id,
+            "audio": str(_input(vector, folder)),
+            "options": vector.options,
+            "out": str(folder / f"{vector.id}.out.npy"),
+        }
+        for vector in asked
+    ]
+    (folder / "list.json").write_text(json.dumps(listed))
+    status, why = _run(command, {"{list.json}": folder / "list.json"}, timeout)
+    results = []
+    for vector in asked:
+        out = folder / f"{vector.id}.out.npy"
+        if out.exists():
+            results.append(_written(vector, out))
+        else:
+            results.append(Result(vector, "failed", why) if status else Result(vector, "not supported"))
+    return results
+
+
+def _input(vector: Vector, folder: Path) -> Path:
+    """Return the file with a vector's input, written if the kit has none."""
+    if vector.file is not None:
+        return vector.file.resolve()
+    if vector.options["program"] == "read-archive":
+        file = folder / f"{vector.id}.ark"
+        file.write_bytes(vector.given.tobytes())
+    else:
+        file = folder / f"{vector.id}.npy"
+        np.save(file, vector.given)
+    return file
+
+
+def _run(command: Sequence[str], places: dict[str, Path], timeout: float) -> tuple[int, str]:
+    """Run a program; return its exit status, and in words how it failed."""
+    words = [*command]
+    for name, path in places.items():
+        words = [word.replace(name, str(path)) for word in words]
+    try:
+        ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return 1, f"it ran longer than {timeout:g} s"
+    except OSError as error:
+        raise FeatureError(f"cannot run {words[0]}: {error.strerror}") from None
+    said = ended.stderr.decode(errors="replace").strip().splitlines()
+    return ended.returncode, f"exit status {ended.returncode}" + (f": {printable(said[-1])}" if said else "")
+
+
+def _written(vector: Vector, out: Path) -> Result:
+    try:
+        return graded(vector, np.load(out, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        return Result(vector, "failed", f"it wrote no NumPy file: {printable(str(error))}")
