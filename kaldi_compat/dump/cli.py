@@ -294,8 +294,8 @@ def resumed(job: Job) -> Plan:
         made_without = [n for n, each in manifests.items() if n not in mine and each and STATS not in each.files]
         if made_without:
             raise DumpError(
-                f"{layout.stats(made_without[0])} is missing: other parts of the plan {layout.plan} were made without "
-                f"--cmvn: {how_to_start_over(options)}"
+                f"{layout.of_archive(made_without[0], STATS)} is missing: other parts of the plan {layout.plan} were "
+                f"made without --cmvn: {how_to_start_over(options)}"
             )
     if options.retry_failed:
         for number in mine.intersection(with_failures):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from io_ark.blocks import Skip, block_of
+from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import pasted
+from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
+from kaldi_compat.pitch.process import process_pitch
+from kaldi_compat.pitch.tracker import track_pitches
 
 
 class Computer:
@@ -28,11 +33,7 @@ class Computer:
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
         self.tolerance = job.options.paste_length_tolerance
-        self.pitch: Callable[[Sequence[Audio]], list[Result]] | None = None
-        if job.with_pitch:
-            from kaldi_compat.dump.pitch import PitchComputer
-
-            self.pitch = PitchComputer(job, plan)
+        self.pitch = PitchComputer(job, plan) if job.with_pitch else None
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None
 
@@ -61,6 +62,39 @@ class Computer:
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)
         return Features(spectral.index, block_of([spectral.key], [features]), spectral.durations)
+
+
+class PitchComputer:
+    """Tracks the pitch of a batch and makes features from it, as compute- and process-kaldi-pitch-feats do."""
+
+    def __init__(self, job: Job, plan: Plan) -> None:
+        options = configured_options(job, plan.settings["confs"])
+        self.seed = plan.seed
+        self.options = options["pitch"]
+        self.process_options = options["pitch_postprocess"]
+
+    def __call__(self, batch: Sequence[Audio]) -> list[Result]:
+        """Return the pitch features of each utterance, or its failure, for audio of one utterance each."""
+        wanted = self.options.sample_frequency
+        results: list[Result] = []
+        good = []
+        for audio in batch:
+            wave = audio.value
+            if wave.sample_frequency == wanted:
+                good.append((audio, wave.samples[0]))
+            else:
+                rate = f"{wave.sample_frequency:g} Hz"
+                reason = f"it has {rate}, but the pitch tracker expects --sample-frequency={wanted:g}"
+                results.append(Failure(audio.index, audio.key, reason))
+        for audio, track in track_pitches(good, self.options):
+            results.append(Features.of(audio, self._processed(audio.key, track)))
+        return results
+
+    def _processed(self, key: str, track: Matrix) -> Matrix:
+        if len(track) == 0:
+            return np.zeros((0, 0), np.float32)
+        noise = UtteranceNoise(self.seed, key)
+        return np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
 
 
 def spectral_computer(job: Job, plan: Plan, device: str) -> SpectralComputer:

@@ -26,7 +26,7 @@ from kaldi_compat.dump.files import (
 from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan, how_to_start_over
-from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, Stats, read_manifest, read_stats
+from kaldi_compat.dump.write import DURATIONS, FRAMES, STATS, Manifest, Stats, read_manifest, read_stats
 
 FRAME_SHIFT = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
@@ -150,10 +150,9 @@ def finalize(job: Job, plan: Plan) -> Outcome:
     """
     layout = job.layout
     _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
-    if job.options.write_utt2num_frames:
-        _concatenate([layout.lengths(shard.number, FRAMES) for shard in plan.shards], layout.in_data(FRAMES))
-    if job.options.write_utt2dur:
-        _concatenate([layout.lengths(shard.number, DURATIONS) for shard in plan.shards], layout.in_data(DURATIONS))
+    for name, is_wanted in ((FRAMES, job.options.write_utt2num_frames), (DURATIONS, job.options.write_utt2dur)):
+        if is_wanted:
+            _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.in_data(name))
     confs = plan.settings["confs"]
     write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values()))) + "\n")
     make_directory(layout.in_data("conf"))
@@ -183,8 +182,7 @@ def outcome_of(job: Job, plan: Plan) -> Outcome:
     failures: list[tuple[str, str]] = []
     work: dict[str, float] = {}
     for manifest in _manifests(job.layout, plan):
-        done += manifest.utterances
-        seconds += manifest.seconds
+        done, seconds = done + manifest.utterances, seconds + manifest.seconds
         failures += [(key, reason) for key, reason in manifest.failures]
         for name, value in manifest.work.items():
             work[name] = max(work.get(name, 0.0), value) if name.startswith("peak") else work.get(name, 0.0) + value
@@ -241,7 +239,7 @@ def write_cmvn(job: Job, plan: Plan) -> list[str]:
     """
     layout = job.layout
     numbers = [shard.number for shard in plan.shards]
-    for path in map(layout.stats, numbers):
+    for path in (layout.of_archive(number, STATS) for number in numbers):
         if not path.is_file():
             over = how_to_start_over(job.options)
             raise DumpError(f"{path} is missing: archives of the plan {layout.plan} were made without --cmvn: {over}")

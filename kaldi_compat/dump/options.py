@@ -221,18 +221,10 @@ class Layout:
 
     def manifest(self, shard: int) -> Path:
         """Path of an archive's manifest, which exists once the archive is complete."""
-        return self.log / f"{self.log_stem}.{shard}.json"
+        return self.of_archive(shard, "json")
 
-    def messages(self, shard: int) -> Path:
-        """Path of the log of an archive."""
-        return self.log / f"{self.log_stem}.{shard}.log"
-
-    def stats(self, shard: int) -> Path:
-        """Path of the mean and variance statistics of an archive's features."""
-        return self.log / f"{self.log_stem}.{shard}.stats"
-
-    def lengths(self, shard: int, name: str) -> Path:
-        """Path of an archive's part of ``utt2num_frames`` or ``utt2dur``."""
+    def of_archive(self, shard: int, name: str) -> Path:
+        """Path of what is kept about an archive: its log, stats, and parts of ``utt2num_frames`` and ``utt2dur``."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
     def in_data(self, name: str) -> Path:

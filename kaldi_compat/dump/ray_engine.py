@@ -91,7 +91,7 @@ def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monit
                 try:
                     message = ray.get(reference)
                 except (ray.exceptions.RayError, OSError) as error:
-                    raise WorkerError(f"archive {shard.number} could not be made: {_short(error)}") from None
+                    raise WorkerError(f"archive {shard.number} could not be made: {one_line(error)[:300]}") from None
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
                     raise OutputError(
@@ -101,10 +101,6 @@ def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monit
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
-
-
-def _short(error: Exception) -> str:
-    return one_line(error)[:300]
 
 
 # A worker process makes many archives with one runner.

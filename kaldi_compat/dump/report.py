@@ -151,7 +151,7 @@ def _extremes(job: Job, plan: Plan, few: int) -> str:
 
 def _durations(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
     for shard in plan.shards:
-        with open(job.layout.lengths(shard.number, DURATIONS), "rb") as lines:
+        with open(job.layout.of_archive(shard.number, DURATIONS), "rb") as lines:
             for line in lines:
                 key, seconds = line.split()
                 yield key.decode("utf-8", "surrogateescape"), float(seconds)

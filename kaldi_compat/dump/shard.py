@@ -62,7 +62,7 @@ class ShardRunner:
         Raises:
             OutputError: it cannot be written, or does not read back as it was written.
         """
-        with log_file(self.job.layout.messages(shard.number), takes_stderr=self.owns_process):
+        with log_file(self.job.layout.of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
             try:
                 writer = ArchiveWriter(self.job.layout, shard.number, self._speakers(shard))

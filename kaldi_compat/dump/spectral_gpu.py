@@ -166,11 +166,11 @@ class PackedComputer(SpectralComputer):
         packed = self._packed(features, row)
         is_compressed = bool(self.method and packed)
         tensors = [tensor for each in packed for tensor in each.tensors]
-        arrival = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
+        wait = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
         places = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
 
         def collect() -> list[Result]:
-            arrays = arrival.wait()
+            arrays = wait()
             objects: dict[int, Sequence[memoryview]] = {}
             stats: dict[int, npt.NDArray[np.float64]] = {}
             for i, each in enumerate(packed):
@@ -183,7 +183,7 @@ class PackedComputer(SpectralComputer):
             if is_compressed:  # the encoder decides what to do with values that cannot be compressed
                 left = [i for i in range(len(places)) if i not in objects]
                 lost = [features[first:end] for first, end in (places[i] for i in left)]
-                values = dict(zip(left, self.transfers.fetch(lost, computed=True).wait() if lost else [], strict=True))
+                values = dict(zip(left, self.transfers.fetch(lost, computed=True)() if lost else [], strict=True))
                 stats = {number: sums for number, sums in stats.items() if number in objects}
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}

@@ -7,8 +7,9 @@ which uses another filter and adds dithering noise.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,9 @@ UNCHANGED = ("1", "1.0")
 SHORTEST_SEGMENT = 0.01
 # Least number of words in a line of a file, where it is not two.
 WORDS = {"text": 1, "segments": 4}
+# Files whose lines are renamed, and which fields are names of utterances, recordings or speakers.
+RENAMED = ("text", "utt2lang", "spk2gender", "reco2file_and_channel", "wav.scp", "utt2uniq")
+NAMES = {"utt2spk": (0, 1), "segments": (0, 1), **dict.fromkeys(RENAMED, (0,))}
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
@@ -93,40 +97,30 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     make_directory(target)
     made = [_perturbed(source, factor) for factor in factors]
     for name in sorted(set().union(*made)):
-        lines = sorted((line for files in made for line in files.get(name, ())), key=_order)
+        lines = sorted(
+            (line for files in made for line in files.get(name, ())), key=lambda line: os.fsencode(_key(line))
+        )
         write_whole(target / name, "".join(line + "\n" for line in lines))
-
-
-def _order(line: str) -> bytes:
-    return _key(line).encode("utf-8", "surrogateescape")
 
 
 def _perturbed(source: Path, factor: str) -> dict[str, list[str]]:
     """Return the lines of each file of a data directory at one speed."""
     prefix = "" if factor in UNCHANGED else f"sp{factor}-"
 
-    def renamed(name: str, *fields: int) -> list[str]:
+    def renamed(name: str, fields: Iterable[int] = (0,)) -> list[str]:
         return [_renamed(line, prefix, fields) for line in _lines(source / name)]
 
-    files = {
-        "utt2spk": renamed("utt2spk", 0, 1),
-        "text": renamed("text", 0),
-        "utt2lang": renamed("utt2lang", 0),
-        "spk2gender": renamed("spk2gender", 0),
-        "reco2file_and_channel": renamed("reco2file_and_channel", 0),
-        "segments": renamed("segments", 0, 1),
-        "wav.scp": renamed("wav.scp", 0),
-        "utt2uniq": renamed("utt2uniq", 0),
-    }
+    files = {name: renamed(name, fields) for name, fields in NAMES.items()}
     if not files["utt2uniq"]:
         files["utt2uniq"] = [f"{prefix}{key} {key}" for key in map(_key, _lines(source / "utt2spk"))]
     if prefix:
         files["text"] = [" ".join(split_words(line)) for line in files["text"]]
-        files["wav.scp"] = [_changed(line, lambda text: with_speed(text, factor)) for line in files["wav.scp"]]
+        pairs = (split_words(line, 1) for line in files["wav.scp"])
+        files["wav.scp"] = [f"{key} {with_speed(text, factor)}" for key, text in pairs]
         slower = (_slower(line, float(factor), source / "segments") for line in files["segments"])
         files["segments"] = [line for line in slower if line]
     for name in ("utt2dur", "reco2dur"):
-        durations = [(_key(line), _seconds(split_words(line, 1)[1], source / name)) for line in renamed(name, 0)]
+        durations = [(_key(line), _seconds(split_words(line, 1)[1], source / name)) for line in renamed(name)]
         files[name] = [f"{key} {seconds / float(factor):g}" for key, seconds in durations]
     return {name: lines for name, lines in _consistent(files).items() if lines}
 
@@ -168,11 +162,6 @@ def _renamed(line: str, prefix: str, fields: Iterable[int]) -> str:
     for number in fields:
         parts[number] = prefix + parts[number]
     return " ".join(parts)
-
-
-def _changed(line: str, change: Callable[[str], str]) -> str:
-    key, rest = split_words(line, 1)
-    return f"{key} {change(rest)}"
 
 
 def _seconds(text: str, path: Path) -> float:

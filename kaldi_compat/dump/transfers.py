@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -50,10 +49,14 @@ class Transfers:
         there.record_stream(current)
         return there
 
-    def fetch(self, tensors: Sequence[Tensor], *, computed: bool = False) -> Arrival:
-        """Start copying tensors back, as soon as they are computed; at once if that is known."""
+    def fetch(self, tensors: Sequence[Tensor], *, computed: bool = False) -> Callable[[], list[npt.NDArray[Any]]]:
+        """Start copying tensors back, as soon as they are computed; at once if that is known.
+
+        Returns:
+            a function that waits for the copies and returns the arrays.
+        """
         if self._out is None:
-            return Arrival(list(tensors), None)
+            return lambda: [each.numpy() for each in tensors]
         if not computed:  # to wait for them would be to wait for what is computed after them, too
             self._out.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._out):
@@ -66,16 +69,16 @@ class Transfers:
             # Blocking, since a busy wait would take a core from reading.
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
-        return Arrival(back, event)
 
-    @contextlib.contextmanager
-    def named(self, name: str) -> Iterator[None]:
+        def wait() -> list[npt.NDArray[Any]]:
+            event.synchronize()
+            return [each.numpy() for each in back]
+
+        return wait
+
+    def named(self, name: str) -> contextlib.AbstractContextManager[object]:
         """Mark a range that a profiler shows under this name."""
-        if self._in is None:
-            yield
-            return
-        with torch.cuda.nvtx.range(name):
-            yield
+        return contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name)
 
 
 def _joined(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
@@ -83,17 +86,3 @@ def _joined(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.dev
     for at, piece in pieces:
         there[at : at + len(piece)].copy_(piece, non_blocking=True)
     return there
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """Tensors on their way to the host."""
-
-    tensors: list[Tensor]
-    event: torch.cuda.Event | None
-
-    def wait(self) -> list[npt.NDArray[Any]]:
-        """Wait for the copies and return the arrays."""
-        if self.event is not None:
-            self.event.synchronize()
-        return [each.numpy() for each in self.tensors]

@@ -146,14 +146,15 @@ class _Workers:
             return
         self.workers[self.workers.index(worker)] = _start_worker(self.job, self.plan, worker.device)
         _end(worker)
-        shard, cause = worker.shard, _cause_of_death(worker.process.exitcode)
+        shard, code = worker.shard, worker.process.exitcode
+        cause = f"by signal {-code}" if code and code < 0 else f"with status {code}"
         number = shard.number if shard else 0
         self.tries[number] += 1
-        if self.tries[number] >= TRIES and shard is None:
-            raise WorkerError(f"worker processes end before they start ({cause})")
         if self.tries[number] >= TRIES:
             raise WorkerError(
                 f"{TRIES} workers died at archive {number}, the last one {cause}: is there enough memory?"
+                if shard
+                else f"worker processes end before they start ({cause})"
             )
         if shard:
             self.monitor.lost(number)
@@ -219,13 +220,11 @@ def _end(worker: _Worker) -> None:
     worker.lifeline.close()
 
 
-def _cause_of_death(code: int | None) -> str:
-    return f"by signal {-code}" if code and code < 0 else f"with status {code}"
-
-
 def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
     """Run a worker: make archives as they are assigned, until the parent is gone."""
-    _request_signal_at_death_of_parent()
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        # Linux kills this process when its parent dies, even if a thread of ours can no longer run.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
         try:
@@ -242,12 +241,6 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
     except Exception as error:
         with contextlib.suppress(OSError):  # the parent is gone
             tasks.send(("stop", as_user_error(error)))
-
-
-def _request_signal_at_death_of_parent() -> None:
-    """Ask Linux to kill this process when its parent dies, even if a thread of ours can no longer run."""
-    with contextlib.suppress(OSError, AttributeError, ValueError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def _end_with_parent(lifeline: Any) -> None:

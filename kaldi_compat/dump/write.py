@@ -36,7 +36,7 @@ Counts = tuple[int, float, int]
 # Size in bytes and CRC-32 of a file.
 Fingerprint = tuple[int, int]
 # The files of an archive, as manifests call them.
-ARCHIVE, SCRIPT, STATS = "archive", "script", "statistics"
+ARCHIVE, SCRIPT, STATS = "archive", "script", "stats"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
 # Bytes of an archive that are read back at a time, behind the writing.
 VERIFIED_AT_ONCE = 64 << 20
@@ -105,16 +105,15 @@ def verified_manifest(
     if not described:
         raise DamagedError(f"{path} is damaged")
     if with_stats and STATS not in manifest.files:
-        raise DamagedError(f"{layout.stats(shard)} was not made, and --cmvn needs it")
+        raise DamagedError(f"{layout.of_archive(shard, STATS)} was not made, and --cmvn needs it")
     for name, (size, checksum) in manifest.files.items():
         _check(_file_of(layout, shard, name), size, checksum if checksums else None)
     return manifest
 
 
 def _file_of(layout: Layout, shard: int, name: str) -> Path:
-    if name in LENGTHS:
-        return layout.lengths(shard, name)
-    return {ARCHIVE: layout.archive, SCRIPT: layout.script, STATS: layout.stats}[name](shard)
+    places = {ARCHIVE: layout.archive(shard), SCRIPT: layout.script(shard)}
+    return places.get(name, layout.of_archive(shard, name))
 
 
 def _check(path: Path, size: int, checksum: int | None) -> None:
@@ -167,7 +166,8 @@ class ArchiveWriter:
             for name in names:
                 self._files[name] = WholeFile(_file_of(layout, shard, name))
         except BaseException:
-            self._abandon_files()
+            for file in self._files.values():
+                file.abandon()
             raise
         # The sum of the utterances of one speaker that came last. Lists are usually sorted by speaker.
         self._run: tuple[str, Stats] | None = None
@@ -230,9 +230,6 @@ class ArchiveWriter:
     def abandon(self) -> None:
         """Delete what was written."""
         self._verification.stop()
-        self._abandon_files()
-
-    def _abandon_files(self) -> None:
         for file in self._files.values():
             file.abandon()
 
@@ -302,7 +299,7 @@ def clear_unfinished(layout: Layout, shard: int, *, own: bool = False) -> None:
 def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Stats]]:
     """Yield speakers and their statistics, run by run, of those of these archives that were made with statistics."""
     for shard in shards:
-        path = layout.stats(shard)
+        path = layout.of_archive(shard, STATS)
         if path.is_file():
             with io_ark.SequentialReader[Stats]("double-matrix", f"ark:{path}") as reader:
                 yield from reader

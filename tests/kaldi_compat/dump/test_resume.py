@@ -18,7 +18,7 @@ OPTIONS = ("--cmvn=speaker,global", "--shard-utterances=2")
 FILES = {
     "archive": "data/raw_fbank_train.2.ark",
     "script": "data/raw_fbank_train.2.scp",
-    "statistics": "log/dump_fbank_train.2.stats",
+    "stats": "log/dump_fbank_train.2.stats",
     "manifest": "log/dump_fbank_train.2.json",
     "plan": "log/dump_fbank_train.plan.jsonl",
     "feats.scp": "feats.scp",
@@ -98,10 +98,10 @@ def _expected(whole: tuple[Path, Path]) -> dict[str, bytes]:
     return results(whole[1])
 
 
-@pytest.mark.parametrize("file", ["archive", "script", "statistics", "manifest"])
+@pytest.mark.parametrize("file", ["archive", "script", "stats", "manifest"])
 def test_damage_costs_one_archive(data: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     stamps = {path: path.stat().st_mtime_ns for path in (data / "data").glob("raw_*.ark")}
-    DAMAGES["deleted" if file == "statistics" else "a digit changed"](data / FILES[file])
+    DAMAGES["deleted" if file == "stats" else "a digit changed"](data / FILES[file])
     assert dump(data, *OPTIONS, "--resume") == 0
     changed = [path.name for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp]
     assert changed == ["raw_fbank_train.2.ark"]
