@@ -37,6 +37,7 @@ LONGEST_NUMBER = 400
 LONGEST_TOKEN = 4096
 
 WHITE_SPACE = b" \t\n\v\f\r"
+_TOKEN = re.compile(rb"(\S{1,%d})\s" % LONGEST_TOKEN)
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -199,6 +200,8 @@ def read_token(source: Source, binary: bool) -> bytes:
     at = source.tell()
     if not binary:
         source.skip_space()
+    if found := source.match(_TOKEN):
+        return found[1]
     token = source.peek(LONGEST_TOKEN).split(maxsplit=1)[:1]
     if not token or source.peek(1) in WHITE_SPACE:
         source.fail("expected a token", at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from io import BytesIO
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -321,25 +322,27 @@ def _read_count(source: Source, binary: bool) -> int:
 
 def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
     end = b"" if binary else b"\n"
+    written = BytesIO()
     left: list[EventMap | bytes | None] = [root]
     while left:
         node = left.pop()
         if node is None:
-            sink.write(b"NULL ")
+            written.write(b"NULL ")
         elif isinstance(node, bytes):
-            sink.write(node)
+            written.write(node)
         elif isinstance(node, Leaf):
-            sink.write(b"CE " + _int_bytes(node.pdf, binary))
+            written.write(b"CE " + _int_bytes(node.pdf, binary))
         elif isinstance(node, Table):
             count = len(node.children)
             size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
-            sink.write(b"TE " + _int_bytes(node.key, binary) + size + b"( ")
+            written.write(b"TE " + _int_bytes(node.key, binary) + size + b"( ")
             left += [b") " + end, *reversed(node.children)]
         else:
-            sink.write(b"SE " + _int_bytes(node.key, binary))
-            _integers.write_body(sink, np.array(node.values, np.int32), binary)
-            sink.write(b"{ ")
+            written.write(b"SE " + _int_bytes(node.key, binary))
+            _integers.write_body(written, np.array(node.values, np.int32), binary)
+            written.write(b"{ ")
             left += [b"} " + end, node.no, node.yes]
+    sink.write(written.getvalue())
 
 
 def _int_bytes(value: int, binary: bool) -> bytes:

@@ -6,8 +6,9 @@ import re
 
 import numpy as np
 
-from kaldi_compat.cli.files import text_lines, write_text
+from kaldi_compat.cli.files import text_line_lists, write_text
 from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.errors import OptionError
 
@@ -18,41 +19,49 @@ Usage: compute-eer [options] <scores-rxfilename>
 e.g.:  compute-eer -
 """
 
-NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)", re.IGNORECASE | re.ASCII)
+NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:inf(?:inity)?|nan))"
+TRIAL = re.compile(rf"^[ \t]*({NUMBER})[ \t]+(target|nontarget)[ \t]*$", re.ASCII | re.MULTILINE)
 
 
 @program("compute-eer", USAGE)
 def main(options: NoOptions, source: str) -> int:
     """Print the rate."""
-    scores = read_scores(source)
-    rate, threshold = equal_error_rate(np.sort(scores["target"]), np.sort(scores["nontarget"]))
+    rate, threshold = equal_error_rate(*map(np.sort, read_scores(source)))
     logger.info("Equal error rate is %g%%, at threshold %g", 100.0 * rate, threshold)
     write_text("-", f"{100.0 * rate:.4g}")
     return 0
 
 
-def read_scores(rxfilename: str) -> dict[str, np.ndarray]:
+def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     """Return the scores of target and nontarget trials.
 
     Raises:
         OptionError: a line is invalid, or there are no trials of one kind.
     """
-    scores: dict[str, list[float]] = {"target": [], "nontarget": []}
-    for line in text_lines(rxfilename):
-        words = [word for word in re.split("[ \t]", line) if word]
-        if len(words) != 2:
-            raise OptionError(f"Invalid input line (must have two fields): {line}")
-        if not NUMBER.fullmatch(words[0]):
-            raise OptionError(f"Invalid input line (first field must be float): {line}")
-        if words[1] not in scores:
-            raise OptionError("Invalid input line (second field must be 'target' or 'nontarget')")
-        scores[words[1]].append(float(words[0]))
-    if not any(scores.values()):
+    trials: list[tuple[str, str]] = []
+    for lines in text_line_lists(rxfilename):
+        found = TRIAL.findall("\n".join(lines))
+        if len(found) < len(lines):
+            raise OptionError(next(filter(None, map(mistake, lines))))
+        trials += found
+    if not trials:
         raise OptionError("Empty input.")
-    for kind, name in (("target", "target"), ("nontarget", "non-target")):
-        if not scores[kind]:
-            raise OptionError(f"No {name} scores seen.")
-    return {kind: np.array(values, np.float32) for kind, values in scores.items()}
+    scores = np.array([float(score) for score, _ in trials], np.float32)
+    is_target = np.array([kind == "target" for _, kind in trials])
+    for kind, trials_of_kind in (("target", is_target), ("non-target", ~is_target)):
+        if not trials_of_kind.any():
+            raise OptionError(f"No {kind} scores seen.")
+    return scores[is_target], scores[~is_target]
+
+
+def mistake(line: str) -> str:
+    """Return what is wrong with a line; "" if nothing is."""
+    words = [word for word in re.split("[ \t]", line) if word]
+    if len(words) != 2:
+        return f"Invalid input line (must have two fields): {line}"
+    if not re.fullmatch(NUMBER, words[0], re.ASCII):
+        return f"Invalid input line (first field must be float): {line}"
+    return "" if TRIAL.match(line) else "Invalid input line (second field must be 'target' or 'nontarget')"
 
 
 def equal_error_rate(targets: np.ndarray, nontargets: np.ndarray) -> tuple[np.float32, np.float32]:
