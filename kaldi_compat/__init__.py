@@ -21,7 +21,9 @@ NAMES = {
     "exact.rand": "KaldiRandom",
     "features.fbank": "Fbank",
     "features.mfcc": "Mfcc",
-    "features.model_input": "CenteredMean Floor GlobalCmvn LowFrameRate PadFrames StackFrames UtteranceCmvn",
+    "features.model_input": (
+        "CenteredMean Floor GlobalCmvn LowFrameRate PadFrames RepeatedDeltas StackFrames UtteranceCmvn VoicedCmvn"
+    ),
     "features.pitch": "Pitch ProcessPitch",
     "features.plp": "Plp",
     "features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",

@@ -25,8 +25,10 @@ from kaldi_compat.features.model_input import Floor as Floor
 from kaldi_compat.features.model_input import GlobalCmvn as GlobalCmvn
 from kaldi_compat.features.model_input import LowFrameRate as LowFrameRate
 from kaldi_compat.features.model_input import PadFrames as PadFrames
+from kaldi_compat.features.model_input import RepeatedDeltas as RepeatedDeltas
 from kaldi_compat.features.model_input import StackFrames as StackFrames
 from kaldi_compat.features.model_input import UtteranceCmvn as UtteranceCmvn
+from kaldi_compat.features.model_input import VoicedCmvn as VoicedCmvn
 from kaldi_compat.features.pitch import Pitch as Pitch
 from kaldi_compat.features.pitch import ProcessPitch as ProcessPitch
 from kaldi_compat.features.plp import Plp as Plp

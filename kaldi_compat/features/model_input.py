@@ -16,15 +16,17 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.features.postprocessing import PostProcessing
 from kaldi_compat.features.statistics import Statistics
-from kaldi_compat.functional import normalization, stacking
+from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options.constructors import (
     CenteredMeanConstructor,
+    DeltaConstructor,
     FloorConstructor,
     GlobalCmvnConstructor,
     LowFrameRateConstructor,
     PadFramesConstructor,
     StackFramesConstructor,
     UtteranceCmvnConstructor,
+    VoicedCmvnConstructor,
 )
 from kaldi_compat.options.frontend import (
     CenteredMeanOptions,
@@ -34,9 +36,21 @@ from kaldi_compat.options.frontend import (
     PadFramesOptions,
     StackFramesOptions,
     UtteranceCmvnOptions,
+    VoicedCmvnOptions,
 )
+from kaldi_compat.options.postprocessing import DeltaOptions
 
-__all__ = ["CenteredMean", "Floor", "GlobalCmvn", "LowFrameRate", "PadFrames", "StackFrames", "UtteranceCmvn"]
+__all__ = [
+    "CenteredMean",
+    "Floor",
+    "GlobalCmvn",
+    "LowFrameRate",
+    "PadFrames",
+    "RepeatedDeltas",
+    "StackFrames",
+    "UtteranceCmvn",
+    "VoicedCmvn",
+]
 
 
 class LowFrameRate(LowFrameRateConstructor, PostProcessing):
@@ -138,6 +152,42 @@ class Floor(FloorConstructor, PostProcessing):
     Options = FloorOptions
     options: FloorOptions
     function = staticmethod(normalization.floor_features)
+
+
+class RepeatedDeltas(DeltaConstructor, PostProcessing):
+    """Deltas of deltas, as in torchaudio (:func:`~kaldi_compat.functional.deltas.repeated_deltas`).
+
+    >>> import torch
+    >>> from kaldi_compat import RepeatedDeltas
+    >>> RepeatedDeltas()(torch.zeros(98, 13)).shape
+    torch.Size([98, 39])
+    """
+
+    Options = DeltaOptions
+    options: DeltaOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+        """Append the deltas."""
+        return deltas.repeated_deltas(features, self.options, lengths=lengths)
+
+
+class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
+    """Sliding normalization of which the voiced frames are kept (:func:`~kaldi_compat.functional.vad.voiced_cmvn`).
+
+    With lengths, the shape stays, and the numbers of voiced frames are returned.
+
+    >>> import torch
+    >>> from kaldi_compat import VoicedCmvn
+    >>> VoicedCmvn(cmn_window=300, center=True)(torch.tensor([[20.0], [0.0], [19.0]])).tolist()
+    [[7.0], [6.0]]
+    """
+
+    Options = VoicedCmvnOptions
+    options: VoicedCmvnOptions
+
+    def process(self, features: Tensor, lengths: Tensor | None) -> Any:
+        """Normalize and select."""
+        return vad.voiced_cmvn(features, self.options, lengths=lengths)
 
 
 class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):

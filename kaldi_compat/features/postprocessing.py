@@ -66,10 +66,13 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``function``."""
-        processed: Tensor = self.function(features, self.options, lengths=lengths)
-        return processed
+    def process(self, features: Tensor, lengths: Tensor | None) -> Any:
+        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``function``.
+
+        Returns:
+            Features; or, with lengths, features and their numbers of frames, where these depend on the features.
+        """
+        return self.function(features, self.options, lengths=lengths)
 
     def lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
@@ -97,7 +100,8 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)
-        return processed if lengths is None else (processed, self.lengths_after(lengths))
+        counted = lengths is None or isinstance(processed, tuple)
+        return processed if counted else (processed, self.lengths_after(lengths))
 
 
 class Deltas(DeltaConstructor, PostProcessing):

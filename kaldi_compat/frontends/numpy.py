@@ -160,7 +160,8 @@ class _ArrayStep:
         else:
             assert self.kind.function is not None
             result = self.kind.function(features, self.options, lengths=counts)
-        return result if counts is None else (result, self.kind.count(counts, self.options))
+        counted = counts is None or isinstance(result, tuple)
+        return result if counted else (result, self.kind.count(counts, self.options))
 
 
 class FrontendStream:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional import normalization, stacking
+from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options import frontend as options
 from kaldi_compat.options.base import configured, nearest_name
+from kaldi_compat.options.postprocessing import DeltaOptions
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class StepKind:
     Attributes:
         module: name of the torch module in :mod:`kaldi_compat.features.model_input`.
         options: its dataclass of options.
-        function: computes ``(..., frames, dim)`` of features, options and lengths; None for the step that has
-            statistics.
+        function: computes ``(..., frames, dim)`` of features, options and lengths, with the numbers of frames where
+            these depend on the features; None for the step that has statistics.
         count: number of frames that count after the step, of their number before it and the options.
         widens: factor on the number of columns, of the options.
         streams: the step does not need the whole utterance.
@@ -61,6 +62,13 @@ STEPS: Mapping[str, StepKind] = {
     "utterance_cmvn": StepKind("UtteranceCmvn", options.UtteranceCmvnOptions, normalization.normalize_utterance),
     "centered_mean": StepKind("CenteredMean", options.CenteredMeanOptions, normalization.subtract_centered_mean),
     "global_cmvn": StepKind("GlobalCmvn", options.GlobalCmvnOptions, None, streams=True, per_frame=True),
+    "repeated_deltas": StepKind(
+        "RepeatedDeltas",
+        DeltaOptions,
+        deltas.repeated_deltas,
+        widens=lambda options: int(options.delta_order) + 1,
+    ),
+    "voiced_cmvn": StepKind("VoicedCmvn", options.VoicedCmvnOptions, vad.voiced_cmvn),
     "floor": StepKind("Floor", options.FloorOptions, normalization.floor_features, streams=True, per_frame=True),
 }
 

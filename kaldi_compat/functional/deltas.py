@@ -6,6 +6,7 @@ context, as in a chunk of a stream, and returns identical numbers.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,6 +127,35 @@ def add_deltas(
     options = options or DeltaOptions()
     context = delta_context(options)
     return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
+
+
+def repeated_deltas(features: Array, options: DeltaOptions | None = None, *, lengths: Any | None = None) -> Array:
+    """Append deltas, the deltas of those, and so on, each with its own edge frames repeated (torchaudio, librosa).
+
+    Kaldi's deltas of second and higher order (:func:`add_deltas`) repeat the edge frames of the features, so the first
+    and last frames differ.
+
+    Args:
+        features: ``(..., frames, dim)``, NumPy or torch.
+        options: order and window; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+
+    Returns:
+        ``(..., frames, dim * (delta_order + 1))``.
+
+    Raises:
+        FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
+
+    >>> repeated_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_window=1)).tolist()
+    [[0.0, 0.5, 0.25], [1.0, 1.0, 0.0], [2.0, 0.5, -0.25]]
+    """
+    options = options or DeltaOptions()
+    once = dataclasses.replace(options, delta_order=1)
+    parts = [zero_past(features, lengths)]
+    for _ in range(options.delta_order):
+        parts.append(add_deltas(parts[-1], once, lengths=lengths)[..., features.shape[-1] :])
+    joined: Array = namespace(features).concatenate(parts, axis=-1)
+    return joined
 
 
 def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:

@@ -8,11 +8,13 @@ import numpy as np
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sums import plain_sum
-from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision
-from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
+from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision, take_frames
+from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside, zero_past
+from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.options.frontend import VoicedCmvnOptions
 from kaldi_compat.options.postprocessing import VadOptions
 
-__all__ = ["compute_vad", "energy_threshold", "select_voiced"]
+__all__ = ["compute_vad", "energy_threshold", "select_voiced", "voiced_cmvn"]
 
 
 def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
@@ -99,3 +101,43 @@ def select_voiced(features: Array, voiced: Array) -> Array:
         raise FeatureError("no frames were judged voiced")
     chosen: Array = features[voiced == 1]
     return chosen
+
+
+def voiced_cmvn(features: Array, options: VoicedCmvnOptions | None = None, *, lengths: Any | None = None) -> Any:
+    """Normalize all frames by a sliding window, and keep the voiced ones (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
+
+    Voice activity is decided before the normalization, as in Kaldi's apply-cmvn-sliding and select-voiced-frames with
+    the decisions of compute-vad.
+
+    Args:
+        features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
+            ``(..., frames, dim)``.
+        options: window, threshold and context; Kaldi's defaults if None.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch.
+
+    Returns:
+        ``(voiced frames, dim)``. With lengths, ``(..., frames, dim)``, whose voiced frames come first and which is zero
+        past them, and their numbers ``(...,)``.
+
+    Raises:
+        FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has none.
+
+    >>> options = VoicedCmvnOptions(cmn_window=3, center=True)
+    >>> voiced_cmvn(np.array([[20.0], [2.0], [11.0]], np.float32), options).tolist()
+    [[9.0]]
+    """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
+    options = options or VoicedCmvnOptions()
+    voiced = compute_vad(features, options, lengths=lengths) > 0
+    normalized = sliding_cmvn(features, options, lengths=lengths)
+    if lengths is None:
+        if features.ndim > 2:
+            raise FeatureError("a batch has utterances of different numbers of voiced frames: pass lengths or a list")
+        return normalized[voiced]
+    xp = namespace(features)
+    frames = features.shape[-2]
+    time = arange(0, frames, features)
+    voiced_first = xp.argsort(xp.where(voiced, time, time + frames), -1)
+    counts = xp.sum(voiced, -1, dtype=xp.int64)
+    return zero_past(take_frames(normalized, voiced_first), counts), counts

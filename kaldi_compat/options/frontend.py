@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
 __all__ = [
     "CenteredMeanOptions",
@@ -15,6 +16,7 @@ __all__ = [
     "PadFramesOptions",
     "StackFramesOptions",
     "UtteranceCmvnOptions",
+    "VoicedCmvnOptions",
 ]
 
 
@@ -85,3 +87,8 @@ class FloorOptions(BaseOptions):
     """Lower limit of the features."""
 
     minimum: float = option(0.0, "smaller features are replaced by this", gt=-math.inf, lt=math.inf, known_as=("min",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoicedCmvnOptions(SlidingCmvnOptions, VadOptions):
+    """Sliding normalization of all frames, of which the voiced ones are kept (Kaldi's recipes for x-vectors)."""

@@ -3,8 +3,8 @@
 ``python reference_data/frontends/make.py --sources DIR [NAME ...]``, in the environment of the tests, with torchaudio,
 kaldi-native-fbank and transformers. DIR holds a checkout of each project, at the commit that the preset names: FunASR,
 3D-Speaker, unilm, wenet, wespeaker, wekws, FireRedASR, FireRedASR2S, FireRedVAD, ImageBind, AudioMAE, ssast,
-MAE-AST-Public, EAT, pyannote-audio, CosyVoice, Step-Audio, index-tts, chatterbox, seed-vc, sherpa-onnx and kaldi. For
-``kaldi-hires``, ``--kaldi-bin`` names the folder with Kaldi's programs.
+MAE-AST-Public, EAT, pyannote-audio, CosyVoice, Step-Audio, index-tts, chatterbox, seed-vc, fairseq, sherpa-onnx and kaldi. For
+``kaldi-hires`` and the x-vectors, ``--kaldi-bin`` names the folder with Kaldi's programs.
 
 What a project's files import besides its front end (models, augmentation, other libraries) is replaced by empty
 stand-ins if it is not installed. Nothing of the computation is replaced.
@@ -43,7 +43,7 @@ from tests.support.frontend_audio import clips, kept_rows
 HERE = Path(__file__).parent
 Audio = np.ndarray[Any, Any]
 STAND_INS = (
-    "PIL", "backbone", "cosyvoice", "einops", "fairseq", "funasr", "hf_utils", "hydra", "imagebind", "inflect",
+    "PIL", "backbone", "cosyvoice", "einops", "fairseq", "feature_utils", "funasr", "hf_utils", "hydra", "imagebind", "inflect",
     "langid", "librosa", "mae_ast", "modules", "munch", "omegaconf", "onnxruntime", "pkg_resources", "pyannote",
     "pydub", "pytorchvideo", "scipy", "speakerlab", "torchvision", "wenet", "whisper", "yaml",
 )  # fmt: skip
@@ -210,11 +210,11 @@ def fireredasr(sources: Path, file: str, kind: str = "ASRFeatExtractor") -> Call
     return compute
 
 
-def wekws(sources: Path) -> Callable[[Audio], Any]:
-    """WeKws's compute_fbank, and the GlobalCMVN of its models with statistics in json."""
+def wekws(sources: Path, bins: int, function: str = "compute_fbank") -> Callable[[Audio], Any]:
+    """WeKws's compute_fbank or compute_mfcc, and the GlobalCMVN of its models with statistics in json."""
     code = project(sources / "wekws/wekws/dataset/processor.py")
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        file.write(frontend_audio.wenet_json(40))
+        file.write(frontend_audio.wenet_json(bins))
         file.flush()
         mean, istd = project(sources / "wekws/wekws/utils/cmvn.py").load_cmvn(file.name)
     cmvn = project(sources / "wekws/wekws/model/cmvn.py", "wekws_cmvn").GlobalCMVN(
@@ -223,7 +223,7 @@ def wekws(sources: Path) -> Callable[[Audio], Any]:
 
     def compute(audio: Audio) -> Any:
         sample = {"key": "a", "label": 0, "wav": tensor(audio), "sample_rate": 16000}
-        (result,) = code.compute_fbank([sample], num_mel_bins=40)
+        (result,) = getattr(code, function)([sample], num_mel_bins=bins)
         return cmvn(result["feat"])
 
     return compute
@@ -354,6 +354,54 @@ def telespeech(sources: Path) -> Callable[[Audio], Any]:
     return compute
 
 
+def kaldi_xvector(sources: Path, programs: str, recipe: str) -> Callable[[Audio], Any]:
+    """Kaldi's programs as the recipes for x-vectors call them, without dithering."""
+    conf = sources / "kaldi/egs" / recipe / "v2/conf"
+    rate = 8000 if recipe == "sre16" else 16000
+    commands = f"""
+        compute-mfcc-feats --config={conf}/mfcc.conf --dither=0 scp:wav.scp ark:mfcc.ark
+        compute-vad --config={conf}/vad.conf ark:mfcc.ark ark:vad.ark
+        apply-cmvn-sliding --norm-vars=false --center=true --cmn-window=300 ark:mfcc.ark ark:normalized.ark
+        select-voiced-frames ark:normalized.ark ark:vad.ark ark:o.ark
+    """
+
+    def compute(audio: Audio) -> Any:
+        with wav_file(audio, rate) as name, tempfile.TemporaryDirectory() as folder:
+            Path(folder, "wav.scp").write_text(f"a {name}\n")
+            for line in commands.strip().splitlines():
+                program, *arguments = line.split()
+                subprocess.run([f"{programs}/{program}", *arguments], check=True, capture_output=True, cwd=folder)
+            return load(f"{folder}/o.ark:2")
+
+    return compute
+
+
+def hubert_mfcc(sources: Path) -> Callable[[Audio], Any]:
+    """fairseq's MfccFeatureReader."""
+    reader = project(sources / "fairseq/examples/hubert/simple_kmeans/dump_mfcc_feature.py").MfccFeatureReader(16000)
+    reader.read_audio = lambda path, ref_len: unit(path)
+    return lambda audio: reader.get_feats(audio)
+
+
+def sonar(_: Path) -> Callable[[Audio], Any]:
+    """kaldi-native-fbank as fairseq2's waveform_to_fbank_converter.cc calls it but without noise, and what follows."""
+    import kaldi_native_fbank
+
+    options = kaldi_native_fbank.FbankOptions()
+    options.frame_opts.dither = 0.0
+    options.mel_opts.num_bins = 80
+
+    def compute(audio: Audio) -> Any:
+        online = kaldi_native_fbank.OnlineFbank(options)
+        online.accept_waveform(16000, audio.astype(np.float32))
+        online.input_finished()
+        fbank = torch.tensor(np.array([online.get_frame(t) for t in range(online.num_frames_ready)]))
+        deviation, mean = torch.std_mean(fbank, dim=0)
+        return (fbank - mean) / deviation
+
+    return compute
+
+
 def kaldi_hires(sources: Path, programs: str) -> Callable[[Audio], Any]:
     """Kaldi's compute-mfcc-feats with conf/mfcc_hires.conf."""
     conf = sources / "kaldi/egs/wsj/s5/conf/mfcc_hires.conf"
@@ -376,12 +424,12 @@ def transformers(model: str, extractor: str, field: str, **settings: Any) -> Cal
 
 
 @contextlib.contextmanager
-def wav_file(audio: Audio) -> Iterator[str]:
+def wav_file(audio: Audio, rate: int = 16000) -> Iterator[str]:
     """Write a WAV file of this audio, and return its name."""
     import soundfile
 
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
-        soundfile.write(file, audio, 16000, format="WAV", subtype="PCM_16")
+        soundfile.write(file, audio, rate, format="WAV", subtype="PCM_16")
         file.flush()
         yield file.name
 
@@ -397,7 +445,12 @@ def front_ends(sources: Path, programs: str) -> dict[str, Callable[[], Callable[
         "pyannote-wespeaker": lambda: pyannote(sources),
         "pyannote-span": lambda: pyannote(sources, span=0.5),
         "wenet": lambda: wenet(sources),
-        "wekws": lambda: wekws(sources),
+        "wekws": lambda: wekws(sources, 40),
+        "wekws-mfcc": lambda: wekws(sources, 80, "compute_mfcc"),
+        "hubert-mfcc": lambda: hubert_mfcc(sources),
+        "sonar": lambda: sonar(sources),
+        "sre16-xvector": lambda: kaldi_xvector(sources, programs, "sre16"),
+        "voxceleb-xvector": lambda: kaldi_xvector(sources, programs, "voxceleb"),
         "fireredasr": lambda: fireredasr(sources, "FireRedASR/fireredasr/data/asr_feat.py"),
         "fireredasr2": lambda: fireredasr(sources, "FireRedASR2S/fireredasr2s/fireredasr2/data/asr_feat.py"),
         "fireredlid": lambda: fireredasr(sources, "FireRedASR2S/fireredasr2s/fireredlid/data/feat.py", "FeatExtractor"),

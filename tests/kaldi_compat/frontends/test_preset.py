@@ -14,9 +14,10 @@ from kaldi_compat.frontends import Preset, preset_names
 
 NAMES = [
     "ast", "audiomae", "beats", "campplus", "chatterbox", "cosyvoice", "eat", "eres2net", "fireredasr",
-    "fireredasr2", "fireredlid", "fireredvad", "fsmn-vad", "imagebind", "index-tts", "kaldi-hires", "mae-ast",
-    "medasr", "paraformer", "phi4-multimodal", "pyannote-wespeaker", "seamless-m4t", "seed-vc", "sensevoice",
-    "speech2text", "ssast", "step-audio", "telespeech", "wav2vec2-bert", "wekws", "wenet", "wespeaker", "zipformer",
+    "fireredasr2", "fireredlid", "fireredvad", "fsmn-vad", "hubert-mfcc", "imagebind", "index-tts", "kaldi-hires",
+    "mae-ast", "medasr", "paraformer", "phi4-multimodal", "pyannote-wespeaker", "seamless-m4t", "seed-vc",
+    "sensevoice", "sonar", "speech2text", "sre16-xvector", "ssast", "step-audio", "telespeech", "voxceleb-xvector",
+    "wav2vec2-bert", "wekws", "wekws-mfcc", "wenet", "wespeaker", "zipformer",
 ]  # fmt: skip
 MINIMAL: dict[str, Any] = {"name": "mine", "feature": "fbank"}
 

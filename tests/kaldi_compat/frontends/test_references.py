@@ -24,6 +24,8 @@ from tests.support.frontend_audio import clips, kept_rows, mean_and_deviation
 
 REFERENCES = Path(__file__).parents[3] / "reference_data" / "frontends"
 TOLERANCE = 1e-3
+# torchaudio rounds the arguments of the cosines of 80 cepstra, which moves the 55th by 7e-4.
+TOLERANCES = {"wekws-mfcc": 1.5e-3}
 # Presets that run the same code with the same settings, or whose code gave the same file: one reference serves them.
 REFERENCE_OF = {
     "sensevoice": "paraformer", "eres2net": "campplus", "wav2vec2-bert": "seamless-m4t", "chatterbox": "campplus",
@@ -41,8 +43,10 @@ EQUAL = [
 ]
 # Constant columns, for which these projects divide rounding error, or zero, by about zero.
 ILL_CONDITIONED = {
-    ("speech2text", "silence"), ("speech2text", "one-frame"), ("telespeech", "silence"), ("seamless-m4t", "one-frame")
+    ("speech2text", "silence"), ("speech2text", "one-frame"), ("telespeech", "silence"), ("seamless-m4t", "one-frame"),
+    ("sonar", "silence"), ("sonar", "one-frame"),
 }  # fmt: skip
+KALDIS_OWN = ["kaldi-hires", "sre16-xvector", "voxceleb-xvector"]
 LIVE = {
     "speech2text": ("speech_to_text", "Speech2TextFeatureExtractor", "input_features"),
     "seamless-m4t": ("seamless_m4t", "SeamlessM4TFeatureExtractor", "input_features"),
@@ -83,7 +87,7 @@ def difference(frontend: ArrayFrontend, name: str) -> float:
         if features.shape != shape:
             return np.inf
         largest = max(largest, float(np.abs(features[kept_rows(len(features))] - rows).max()))
-        if largest > TOLERANCE:
+        if largest > TOLERANCES.get(name, TOLERANCE):
             break
     return largest
 
@@ -97,7 +101,7 @@ def of_numpy(name: str) -> ArrayFrontend:
 @pytest.mark.parametrize("name", preset_names())
 def test_preset_on_arrays_gives_what_the_models_own_code_gave(name: str) -> None:
     assert {"speech", "dc", "clipped", "quiet", "noise", "8khz", "30s"} <= set(reference(name))
-    assert difference(of_numpy(name), name) < TOLERANCE
+    assert difference(of_numpy(name), name) < TOLERANCES.get(name, TOLERANCE)
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -110,14 +114,16 @@ def test_preset_on_tensors_gives_what_the_models_own_code_gave(name: str) -> Non
             assert tuple(features.shape) == shape, clip
             # Without the C library, the torch engine computes this. It is more accurate than Kaldi, by up to 2e-3 in
             # cepstra of up to 100.
-            close = 2 * TOLERANCE if name == "kaldi-hires" and not native.library() else TOLERANCE
+            close = TOLERANCES.get(name, TOLERANCE)
+            close = 2 * TOLERANCE if name in KALDIS_OWN and not native.library() else close
             np.testing.assert_allclose(features[kept_rows(len(features))], rows, rtol=0, atol=close, err_msg=clip)
         else:
             assert len(features) == 0, clip
 
 
-def test_kaldis_own_front_end_is_equal_bit_for_bit() -> None:
-    assert difference(of_numpy("kaldi-hires"), "kaldi-hires") == 0
+@pytest.mark.parametrize("name", KALDIS_OWN)
+def test_kaldis_own_front_ends_are_equal_bit_for_bit(name: str) -> None:
+    assert difference(of_numpy(name), name) == 0
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -131,7 +137,7 @@ def test_other_presets_fail_the_same_comparison(name: str) -> None:
         except FeatureError:  # of other dimensions
             assert other not in same
             continue
-        assert (difference(frontend, name) < TOLERANCE) == (other in same), other
+        assert (difference(frontend, name) < TOLERANCES.get(name, TOLERANCE)) == (other in same), other
 
 
 def changed(preset: Preset) -> dict[str, Preset]:
@@ -141,7 +147,7 @@ def changed(preset: Preset) -> dict[str, Preset]:
         "window": {"window_type": "povey" if options.window_type != "povey" else "hamming"},
         "edges": {"snip_edges": not options.snip_edges},
         "low": {"low_freq": 60.0},
-        "high": {"high_freq": -400.0 if getattr(options, "high_freq", 0.0) != -400 else 0.0},
+        "high": {"high_freq": -400.0 if getattr(options, "high_freq", 0.0) not in (-400, 7600) else 0.0},
         "dc": {"remove_dc_offset": not options.remove_dc_offset},
         "preemphasis": {"preemphasis_coefficient": 0.9},
         "bins": {"num_mel_bins": 64},
@@ -172,7 +178,7 @@ def test_a_wrong_setting_fails_the_comparison(name: str) -> None:
             frontend = ArrayFrontend(wrong, statistics=statistics_for(preset) if wrong.statistics else None)
         except FeatureError:  # the statistics do not fit any more: this is noticed
             continue
-        assert difference(frontend, name) > TOLERANCE, mistake
+        assert difference(frontend, name) > TOLERANCES.get(name, TOLERANCE), mistake
 
 
 def test_running_mean_is_that_of_pyannote() -> None:
