@@ -90,7 +90,7 @@ def settings(presets: list[Preset]) -> str:
         values = [
             f"{field.name}={getattr(preset.options, field.name)!r}"
             for field in dataclasses.fields(preset.options)
-            if getattr(preset.options, field.name) != field.default and field.name not in ("dither", "sample_frequency")
+            if getattr(preset.options, field.name) != field.default and field.name != "dither"
         ]
         before = "less the mean of the clip; " * preset.subtract_clip_mean
         steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
@@ -101,7 +101,7 @@ def settings(presets: list[Preset]) -> str:
         )
     lines += [
         "",
-        "All have 16 kHz, no dithering, and Kaldi's defaults otherwise.",
+        "All have 16 kHz unless they name another, no dithering, and Kaldi's defaults otherwise.",
         "",
         "| preset | models | source |",
         "| --- | --- | --- |",

@@ -29,6 +29,7 @@ PAGE = Path(__file__).with_name("frontends") / "onnx.md"
 NODES, ACCURACY, END = (f"<!-- {text} by docs/list_onnx.py -->\n" for text in ("nodes", "accuracy", "end"))
 COMMON, LENGTHS = "all", "with `lengths`, all"
 RATE = 16000
+EXPORTED = [name for name in preset_names() if not Preset.of(name).why_no_graph]
 
 Graph = tuple[str, bool]  # a preset, and whether the graph takes lengths
 Nodes = Mapping[Graph, frozenset[str]]
@@ -39,7 +40,7 @@ def measured_nodes() -> Nodes:
     with tempfile.TemporaryDirectory() as folder:
         return {
             (name, lengths): frozenset(export_frontend(name, f"{folder}/graph.onnx", lengths=lengths).nodes)
-            for name in preset_names()
+            for name in EXPORTED
             for lengths in (False, True)
         }
 
@@ -72,7 +73,7 @@ def stated_nodes(page: str) -> Nodes:
     types = {title: frozenset(text.split(", ")) for title, text in rows.items()}
     stated = {}
     for lengths, common in ((False, COMMON), (True, LENGTHS)):
-        for name in preset_names():
+        for name in EXPORTED:
             added = [
                 value
                 for title, value in types.items()

@@ -42,10 +42,10 @@ class {name}Constructor:
 
 
 def source() -> str:
-    """Return the text of the stub: a class for each options dataclass that no other one derives from."""
+    """Return the text of the stub: a class for each options dataclass that no other one of its file derives from."""
     defined = {name: _options_in(name) for name in MODULES}
-    bases = {base for kinds in defined.values() for kind in kinds for base in kind.__mro__[1:]}
-    found = {name: [kind for kind in kinds if kind not in bases] for name, kinds in defined.items()}
+    bases = {name: {base for kind in kinds for base in kind.__mro__[1:]} for name, kinds in defined.items()}
+    found = {name: [kind for kind in kinds if kind not in bases[name]] for name, kinds in defined.items()}
     kinds = sorted((each for kinds in found.values() for each in kinds), key=lambda kind: kind.__name__)
     return HEADER + "".join(map(_import, found, found.values())) + "".join(map(_class, kinds))
 

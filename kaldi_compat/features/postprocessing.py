@@ -100,8 +100,9 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)
-        counted = lengths is None or isinstance(processed, tuple)
-        return processed if counted else (processed, self.lengths_after(lengths))
+        if lengths is None or isinstance(processed, tuple):
+            return processed
+        return processed, self.lengths_after(lengths)
 
 
 class Deltas(DeltaConstructor, PostProcessing):

@@ -206,3 +206,9 @@ def shorter_frame(options: FrameOptions, length: int) -> FrameOptions:
 def why_no_stream(preset: Preset) -> OptionError:
     """Return the error for a preset that cannot be computed in chunks."""
     return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.why_no_stream}")
+
+
+def check_graph(preset: Preset) -> None:
+    """Raise an OptionError for a preset that cannot be exported or scripted."""
+    if preset.why_no_graph:
+        raise OptionError(f"the preset {preset.name!r} cannot be exported: {preset.why_no_graph}")

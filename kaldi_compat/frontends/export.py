@@ -21,6 +21,7 @@ from torch import Tensor
 
 from kaldi_compat import __version__
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.frontends.base import check_graph
 from kaldi_compat.frontends.module import Frontend
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.options.spectral import Dft
@@ -81,7 +82,8 @@ def export_frontend(
         The path, the types of nodes, and the largest difference from PyTorch.
 
     Raises:
-        OptionError: an unknown preset, or statistics for one that takes none.
+        OptionError: an unknown preset, one whose audio decides how many frames are kept, or statistics for one that
+            takes none.
         FeatureError: a package is not installed, or the file cannot be written.
 
     >>> from kaldi_compat.frontends.export import export_frontend
@@ -93,6 +95,7 @@ def export_frontend(
     target = os.fspath(path)
     if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
         raise FeatureError(f"cannot write {target}: there is no such folder")
+    check_graph(given.preset)
     module = _with_dft(given, dft)
     program = _exported(module, _example(module, lengths, int16))
     metadata = _metadata(module)

@@ -21,7 +21,7 @@ from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import INT16_SCALE, check_values, on_unit_scale
-from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, check_graph, resolved, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.steps import STEPS, Step
@@ -96,6 +96,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
+        check_graph(self.preset)
         return scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
 
     def extra_repr(self) -> str:

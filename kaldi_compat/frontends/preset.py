@@ -215,6 +215,12 @@ class Preset:
         needs_all = next((step.kind for step in self.steps if not STEPS[step.kind].streams), "")
         return f"its step {needs_all} needs the whole utterance" if needs_all else ""
 
+    @property
+    def why_no_graph(self) -> str:
+        """Reason that the front end cannot be exported or scripted, "" if it can."""
+        selects = next((step.kind for step in self.steps if STEPS[step.kind].selects), "")
+        return f"how many frames its step {selects} keeps depends on the audio" if selects else ""
+
 
 def _source(values: Mapping[str, Any]) -> Source:
     fields = [field.name for field in dataclasses.fields(Source)]

@@ -30,6 +30,7 @@ class StepKind:
         widens: factor on the number of columns, of the options.
         streams: the step does not need the whole utterance.
         per_frame: each frame depends on itself alone.
+        selects: the features decide how many frames come out.
     """
 
     module: str
@@ -39,6 +40,7 @@ class StepKind:
     widens: Callable[[Any], int] = lambda options: 1
     streams: bool = False
     per_frame: bool = False
+    selects: bool = False
 
 
 STEPS: Mapping[str, StepKind] = {
@@ -68,7 +70,7 @@ STEPS: Mapping[str, StepKind] = {
         deltas.repeated_deltas,
         widens=lambda options: int(options.delta_order) + 1,
     ),
-    "voiced_cmvn": StepKind("VoicedCmvn", options.VoicedCmvnOptions, vad.voiced_cmvn),
+    "voiced_cmvn": StepKind("VoicedCmvn", options.VoicedCmvnOptions, vad.voiced_cmvn, selects=True),
     "floor": StepKind("Floor", options.FloorOptions, normalization.floor_features, streams=True, per_frame=True),
 }
 

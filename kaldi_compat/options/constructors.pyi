@@ -4,7 +4,7 @@ from typing import Any
 
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, GlobalCmvnOptions, LowFrameRateOptions, PadFramesOptions, StackFramesOptions, UtteranceCmvnOptions, VoicedCmvnOptions
 from kaldi_compat.options.pitch import InterpolatePitchOptions, PitchOptions, ProcessPitchOptions, SmoothPitchOptions
-from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, OnlineCmvnOptions, ReverberationOptions, ShiftedDeltaOptions, SpliceOptions
+from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, OnlineCmvnOptions, ReverberationOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions, VadOptions
 from kaldi_compat.options.spectral import Dft, Engine, FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 class CenteredMeanConstructor:
@@ -278,6 +278,18 @@ class ShiftedDeltaConstructor:
         block_shift: int = 3,
     ) -> None: ...
 
+class SlidingCmvnConstructor:
+    def __init__(
+        self,
+        options: SlidingCmvnOptions | None = None,
+        *,
+        cmn_window: int = 600,
+        min_cmn_window: int = 100,
+        max_warnings: int = 5,
+        norm_vars: bool = False,
+        center: bool = False,
+    ) -> None: ...
+
 class SmoothPitchConstructor:
     def __init__(
         self,
@@ -338,6 +350,17 @@ class UtteranceCmvnConstructor:
         norm_vars: bool = False,
         unbiased: bool = False,
         epsilon: float = 0.0,
+    ) -> None: ...
+
+class VadConstructor:
+    def __init__(
+        self,
+        options: VadOptions | None = None,
+        *,
+        vad_energy_threshold: float = 5.0,
+        vad_energy_mean_scale: float = 0.5,
+        vad_frames_context: int = 0,
+        vad_proportion_threshold: float = 0.6,
     ) -> None: ...
 
 class VoicedCmvnConstructor:

@@ -3,8 +3,8 @@
 ``python reference_data/frontends/make.py --sources DIR [NAME ...]``, in the environment of the tests, with torchaudio,
 kaldi-native-fbank and transformers. DIR holds a checkout of each project, at the commit that the preset names: FunASR,
 3D-Speaker, unilm, wenet, wespeaker, wekws, FireRedASR, FireRedASR2S, FireRedVAD, ImageBind, AudioMAE, ssast,
-MAE-AST-Public, EAT, pyannote-audio, CosyVoice, Step-Audio, index-tts, chatterbox, seed-vc, fairseq, sherpa-onnx and kaldi. For
-``kaldi-hires`` and the x-vectors, ``--kaldi-bin`` names the folder with Kaldi's programs.
+MAE-AST-Public, EAT, pyannote-audio, CosyVoice, Step-Audio, index-tts, chatterbox, seed-vc, fairseq, sherpa-onnx and
+kaldi. For ``kaldi-hires`` and the x-vectors, ``--kaldi-bin`` names the folder with Kaldi's programs.
 
 What a project's files import besides its front end (models, augmentation, other libraries) is replaced by empty
 stand-ins if it is not installed. Nothing of the computation is replaced.
@@ -43,9 +43,9 @@ from tests.support.frontend_audio import clips, kept_rows
 HERE = Path(__file__).parent
 Audio = np.ndarray[Any, Any]
 STAND_INS = (
-    "PIL", "backbone", "cosyvoice", "einops", "fairseq", "feature_utils", "funasr", "hf_utils", "hydra", "imagebind", "inflect",
-    "langid", "librosa", "mae_ast", "modules", "munch", "omegaconf", "onnxruntime", "pkg_resources", "pyannote",
-    "pydub", "pytorchvideo", "scipy", "speakerlab", "torchvision", "wenet", "whisper", "yaml",
+    "PIL", "backbone", "cosyvoice", "einops", "fairseq", "feature_utils", "funasr", "hf_utils", "hydra", "imagebind",
+    "inflect", "langid", "librosa", "mae_ast", "modules", "munch", "omegaconf", "onnxruntime", "pkg_resources",
+    "pyannote", "pydub", "pytorchvideo", "scipy", "speakerlab", "torchvision", "wenet", "whisper", "yaml",
 )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ STEPS = [
     _post(model_input.CenteredMean, context=3),
     _post(model_input.GlobalCmvn, statistics=(100.0 * np.arange(DIM), np.linspace(500, 900, DIM))),
     _post(model_input.Floor, minimum=-300.0),
+    _post(model_input.RepeatedDeltas),
 ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import kaldiio
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 from kaldi_compat import native
 from kaldi_compat.blocks.vad import voiced
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.vad import compute_vad, select_voiced
+from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.functional.vad import compute_vad, select_voiced, voiced_cmvn
+from kaldi_compat.options.frontend import VoicedCmvnOptions
 from kaldi_compat.options.postprocessing import VadOptions
 from tests.support.reference import ROOT
 
@@ -101,3 +105,20 @@ def test_the_rounding_of_kaldis_sum_decides_about_an_energy_at_the_threshold() -
     np.testing.assert_array_equal(compute_vad(features, options), kaldis)
     if native.library():
         np.testing.assert_array_equal(voiced(features, np.array([0, len(features)]), options)[0], kaldis)
+
+
+@pytest.mark.parametrize("of", [np.asarray, torch.as_tensor])
+def test_the_voiced_frames_of_a_batch_are_those_of_each_utterance(of: Any) -> None:
+    random = np.random.default_rng(0)
+    features = (10 * random.standard_normal((3, 40, 5))).astype(np.float32)
+    options, lengths = VoicedCmvnOptions(cmn_window=9, center=True), [40, 25, 1]
+    features[2, 0, 0] = -50  # not voiced
+    batch, counts = voiced_cmvn(of(features), options, lengths=of(np.array(lengths)))
+    for found, count, row, length in zip(batch, counts, features, lengths, strict=True):
+        alone = row[:length]
+        kept = sliding_cmvn(alone, options)[compute_vad(alone, options) == 1]
+        assert int(count) == len(kept)
+        np.testing.assert_allclose(found[: len(kept)], kept, rtol=0, atol=1e-5)
+        assert not found[len(kept) :].any()
+    with pytest.raises(FeatureError, match="pass lengths"):
+        voiced_cmvn(of(features), options)
