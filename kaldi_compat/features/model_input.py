@@ -165,10 +165,7 @@ class RepeatedDeltas(DeltaConstructor, PostProcessing):
 
     Options = DeltaOptions
     options: DeltaOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Append the deltas."""
-        return deltas.repeated_deltas(features, self.options, lengths=lengths)
+    function = staticmethod(deltas.repeated_deltas)
 
 
 class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
@@ -184,10 +181,7 @@ class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
 
     Options = VoicedCmvnOptions
     options: VoicedCmvnOptions
-
-    def process(self, features: Tensor, lengths: Tensor | None) -> Any:
-        """Normalize and select."""
-        return vad.voiced_cmvn(features, self.options, lengths=lengths)
+    function = staticmethod(vad.voiced_cmvn)
 
 
 class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
