@@ -123,8 +123,8 @@ def voiced_cmvn(features: Array, options: VoicedCmvnOptions | None = None, *, le
         FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has none.
 
     >>> options = VoicedCmvnOptions(cmn_window=3, center=True)
-    >>> voiced_cmvn(np.array([[20.0], [2.0], [11.0]], np.float32), options).tolist()
-    [[9.0]]
+    >>> voiced_cmvn(np.array([[20.0], [2.0], [8.0]], np.float32), options).tolist()
+    [[10.0]]
     """
     check_features(features)
     lengths = checked_lengths(lengths, features)

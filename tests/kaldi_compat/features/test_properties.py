@@ -274,6 +274,7 @@ NO_STREAM = {
     "Cmvn": "an utterance's own mean is known at its end only; use SlidingCmvn, or Cmvn with given statistics",
     "UtteranceCmvn": "an utterance's own mean is known at its end only; use SlidingCmvn or GlobalCmvn",
     "PadFrames": "the number of frames to add is known at the end only",
+    "RepeatedDeltas": "the edges of each order are repeated; use Deltas",
     "CenteredMean": "the mean needs later frames; use SlidingCmvn",
 }
 
