@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.postprocessing import PostProcessing
+from kaldi_compat.features.postprocessing import Deltas, PostProcessing
 from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options.constructors import (
     CenteredMeanConstructor,
-    DeltaConstructor,
     FloorConstructor,
     GlobalCmvnConstructor,
     LowFrameRateConstructor,
@@ -38,7 +37,6 @@ from kaldi_compat.options.frontend import (
     UtteranceCmvnOptions,
     VoicedCmvnOptions,
 )
-from kaldi_compat.options.postprocessing import DeltaOptions
 
 __all__ = [
     "CenteredMean",
@@ -154,7 +152,7 @@ class Floor(FloorConstructor, PostProcessing):
     function = staticmethod(normalization.floor_features)
 
 
-class RepeatedDeltas(DeltaConstructor, PostProcessing):
+class RepeatedDeltas(Deltas):
     """Deltas of deltas, as in torchaudio (:func:`~kaldi_compat.functional.deltas.repeated_deltas`).
 
     >>> import torch
@@ -163,8 +161,6 @@ class RepeatedDeltas(DeltaConstructor, PostProcessing):
     torch.Size([98, 39])
     """
 
-    Options = DeltaOptions
-    options: DeltaOptions
     function = staticmethod(deltas.repeated_deltas)
 
 

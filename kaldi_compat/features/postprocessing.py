@@ -7,7 +7,7 @@ compiled and exported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -112,6 +112,7 @@ class Deltas(DeltaConstructor, PostProcessing):
     torch.Size([2, 50, 26])
     """
 
+    function = staticmethod(deltas.add_deltas)
     Options = DeltaOptions
     options: DeltaOptions
 
@@ -123,7 +124,7 @@ class Deltas(DeltaConstructor, PostProcessing):
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Filter the features, with the edge frames repeated."""
         filters = self._filters[features.dtype is torch.float64]
-        return deltas.add_deltas(features, self.options, lengths=lengths, filters=filters)
+        return cast("Tensor", self.function(features, self.options, lengths=lengths, filters=filters))
 
 
 class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):

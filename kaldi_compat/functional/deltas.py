@@ -6,7 +6,6 @@ context, as in a chunk of a stream, and returns identical numbers.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -129,7 +128,13 @@ def add_deltas(
     return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
 
 
-def repeated_deltas(features: Array, options: DeltaOptions | None = None, *, lengths: Any | None = None) -> Array:
+def repeated_deltas(
+    features: Array,
+    options: DeltaOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    filters: Sequence[Filter] | None = None,
+) -> Array:
     """Append deltas, the deltas of those, and so on, each with its own edge frames repeated (torchaudio, librosa).
 
     Kaldi's deltas of second and higher order (:func:`add_deltas`) repeat the edge frames of the features, so the first
@@ -139,6 +144,7 @@ def repeated_deltas(features: Array, options: DeltaOptions | None = None, *, len
         features: ``(..., frames, dim)``, NumPy or torch.
         options: order and window; Kaldi's defaults if None.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        filters: the result of :func:`delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``.
@@ -149,11 +155,14 @@ def repeated_deltas(features: Array, options: DeltaOptions | None = None, *, len
     >>> repeated_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_window=1)).tolist()
     [[0.0, 0.5, 0.25], [1.0, 1.0, 0.0], [2.0, 0.5, -0.25]]
     """
+    check_features(features)
+    lengths = checked_lengths(lengths, features)
     options = options or DeltaOptions()
-    once = dataclasses.replace(options, delta_order=1)
+    slope = (filters or delta_filters(options, precision(features)))[1:2]
     parts = [zero_past(features, lengths)]
     for _ in range(options.delta_order):
-        parts.append(add_deltas(parts[-1], once, lengths=lengths)[..., features.shape[-1] :])
+        extended = with_context(parts[-1], options.delta_window, options.delta_window, lengths)
+        parts.append(zero_past(filtered(extended, slope, [0], features.shape[-2]), lengths))
     joined: Array = namespace(features).concatenate(parts, axis=-1)
     return joined
 
