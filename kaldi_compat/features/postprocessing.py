@@ -7,7 +7,7 @@ compiled and exported.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -124,7 +124,7 @@ class Deltas(DeltaConstructor, PostProcessing):
     def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Filter the features, with the edge frames repeated."""
         filters = self._filters[features.dtype is torch.float64]
-        return cast("Tensor", self.function(features, self.options, lengths=lengths, filters=filters))
+        return self.function(features, self.options, lengths=lengths, filters=filters)
 
 
 class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
