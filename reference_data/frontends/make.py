@@ -63,6 +63,9 @@ class Anything:
             raise AttributeError(name)
         return Anything()
 
+    def __mro_entries__(self, _: Any) -> tuple[type, ...]:
+        return (type("Base", (), {"__init__": lambda self, *_, **__: None}),)
+
 
 class StandIn(types.ModuleType):
     """An empty module that has every name."""

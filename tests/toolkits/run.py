@@ -1,22 +1,25 @@
 """Run the call sites with the originals and with ours, each in a process of its own, and write the table.
 
-``python -m tests.toolkits.run --sources DIR``: DIR holds a checkout of each repository of manifest.py.
+``python -m tests.toolkits.run --sources DIR --bare PYTHON``: DIR holds a checkout of each repository in
+repositories.py, and PYTHON is what scripts.py asks for.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import importlib.abc
 import importlib.machinery
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,10 @@ import numpy as np
 
 from kaldi_compat.interop.replace import environment
 from tests.support.frontend_audio import clips
-from tests.toolkits.manifest import CALLS, REPOSITORIES, Call, Recording, load
+from tests.toolkits import scripts
+from tests.toolkits.calls import CALLS
+from tests.toolkits.manifest import Call, Recording, load
+from tests.toolkits.repositories import REPOSITORIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "migrating" / "repositories.md"
@@ -67,31 +73,59 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def child(names: Sequence[str], sources: Path, target: Path) -> None:
-    """Compute the results of calls, and store them."""
+def prepare_libraries() -> None:
+    """Give the originals what they lack here: kaldifeat, a reader of files, what later versions have removed."""
     import soundfile
     import torch
 
-    os.environ["TOOLKITS_SOURCES"] = os.path.realpath(sources)
-    if "KALDI_COMPAT_REPLACE" not in os.environ:
-        from tests.toolkits import kaldifeat_by_native_fbank
+    from reference_data.frontends.make import StandIn
+    from tests.toolkits import kaldifeat_by_native_fbank
 
+    if "KALDI_COMPAT_REPLACE" not in os.environ:
         sys.modules["kaldifeat"] = sys.modules["_kaldifeat"] = kaldifeat_by_native_fbank  # cannot be installed
-    import kaldifeat  # noqa: F401
-    import kaldiio  # noqa: F401
     import torchaudio
 
-    def read(path: str, **_: Any) -> Any:
-        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    def read(
+        path: str = "",
+        frame_offset: int = 0,
+        num_frames: int = -1,
+        normalize: bool = True,
+        filepath: str = "",
+        **_: Any,
+    ) -> Any:
+        options: Any = {"dtype": "float32" if normalize else "int16", "start": frame_offset, "frames": num_frames}
+        samples, rate = soundfile.read(path or filepath, always_2d=True, **options)
         return torch.from_numpy(np.ascontiguousarray(samples.T)), rate
 
     torchaudio.load = read  # torchaudio's own needs torchcodec
     torchaudio.set_audio_backend = lambda _: None  # removed in torchaudio 2.2
-    torchaudio.info = lambda path: soundfile.info(path)
+    torchaudio.info = lambda path, **_: soundfile.info(path)
     soundfile._SoundFileInfo.sample_rate = property(lambda self: self.samplerate)
+    torchaudio.utils.sox_utils = StandIn("sox_utils")  # removed in torchaudio 2.9
+
+
+def prepare_process(sources: Path) -> None:
+    """Prepare what the projects' files import: the libraries in question, and stand-ins for what is missing."""
+    import torch
+
+    os.environ["TOOLKITS_SOURCES"] = os.path.realpath(sources)
+    if "KALDI_COMPAT_REPLACE" not in os.environ:
+        sys.path.append(str(sources / "kaldi-io-for-python"))
+    prepare_libraries()
+    import kaldi_io  # noqa: F401
+    import kaldifeat  # noqa: F401
+    import kaldiio  # noqa: F401
+
     torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign,assignment]
     sys.meta_path.append(Missing())
     logging.disable()
+
+
+def child(names: Sequence[str], sources: Path, target: Path) -> None:
+    """Compute the results of calls, and store them."""
+    import soundfile
+
+    prepare_process(sources)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         made = []
@@ -99,7 +133,7 @@ def child(names: Sequence[str], sources: Path, target: Path) -> None:
             soundfile.write(f"{folder}/{i}.wav", pcm.T, rate, subtype="PCM_16")
             made.append(Recording(name, rate, pcm, f"{folder}/{i}.wav"))
         for call in CALLS:
-            if names and call.name not in names:
+            if names and not any(name in call.name for name in names):
                 continue
             try:
                 compute = load(call, sources)
@@ -114,6 +148,7 @@ def child(names: Sequence[str], sources: Path, target: Path) -> None:
 
 
 def _result(compute: Any, recording: Any) -> dict[str, Any]:
+    """Return the arrays of a call, the best of three times, and the memory that a fourth one took at its peak."""
     import torch
 
     best = float("inf")
@@ -123,13 +158,37 @@ def _result(compute: Any, recording: Any) -> dict[str, Any]:
                 begin = time.process_time()
                 value = compute(recording)
                 best = min(best, time.process_time() - begin)
+        memory = peak_memory(lambda: compute(recording))
     except Exception as error:
         return {"error": [each.__name__ for each in type(error).__mro__], "text": f"{type(error).__name__}: {error}"}
     parts = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(part, np.ndarray | torch.Tensor) for part in parts):
         return {"error": ["Untested"], "text": f"a result without values: {[type(part).__name__ for part in parts]}"}
-    described = [(type(part).__name__, str(part.dtype), tuple(part.shape)) for part in parts]
-    return {"arrays": [np.asarray(part) for part in parts], "types": described, "seconds": best}
+    described = [(type(part).__name__, str(part.dtype), tuple(part.shape), steps(part)) for part in parts]
+    arrays = [np.asarray(part) for part in parts]
+    return {"arrays": arrays, "types": described, "seconds": best, "memory": memory}
+
+
+def steps(part: Any) -> tuple[int, ...]:
+    """Return the strides of an array or tensor in elements, 0 for those that no element depends on."""
+    strides = [each // part.itemsize for each in part.strides] if isinstance(part, np.ndarray) else part.stride()
+    empty = 0 in part.shape
+    return tuple(0 if empty or size == 1 else step for size, step in zip(part.shape, strides, strict=True))
+
+
+def peak_memory(compute: Callable[[], Any]) -> int:
+    """Return how many bytes of memory the process takes for a call at its peak, beyond what it has before."""
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    before = _status("VmRSS")
+    compute()
+    return _status("VmHWM") - before
+
+
+def _status(name: str) -> int:
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found.group(1)) * 1024
 
 
 def compare(call: Call, theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[float, list[str]]:
@@ -164,49 +223,53 @@ def rows(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
         results, expected = ours[call.name], theirs[call.name]
         largest, wrong = compare(call, expected, results)
         computed = [each for each in expected if "arrays" in expected[each] and "arrays" in results[each]]
-        seconds = [sum(each[name]["seconds"] for name in computed) * 1e3 for each in (expected, results)]
         if not computed:
             print(f"{call.name} is left out: {next(iter(expected.values()))['text']}")
             continue
+        seconds, memory = ([combine(each[name][kind] for name in computed) for each in (expected, results)]
+                           for kind, combine in (("seconds", sum), ("memory", max)))  # fmt: skip
         refused = sum("error" in each for each in expected.values())
         count = f"{len(computed)}" + f" + {refused} refused by both" * bool(refused)
         count += "".join(f"; not compared: {each} ({why})" for each, why in call.unlike.items())
         yield (
             f"| [{owner}/{name}](https://github.com/{owner}/{name}) {commit} | `{path}` | `{call.function}` | "
-            f"{call.library} | {count} | {'; '.join(wrong) or f'{largest:.0e}'} | {seconds[0]:.0f} | {seconds[1]:.0f} |"
+            f"{call.library} | {count} | {'; '.join(wrong) or f'{largest:.0e}'} | "
+            f"{seconds[0] * 1e3:.1f} | {seconds[1] * 1e3:.1f} | {memory[0] / 1e6:.1f} | {memory[1] / 1e6:.1f} |"
         )
 
 
-def page(lines: Sequence[str]) -> str:
-    """Return the page of the table."""
+def page(calls: Sequence[str], scripts: Sequence[str]) -> str:
+    """Return the page of both tables."""
     template = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
-    repositories = {line.split("]")[0] for line in lines}
-    return template.format(calls=len(lines), repositories=len(repositories), table="\n".join(lines))
+    counts = {"repositories": len({line.split("]")[0] for line in calls}), "calls": len(calls), "scripts": len(scripts)}
+    return template.format(**counts, calls_table="\n".join(calls), scripts_table="\n".join(scripts))
 
 
 def main() -> None:
     """Run both processes, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--bare", help="an interpreter without the originals; needed for the page")
     parser.add_argument("--child", type=Path)
-    parser.add_argument("names", nargs="*", help="call sites, as in the table; all by default")
+    parser.add_argument("names", nargs="*", help="parts of repository/path:function; all by default")
     given = parser.parse_args()
     if given.child:
         child(given.names, given.sources, given.child)
         return
     found = []
+    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # a disk's time is not that of the libraries
     with tempfile.TemporaryDirectory() as folder:
-        for variables in ({}, environment([name for name in LIBRARIES if name != "kaldi_io"])):
+        for variables in ({}, environment(LIBRARIES)):
             target = Path(folder, str(len(found)))
             command = [sys.executable, "-m", "tests.toolkits.run", "--sources", str(given.sources)]
             path = os.pathsep.join(filter(None, [variables.get("PYTHONPATH", ""), str(ROOT)]))
-            surroundings = {**os.environ, **variables, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+            surroundings = {**os.environ, **variables, **memory, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
             subprocess.run([*command, "--child", str(target), *given.names], env=surroundings, cwd=ROOT, check=True)
             found.append(pickle.loads(target.read_bytes()))
     lines = list(rows(*found))
     print("\n".join(lines))
-    if not given.names:
-        PAGE.write_text(page(lines), encoding="utf-8")
+    if given.bare and not given.names:
+        PAGE.write_text(page(lines, list(scripts.rows(given.sources, given.bare))), encoding="utf-8")
         print(f"{len(lines)} calls in {PAGE}")
 
 

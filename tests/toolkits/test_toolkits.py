@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from tests.toolkits.manifest import CALLS, REPOSITORIES
-from tests.toolkits.run import PAGE, compare
+from kaldi_compat.interop import torchaudio as compliance
+from tests.support.frontend_audio import kept_rows
+from tests.toolkits import forms
+from tests.toolkits.calls import CALLS, CEPSTRA
+from tests.toolkits.repositories import REPOSITORIES
+from tests.toolkits.run import PAGE, compare, peak_memory, steps
+from tests.toolkits.scripts import SCRIPTS, difference
 
 
 def result(*arrays: Any) -> dict[str, Any]:
-    types = [(type(each).__name__, str(each.dtype), each.shape) for each in arrays]
-    return {"arrays": list(arrays), "types": types, "seconds": 0.0}
+    types = [(type(each).__name__, str(each.dtype), each.shape, steps(each)) for each in arrays]
+    return {"arrays": list(arrays), "types": types, "seconds": 0.0, "memory": 0}
 
 
 def test_page_has_a_row_for_each_call() -> None:
     rows = [line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| [")]
     listed = [(row[0].partition("]")[0].partition("/")[2], row[1].strip("`"), row[2].strip("`")) for row in rows]
-    assert listed == [(*call.file.split("/", 1), call.function) for call in CALLS]
-    assert {call.file.partition("/")[0] for call in CALLS} == REPOSITORIES.keys()
+    calls, scripts = listed[: len(CALLS)], listed[len(CALLS) :]
+    assert sorted(calls) == sorted((*call.file.split("/", 1), call.function) for call in CALLS)
+    assert [each[:2] for each in scripts] == [(script.repository, script.command) for script in SCRIPTS]
+    named = {call.file.partition("/")[0] for call in CALLS} | {script.repository for script in SCRIPTS}
+    assert named == REPOSITORIES.keys()
+    assert not any("/ computed" in line or "difference" in line for line in map(str, rows))
+
+
+STORED = np.load(forms.STORED)
+
+
+@pytest.mark.parametrize("number", range(len(STORED["forms"])))
+def test_a_projects_call_of_torchaudio_gives_what_torchaudio_gave(number: int) -> None:
+    name, options, unit = json.loads(STORED["forms"][number])
+    found = getattr(compliance, name)(forms.waveform(unit), **options)
+    expected = STORED[str(number)]
+    kept = found[torch.from_numpy(kept_rows(len(found)))].numpy()
+    assert kept.dtype == expected.dtype
+    tolerance = CEPSTRA if name == "mfcc" else 1e-3
+    assert (np.abs(kept - expected) <= tolerance * np.maximum(1, np.abs(expected))).all()
 
 
 @pytest.mark.parametrize(
@@ -29,6 +55,7 @@ def test_page_has_a_row_for_each_call() -> None:
         (result(np.ones(3, np.float32)), 0),
         (result(np.full(3, 1.1, np.float32)), 1),
         (result(np.ones(3)), 1),
+        (result(np.ones(6, np.float32)[::2]), 1),
         (result(np.ones(4, np.float32)), 1),
         ({"error": ["ValueError", "Exception"], "text": "refused"}, 1),
     ],
@@ -43,3 +70,23 @@ def test_errors_of_a_derived_class_are_the_originals() -> None:
     theirs = {"a": {"error": ["AssertionError", "Exception"], "text": ""}}
     assert compare(call, theirs, {"a": {"error": ["WaveformError", "AssertionError"], "text": ""}})[1] == []
     assert len(compare(call, theirs, {"a": {"error": ["TypeError"], "text": ""}})[1]) == 1
+
+
+def test_strides_that_no_element_depends_on_are_not_compared() -> None:
+    assert steps(np.ones((1, 3))[:, ::3]) == steps(torch.ones(1, 1)) == (0, 0)
+    assert steps(np.ones((2, 3)).T) == steps(torch.ones(2, 3).T) == (1, 3)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+def test_peak_of_memory_is_that_of_the_call() -> None:
+    peaks = [peak_memory(lambda size=size: np.ones(size)) for size in (1, 4_000_000, 1)]  # type: ignore[misc]
+    assert peaks[1] > 30e6 > max(peaks[0], peaks[2]) + 20e6
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [(b"mean 1.001 b", 0.001), (b"mean 1 b", 0), (b"mean 1 c", float("inf")), (b"mean 1 1 b", float("inf"))],
+)
+def test_outcomes_of_scripts_are_compared_by_text_and_numbers(ours: bytes, expected: float) -> None:
+    assert difference({"x": b"mean 1.0 b"}, {"x": ours}) == pytest.approx(expected)
+    assert difference({"x": b""}, {"y": b""}) == float("inf")

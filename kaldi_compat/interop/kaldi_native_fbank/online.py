@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import struct
+from array import array
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -37,10 +38,8 @@ def as_samples(waveform: Samples) -> npt.NDArray[Any]:
         WrongOptionError: not a sequence of numbers, which is a TypeError.
     """
     if isinstance(waveform, list | tuple):
-        try:
-            return np.frombuffer(struct.pack(f"{len(waveform)}f", *waveform), np.float32)
-        except (struct.error, OverflowError):
-            pass
+        with contextlib.suppress(TypeError):
+            return np.frombuffer(array("f", waveform), np.float32)
     samples = np.asarray(waveform)
     if samples.ndim == 1 and samples.dtype.kind in "iufb":
         return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
