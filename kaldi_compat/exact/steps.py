@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -139,25 +140,32 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
     lags = matrix_vector(plan.matrix, loudness)
     lpc, residual = _linear_prediction(lags)
+    rest = _cepstra_of_prediction(lpc)
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
-    cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], _cepstra_of_prediction(lpc)), -1)
-    cepstra = _with_signed_nans(cepstra[:, : options.num_ceps], lags[:, 1:2], exponent)
-    return scaled(cepstra * plan.lifter, options.cepstral_scale)
+    odd = np.isnan(rest).any(-1)
+    if odd.any():
+        nan = F32(np.nan if math.isnan(exponent) else -np.nan)
+        lpc, residual = _linear_prediction(np.where(np.isnan(lags), nan, lags)[odd].view(_SignedNans))
+        rest[odd] = _cepstra_of_prediction(lpc)
+        first[odd] = np.where(np.isnan(residual), -residual, first[odd])
+    cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], rest), -1)
+    return scaled(cepstra[:, : options.num_ceps] * plan.lifter, options.cepstral_scale)
 
 
-def _with_signed_nans(cepstra: Floats, lag: Floats, exponent: float) -> Floats:
-    """Return cepstra whose NaNs have the signs that they have in Kaldi's build.
+class _SignedNans(np.ndarray[Any, Any]):
+    """Arrays whose NaNs have x86's signs: that of the first operand that is NaN; a new NaN is negative."""
 
-    A NaN lag gives its sign to the cepstra after the first one: the lags of infinite loudness are negative, as all NaNs
-    that x86 makes, and those of an exponent that is NaN are positive. Else, of digital silence, the second one is
-    negative; where the model's cepstra overflow, NaNs are negative.
-    """
-    made_negative = not math.isnan(exponent)
-    is_negative = ~np.isnan(cepstra[:, :1]) | (np.arange(cepstra.shape[1]) == 1)
-    is_negative = np.where(np.isnan(lag), made_negative, is_negative)
-    is_negative[:, 0] = not made_negative
-    nan = np.where(is_negative, -F32(np.nan), F32(np.nan))
-    return np.where(np.isnan(cepstra), nan, cepstra)
+    def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, out: Any = (), **parameters: Any) -> Any:
+        operands = [np.asarray(each) for each in inputs]
+        result = np.asarray(getattr(ufunc, method)(*operands, **parameters))
+        if len(operands) == 2 and result.dtype.kind == "f":
+            first, second = operands
+            sign = np.where(np.isnan(first), first, np.where(np.isnan(second), second, -1.0)).astype(result.dtype)
+            result = np.where(np.isnan(result), np.copysign(result, sign), result)
+        if not out:
+            return result.view(_SignedNans)
+        out[0][...] = result
+        return out[0]
 
 
 def _power_of(x: float, exponent: float) -> float:

@@ -36,6 +36,57 @@ static void cepstra_of_prediction(const vf *coefficients, int order, vf *cepstra
     }
 }
 
+static int has_nan(const vf *x, int n, int lane)
+{
+    for (int i = 0; i < n; i++)
+        if (x[i][lane] != x[i][lane])
+            return 1;
+    return 0;
+}
+
+/* The result r of an operation on a and b, with the sign that x86 gives to NaN: that of the first operand that is NaN; a new one is
+   negative. Compilers may swap the operands of vectors, and other processors make positive ones. */
+#define SIGNED(r, a, b) ((r) == (r) ? (r) : (a) != (a) ? (a) : (b) != (b) ? (b) : -NAN)
+
+/* Both of the above for one lane, with the signs of NaN that Kaldi's build gives; `energy` is minus the logarithm of the residual. */
+static void sign_nans(vf *lags, int order, float exponent, vf *lpc, vf *previous, vf *cepstra, vf *energy, int lane)
+{
+    for (int i = 0; i <= order; i++)
+        if (lags[i][lane] != lags[i][lane])
+            lags[i][lane] = exponent == exponent ? -NAN : NAN;
+    float error = lags[0][lane];
+    for (int i = 0; i < order; i++) {
+        float reflection = lags[i + 1][lane];
+        for (int j = 0; j < i; j++) {
+            float term = SIGNED(lpc[j][lane] * lags[i - j][lane], lpc[j][lane], lags[i - j][lane]);
+            reflection = SIGNED(reflection + term, reflection, term);
+        }
+        reflection = SIGNED(reflection / error, reflection, error);
+        float square = SIGNED(reflection * reflection, reflection, reflection), factor = SIGNED(1.0f - square, 1.0f, square);
+        factor = factor < 1.0e-5f ? 1.0e-5f : factor;
+        error = SIGNED(error * factor, error, factor);
+        for (int j = 0; j < i; j++)
+            previous[j][lane] = lpc[j][lane];
+        for (int j = 0; j < i; j++) {
+            float term = SIGNED(reflection * previous[i - j - 1][lane], reflection, previous[i - j - 1][lane]);
+            lpc[j][lane] = SIGNED(previous[j][lane] - term, previous[j][lane], term);
+        }
+        lpc[i][lane] = -reflection;
+    }
+    if (error != error)
+        (*energy)[lane] = -error;
+    for (int i = 0; i < order; i++) {
+        double sum = 0.0, first = -lpc[i][lane];
+        for (int j = 0; j < i; j++) {
+            float weighed = SIGNED((float)(i - j) * lpc[j][lane], lpc[j][lane], lpc[j][lane]);
+            float term = SIGNED(weighed * cepstra[i - j - 1][lane], weighed, cepstra[i - j - 1][lane]);
+            sum = SIGNED(sum + term, sum, term);
+        }
+        sum /= i + 1;
+        cepstra[i][lane] = (float)SIGNED(first - sum, first, sum);
+    }
+}
+
 /* Each lane by the C library in double precision, rounded to float: as Kaldi, whose calls convert their arguments. */
 static vf power_of(vf x, float exponent)
 {

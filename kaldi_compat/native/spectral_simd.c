@@ -232,20 +232,6 @@ static void mfcc_of_mel(block *b, const spectral_plan *plan, int warp)
     finish_cepstra(b, plan);
 }
 
-/* Give NaNs the signs that they have in Kaldi's build. A NaN lag gives its sign to the cepstra after the first one: the lags of
-   infinite loudness are negative, as all NaNs that x86 makes, and those of an exponent that is NaN are positive. Else, of digital
-   silence, the second one is negative; where the model's cepstra overflow, NaNs are negative. */
-static void sign_nans(vf *cepstra, int n, vf lag, float exponent)
-{
-    vi is_number = cepstra[0] == cepstra[0];
-    float made = exponent == exponent ? -NAN : NAN;
-    cepstra[0] = choose(is_number, cepstra[0], splat(-made));
-    for (int i = 1; i < n; i++) {
-        vf nan = choose(lag == lag, choose(is_number, splat(-NAN), splat(i == 1 ? -NAN : NAN)), splat(made));
-        cepstra[i] = choose(cepstra[i] == cepstra[i], cepstra[i], nan);
-    }
-}
-
 static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
 {
     int bins = plan->num_mel_bins, order = plan->lpc_order;
@@ -259,8 +245,10 @@ static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
     vf residual = linear_prediction(lags, order, lpc, spare);
     cepstra_of_prediction(lpc, order, cepstra);
     b->features[0] = at_least(log_of_residual(residual), 0x1p-126f);
+    for (int l = 0; l < LANES; l++)
+        if (has_nan(cepstra, order, l))
+            sign_nans(lags, order, plan->compress_factor, lpc, spare, cepstra, b->features, l);
     memcpy(b->features + 1, cepstra, (plan->num_ceps - 1) * sizeof(vf));
-    sign_nans(b->features, plan->num_ceps, lags[1], plan->compress_factor);
     weigh_cepstra(b->features, plan->lifter, plan->num_ceps);
     if (plan->cepstral_scale == 0.0f) /* as OpenBLAS's sscal, which sets zeros of positive sign */
         memset(b->features, 0, plan->num_ceps * sizeof(vf));

@@ -8,6 +8,7 @@ import pytest
 from kaldi_compat.programs import compute_plp_feats, copy_feats
 from tests.support.native import LEVELS, computing
 from tests.support.programs import run
+from tests.support.reference import ROOT
 from tests.support.tables import audio_archive, load, noise, wav_bytes
 
 
@@ -48,3 +49,13 @@ def test_nans_of_silence_have_the_signs_that_kaldi_writes(how: str | None, expon
     assert np.isnan(plp).all()
     for frame in np.signbit(plp):
         assert "".join("-" if negative else "+" for negative in frame) == signs
+
+
+@pytest.mark.parametrize("how", [None, *LEVELS])
+def test_nans_of_frames_that_overflow_have_the_signs_that_kaldi_writes(how: str | None) -> None:
+    speech = ROOT / "inputs" / "wav" / "speech16k_b.wav"
+    with computing(how):
+        run(compute_plp_feats.main, "--dither=0", "--compress-factor=-1", f"scp:echo u {speech} |", "ark:o")
+    plp = load("o")["u"]
+    signs = ["".join("-" if sign else "+" for sign in np.signbit(row[np.isnan(row)])) for row in plp]
+    assert {t: sign for t, sign in enumerate(signs) if sign} == {77: 10 * "+" + "--", 116: 10 * "-"}
