@@ -25,7 +25,6 @@ from io_ark.errors import (
     OpenError,
     OrderError,
     PipesRefusedError,
-    RangeError,
     SpecifierError,
 )
 from io_ark.interop import kaldi as kaldi_names
@@ -72,15 +71,6 @@ def test_written_values_are_read_back(tmp_path: Path) -> None:
             }.get(key, getattr(value, "dtype", None)), key  # fmt: skip
 
 
-def test_kind_of_text_is_detected(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("m  [\n  1 2\n  3 4 ]\nv  [ 1 2 3 ]\ni 1 2 3\nw word\nww two words\n")
-    values = dict(io_ark.read(f"ark:{tmp_path}/t"))
-    assert values["m"].tolist() == [[1, 2], [3, 4]]
-    assert values["v"].tolist() == [1, 2, 3]
-    assert values["i"].tolist() == [1, 2, 3]
-    assert (values["w"], values["ww"]) == ("word", ["two", "words"])
-
-
 def test_speech_is_compressed(tmp_path: Path) -> None:
     matrix = np.random.default_rng(0).standard_normal((100, 20)).astype(np.float32)
     with io_ark.writer(f"ark,scp:{tmp_path}/c.ark,{tmp_path}/c.scp", compress="speech") as writer:
@@ -114,15 +104,6 @@ def test_one_kind_can_be_asked_for(tmp_path: Path) -> None:
     assert io_ark.load_scp(f"{tmp_path}/a.scp", kind="double-matrix")["a"].dtype == np.float64
     with pytest.raises(FormatError, match=r"a\.ark:\d+: a: "):
         io_ark.load_scp(f"{tmp_path}/a.scp", kind="vector")["a"]
-
-
-def test_single_objects_and_ranges_are_loaded(tmp_path: Path) -> None:
-    io_ark.write_object("matrix", f"{tmp_path}/m", VALUES["float-matrix"])
-    assert same(io_ark.load(f"{tmp_path}/m"), VALUES["float-matrix"])
-    assert same(io_ark.load(f"{tmp_path}/m[1:2,0:1]"), VALUES["float-matrix"][1:3, 0:2])  # type: ignore[index]
-    assert same(io_ark.load(f"cat {tmp_path}/m |"), VALUES["float-matrix"])
-    with pytest.raises(RangeError):
-        io_ark.load(f"{tmp_path}/m[1:20]")
 
 
 def test_errors_of_a_mapping_have_key_and_location(tmp_path: Path) -> None:
@@ -268,16 +249,6 @@ def test_torchaudios_kaldi_io_reads_the_same(tmp_path: Path) -> None:
     io_ark.write_object("double-matrix", f"{tmp_path}/d.mat", VALUES["double-matrix"])
     ((_, part),) = kaldi_io.read_mat_scp(f"{tmp_path}/parts.scp")
     np.testing.assert_array_equal(part.numpy(), VALUES["double-matrix"][1:3, :2])  # type: ignore[index]
-
-
-def test_table_in_use_is_pickled_without_open_files(tmp_path: Path) -> None:
-    with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
-        writer["one"], writer["two"] = np.eye(2, dtype=np.float32), np.ones((900, 3), np.float32)
-    table = io_ark.load_scp(f"{tmp_path}/a.scp")
-    for key in ("one", "two", "one"):
-        table[key]
-    again = pickle.loads(pickle.dumps(table))
-    assert np.array_equal(again["two"], np.ones((900, 3))) and np.array_equal(again["one"], np.eye(2))
 
 
 def test_changed_file_is_read_again(tmp_path: Path) -> None:

@@ -67,17 +67,14 @@ def test_missing_keys_and_other_shapes_are_differences(capsys: pytest.CaptureFix
     assert (difference["key"], difference["reason"]) == ("utt0", "shape 5 x 4 and 4 x 4")
 
 
-def test_nan_equals_nan_but_no_number() -> None:
+def test_nan_and_infinities_equal_only_themselves() -> None:
+    assert compare("a", np.array([np.inf]), np.array([np.inf])).is_none
+    assert compare("a", np.array([np.inf]), np.array([-np.inf])).largest == np.inf
     nan = np.array([[np.nan, 1.0]])
     assert compare("a", nan, nan.copy()).is_none
     found = compare("a", nan, np.array([[0.0, 1.5]]))
     assert found.largest == np.inf and found.place == (0, 0) and found.mean == 0.5
     assert found.exceeds(1e9)
-
-
-def test_infinities_of_one_sign_are_equal() -> None:
-    assert compare("a", np.array([np.inf]), np.array([np.inf])).is_none
-    assert compare("a", np.array([np.inf]), np.array([-np.inf])).largest == np.inf
 
 
 def test_words_audio_and_rates_are_compared() -> None:

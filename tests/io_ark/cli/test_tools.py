@@ -94,11 +94,6 @@ def test_histogram_of_parts_counts_every_value(seed: int) -> None:
         assert (values < edge - histogram.width).sum() <= below <= (values < edge + histogram.width).sum()
 
 
-def test_no_pipes_is_accepted_after_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ls", "--no-pipes", "ark:cat feats.ark |"]) == 2
-    assert "is not run" in capsys.readouterr().err
-
-
 def in_terminal(*arguments: str, **environment: str) -> str:
     master, slave = pty.openpty()
     cleaned = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PAGER", "LESS")}

@@ -74,13 +74,6 @@ def test_truncated_object_is_an_error(kind: str, data: bytes) -> None:
             codec(kind).read(BytesSource(data[:length]))
 
 
-@pytest.mark.parametrize("data", [b"\0BFM \4\xff\xff\xff\xff\4\1\0\0\0", b"\0BFM \4\xff\xff\xff\x7f\4\xff\xff\xff\x7f",
-                                  b"\0BCM2 " + b"\0" * 8 + b"\xff\xff\xff\x7f" * 2])  # fmt: skip
-def test_impossible_sizes_are_refused_before_memory_is_taken(data: bytes) -> None:
-    with pytest.raises(FormatError):
-        codec("matrix").read(BytesSource(data + bytes(100)))
-
-
 def test_symmetric_and_triangular() -> None:
     lower = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], np.float32)
     data = to_bytes("packed-matrix", lower)
@@ -180,7 +173,8 @@ def test_undetectable_bytes_are_an_error(data: bytes) -> None:
     ("kind", "value"),
     [("matrix", [1.0]), ("matrix", [["a"]]), ("vector", [[1.0]]), ("int-vector", [1.5]), ("int-vector", [2**31]),
      ("int", 1.5), ("int", 2**31), ("float", "x"), ("token", "two words"), ("token", ""), ("token-vector", "abc"),
-     ("int-pair-vector", [1, 2, 3]), ("wave", (8000, [])), ("wave", (0, [1])), ("packed-matrix", [1.0, 2.0])],
+     ("int-pair-vector", [1, 2, 3]), ("wave", (8000, [])), ("wave", (0, [1])), ("wave", (2.0**31, [1])),
+     ("packed-matrix", [1.0, 2.0])],
 )  # fmt: skip
 def test_values_of_another_kind_are_refused(kind: str, value: Any) -> None:
     with pytest.raises(FormatError):

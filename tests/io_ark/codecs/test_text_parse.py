@@ -68,25 +68,13 @@ def test_array_parser_equals_the_scanner(words: list[str], gaps: list[str], sing
 
 
 @QUICK
-@given(values=st.lists(st.floats(width=32), min_size=1, max_size=40))
-def test_printing_as_a_stream_of_precision_7(values: list[float]) -> None:
-    array = np.array(values, np.float32)
-    words = to_bytes("vector", array, binary=False).split()[1:-1]
-    for word, value in zip(words, array, strict=True):
-        assert word.decode() == printed(float(value))
-
-
-@QUICK
 @given(
     values=st.lists(st.one_of(st.floats(), st.floats(-1e8, 1e8), st.integers(-(10**8), 10**8).map(lambda i: i / 4))),
     columns=st.integers(1, 40),
 )
 @example(values=[0.0, -0.0, 9999999.4, 9999999.5, 1e-4, 9.9999999e-5, 0.99999995, 1234567.5, 123456.75], columns=3)
 def test_printing_many_as_printing_each(values: list[float], columns: int) -> None:
-    # Long enough for the C code.
-    rng = np.random.default_rng(len(values))
-    noise = rng.standard_normal(60) * 10.0 ** rng.integers(-7, 9, 60)
-    numbers = np.concatenate([values, noise])
+    numbers = np.array([*values, *np.full(columns, 0.5)])
     matrix = numbers[: len(numbers) // columns * columns].reshape(-1, columns)
     rows = to_bytes("double-matrix", matrix, binary=False).decode()
     assert rows == " [" + "".join("\n  " + "".join(printed(x) + " " for x in row) for row in matrix) + "]\n"
@@ -143,24 +131,11 @@ def test_layouts_of_matrices(text: bytes, rows: list[list[float]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [b"", b"[", b"[ 1 2", b"1 2 ]", b"[1 2 ]", b"[ 1 2\n3 ]", b"[ -inf ]", b"[ +1 ]", b"[ .5 ]", b"[ one ]",
-     b"[ 1e39 ]", b"[ - ]", b"[ 1e ]"],
-)  # fmt: skip
-def test_matrices_that_kaldi_refuses(text: bytes) -> None:
-    with pytest.raises(FormatError):
-        from_bytes("matrix", text)
-
-
-@pytest.mark.parametrize("text", [b"[ 1\n2 ]", b"[ 1 ; 2 ]", b"[ 1-2 ]", b"[ 1 2", b"[ -inf ]"])
-def test_vectors_that_kaldi_refuses(text: bytes) -> None:
-    with pytest.raises(FormatError):
-        from_bytes("vector", text)
-
-
-@pytest.mark.parametrize(
     ("kind", "text"),
-    [("int-vector", b"1 2.5\n"), ("int-vector", b"1 2147483648\n"), ("int-vector", b"1 99999999999999999999\n"),
+    [*(("matrix", text) for text in (b"", b"[", b"[ 1 2", b"1 2 ]", b"[1 2 ]", b"[ 1 2\n3 ]", b"[ -inf ]", b"[ +1 ]",
+                                     b"[ .5 ]", b"[ one ]", b"[ 1e39 ]", b"[ - ]", b"[ 1e ]")),
+     *(("vector", text) for text in (b"[ 1\n2 ]", b"[ 1 ; 2 ]", b"[ 1-2 ]", b"[ 1 2", b"[ -inf ]")),
+     ("int-vector", b"1 2.5\n"), ("int-vector", b"1 2147483648\n"), ("int-vector", b"1 99999999999999999999\n"),
      ("int-vector", b"1 x\n"), ("int-vector", b""), ("int8-vector", b"128\n"), ("int-vector-vector", b"1 2 ; 3\n"),
      ("int-pair-vector", b"1 2 ; 3\n"), ("int-pair-vector", b"1 2 ; 3 4 ;\n"), ("float-pair-vector", b"1 x\n"),
      ("int", b"\n"), ("int", b"1 2\n"), ("int", b"1.5\n"), ("float", b"inf\n"), ("bool", b"yes\n"), ("token", b"a b\n"),

@@ -305,9 +305,3 @@ def test_every_public_name_of_kaldi_native_io_is_there() -> None:
     private = {"cmake_prefix_path", "List", "table_types", "lib"}
     missing = {name for name in dir(theirs) if not name.startswith("_")} - private - set(ours.__all__)
     assert not missing
-
-
-def test_arrays_outlive_their_reader(tmp_path: Path) -> None:
-    write(ours, "FloatMatrix", tmp_path, "")
-    for key, value in dict(ours.SequentialFloatMatrixReader(f"ark:{tmp_path}/a.ark")).items():
-        same(value, MATRICES[key])

@@ -130,14 +130,6 @@ def test_file_that_changes_between_two_requests_is_an_error(server: RangeServer,
         table["utt050"]
 
 
-def test_refused_connection_is_not_a_missing_file(tmp_path: Path) -> None:
-    with range_server(tmp_path) as gone:
-        url = gone.url
-    with pytest.raises(OpenError, match="attempts") as caught:
-        io_ark.load(f"{url}/feats.ark")
-    assert not isinstance(caught.value, MissingFileError)
-
-
 def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> None:
     head = b"\0BFM \4" + (2**31 - 1).to_bytes(4, "little") + b"\4" + (100_000).to_bytes(4, "little")
 

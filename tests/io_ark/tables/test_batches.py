@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from io_ark.codecs import codec
-from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
 from io_ark.tables.writers import Writer
@@ -39,23 +38,6 @@ def test_batches_have_the_bytes_of_the_codec(
             writer[key] = value
             expected.write(f"{key} ".encode())
             codec(kind).write(expected, value, binary=binary)
-    assert (tmp_path / "a.ark").read_bytes() == expected.getvalue()
-
-
-def test_short_audio_has_the_bytes_of_the_codec(tmp_path: Path) -> None:
-    samples = np.arange(-40, 9960).astype(np.int16)
-    values = [Wave(8000.0, samples[None, :n]) for n in (1, 8169, 8170, 8192, 10000)]
-    values += [Wave(16000.0, samples[None, ::-3]), Wave(44100.7, samples[:90].reshape(2, 45))]
-    values += [Wave(8000.0, samples[None, :9].astype(np.float32) * 3), Wave(8000.0, samples[None, :9].astype(">i2"))]
-    expected = io.BytesIO()
-    with Writer[Any]("wave", f"ark:{tmp_path}/a.ark") as writer:
-        for i, value in enumerate(values):
-            writer[f"key-{i}"] = value
-            expected.write(f"key-{i} ".encode())
-            codec("wave").write(expected, value, binary=True)
-        for wrong in (Wave(8000.0, samples[None, :0]), Wave(0.0, samples[None, :9]), Wave(2.0**31, samples[None, :9])):
-            with pytest.raises(FormatError):
-                writer["wrong"] = wrong
     assert (tmp_path / "a.ark").read_bytes() == expected.getvalue()
 
 

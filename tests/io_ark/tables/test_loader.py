@@ -56,11 +56,6 @@ def test_range_of_a_token_is_an_error(folder: Path) -> None:
         list(io_ark.SequentialReader("int-vector", "scp:i.scp"))
 
 
-def test_range_beyond_the_last_row_warns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert io_ark.read_object("matrix", "feats.ark:11[30:39]").shape == (7, 13)
-    assert "exceeds the 37 rows" in caplog.text
-
-
 def test_single_objects_are_written_and_read_back(folder: Path) -> None:
     vector = np.arange(5, dtype=np.float32)
     for binary in True, False:
@@ -145,4 +140,4 @@ def test_range_warns_from_the_first_row_that_is_missing(
     part: str, warns: bool, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     io_ark.read_object("matrix", f"feats.ark:11{part}")
-    assert bool(caplog.messages) == warns
+    assert ["exceeds the 37 rows" in message for message in caplog.messages] == [True] * warns

@@ -62,13 +62,6 @@ def test_keys_are_found_with_all_options(rspecifier: str, folder: Path) -> None:
         assert "u01_normal" in reader
 
 
-@pytest.mark.parametrize("rspecifier", ["ark:feats.ark", "scp:feats.scp", "ark,s:feats.ark"])
-def test_keys_are_found_in_any_order_and_again(rspecifier: str, folder: Path) -> None:
-    with io_ark.RandomAccessReader("matrix", rspecifier) as reader:
-        for key in ["u18_long", "u01_normal", "u02_feat", "u01_normal"]:
-            assert (key, reader[key].shape) in WHOLE
-
-
 def test_unsorted_table_or_calls_are_errors(folder: Path) -> None:
     shutil.copy("feats.ark", "twice.ark")
     with open("twice.ark", "ab") as twice:

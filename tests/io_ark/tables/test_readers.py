@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -90,13 +89,6 @@ def test_permissive_reader_skips_and_counts(
     reader: io_ark.SequentialReader[np.ndarray] = io_ark.SequentialReader("matrix", rspecifier)  # type: ignore[type-arg]
     assert [(key, value.shape) for key, value in reader] == left
     assert reader.skipped == skipped == len(caplog.records)
-
-
-def test_entries_before_an_error_are_returned(folder: Path) -> None:
-    reader: Iterator[tuple[str, object]] = iter(io_ark.SequentialReader("matrix", "ark:truncated.ark"))
-    assert [next(reader)[0], next(reader)[0]] == KEYS[:2]
-    with pytest.raises(TruncatedError):
-        next(reader)
 
 
 def test_constructor_reports_a_missing_file(folder: Path) -> None:

@@ -100,6 +100,9 @@ def test_lines_are_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"a 1\nb", "line 2 has a key .'b'. without a value"),
         (b"\0B\x04", "is binary"),
         (b"x" * 70000 + b" 1\n", "line 1: the key is too long"),
+        (b"a 1\n" + b"k" * 100_000 + b" 2\n", "line 2: the key is too long .100000 bytes, at most 65535"),
+        (b"a 1\nb\0c 2\n", "line 2: the key has a control character"),
+        (b"a 1\nb 2\n\x1bk 3", "line 3: the key has a control character"),
     ],
 )
 def test_broken_lines_are_named(data: bytes, complaint: str) -> None:
@@ -200,19 +203,6 @@ def test_trailing_blank_lines_of_a_script_are_skipped_with_a_warning(
     assert [record.message for record in caplog.records] == [
         f"x.scp: skipped {blank} blank line{'s' if blank > 1 else ''} at the end"
     ]
-
-
-@pytest.mark.parametrize(
-    ("data", "complaint"),
-    [
-        (b"a 1\nb\0c 2\n", "line 2: the key has a control character"),
-        (b"a 1\nb 2\n\x1bk 3", "line 3: the key has a control character"),
-        (b"a 1\n" + b"k" * 100_000 + b" 2\n", "line 2: the key is too long .100000 bytes, at most 65535"),
-    ],
-)
-def test_key_that_no_table_can_hold_is_refused_with_its_line(data: bytes, complaint: str) -> None:
-    with pytest.raises(FormatError, match=complaint):
-        Script(data, "x.scp")
 
 
 def test_control_characters_after_the_key_are_kept() -> None:
