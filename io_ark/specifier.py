@@ -173,25 +173,25 @@ background=False)
     >>> classify_rspecifier("feats.ark:123") is None
     True
     """
+    kinds, flags, rest = _split_specifier(text, _READ_FLAGS)
+    flags.pop("format", None)
+    if kinds == ["ark"]:
+        return Rspecifier("ark", rest, **flags)
+    return Rspecifier("scp", rest, **flags) if kinds == ["scp"] else None
+
+
+def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
+    """Return the words before the colon that are not known options, the options, and the text after the colon."""
     options, colon, rest = text.partition(":")
     if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE or isinstance(text, FileName):
-        return None
-    kind: Literal["ark", "scp"] | None = None
-    flags = {"once": False, "sorted": False, "called_sorted": False, "permissive": False, "background": False}
-    for word in re.split("[, ]", options):
-        if word in _READ_FLAGS:
-            name, value = _READ_FLAGS[word]
-            flags[name] = value
-        elif word in ("ark", "scp"):
-            if kind is not None:
-                return None
-            kind = "ark" if word == "ark" else "scp"
-        elif word not in ("b", "t"):  # readers detect the format
-            return None
-    return Rspecifier(kind, rest, **flags) if kind else None
+        return [], {}, ""
+    words = re.split("[, ]", options)
+    return [word for word in words if word not in known], dict(known[word] for word in words if word in known), rest
 
 
 _READ_FLAGS = {
+    "b": ("format", True),  # which readers detect
+    "t": ("format", False),
     "o": ("once", True),
     "no": ("once", False),
     "s": ("sorted", True),
@@ -217,27 +217,13 @@ def classify_wspecifier(text: str) -> Wspecifier | None:
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
-    options, colon, rest = text.partition(":")
-    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE or isinstance(text, FileName):
-        return None
-    kind: Literal["ark", "scp", "both"] | None = None
-    flags = {"binary": True, "flush": False, "permissive": False}
-    for word in re.split("[, ]", options):
-        if word in _WRITE_FLAGS:
-            name, value = _WRITE_FLAGS[word]
-            flags[name] = value
-        elif word == "ark" and kind is None:
-            kind = "ark"
-        elif word == "scp" and kind in (None, "ark"):
-            kind = "both" if kind else "scp"
-        else:
-            return None
-    if kind == "ark":
-        return Wspecifier(kind, rest, "", **flags)
-    if kind == "scp":
-        return Wspecifier(kind, "", rest, **flags)
+    kinds, flags, rest = _split_specifier(text, _WRITE_FLAGS)
+    if kinds == ["ark"]:
+        return Wspecifier("ark", rest, "", **flags)
+    if kinds == ["scp"]:
+        return Wspecifier("scp", "", rest, **flags)
     archive, comma, script = rest.partition(",")
-    return Wspecifier("both", archive, script, **flags) if kind and comma else None
+    return Wspecifier("both", archive, script, **flags) if kinds == ["ark", "scp"] and comma else None
 
 
 def is_table_rspecifier(text: str) -> bool:

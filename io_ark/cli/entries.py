@@ -13,7 +13,7 @@ import numpy as np
 from io_ark.codecs import AnyCodec, Codec
 from io_ark.codecs.base import BINARY_MARKER
 from io_ark.codecs.info import InfoCodec
-from io_ark.errors import ArkError
+from io_ark.errors import ArkError, MissingKeyError
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams.access import Access
 from io_ark.streams.input import open_input
@@ -119,17 +119,24 @@ def entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> It
             raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
 
 
-def find(table: Rspecifier, key: str, access: Access) -> Entry | None:
-    """Return the entry of a key, or None. A script file reads only that object; an archive is read up to it.
+def find(name: str, key: str, access: Access) -> Entry:
+    """Return the entry of a key. A script file reads only that object; an archive is read up to it.
 
     Raises:
-        ArkError: the table itself cannot be opened or read.
+        ArkError: the table or the entry cannot be read, or the table has no such key.
     """
+    table = table_of(name)
     if table.kind == "ark":
-        return next((entry for entry in entries(table, access) if entry.key == key), None)
-    with open_input(table.rxfilename, access=access) as opened:
-        lines = (line for line in _lines(opened.source) if not isinstance(line, ArkError) and line[0] == key)
-        return next(_of_script(lines, access), None)
+        entry = next((entry for entry in entries(table, access) if entry.key == key), None)
+    else:
+        with open_input(table.rxfilename, access=access) as opened:
+            lines = (line for line in _lines(opened.source) if not isinstance(line, ArkError) and line[0] == key)
+            entry = next(_of_script(lines, access), None)
+    if entry is None:
+        raise MissingKeyError("the table has no such key; `ark ls` lists them", file=name, key=key)
+    if entry.error is not None:
+        raise entry.error
+    return entry
 
 
 def _is_single_object(source: Source) -> bool:

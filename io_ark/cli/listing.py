@@ -14,7 +14,7 @@ import io_ark
 from io_ark.cli.describe import counted, description, entry_line, entry_object, print_json, shown
 from io_ark.cli.entries import Entry, allowed, entries, find, table_of
 from io_ark.codecs.wave import Wave
-from io_ark.errors import FormatError, MissingKeyError, SpecifierError
+from io_ark.errors import FormatError, SpecifierError
 
 EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
 
@@ -82,11 +82,7 @@ def show(chosen: argparse.Namespace) -> int:
         about = {"where": chosen.where}
         title = f"{chosen.where}: {description(value)}"
     else:
-        entry = find(table_of(chosen.where), chosen.key, access)
-        if entry is None:
-            raise MissingKeyError("the table has no such key; `ark ls` lists them", file=chosen.where, key=chosen.key)
-        if entry.error is not None:
-            raise entry.error
+        entry = find(chosen.where, chosen.key, access)
         value = entry.value
         about = entry_object(entry)
         title = f"{shown(chosen.key)}: {description(value)}, {entry.stored}, at {shown(entry.where)}"

@@ -15,7 +15,7 @@ from io_ark.cli.describe import description, shown
 from io_ark.cli.entries import Entry, allowed, find, table_of
 from io_ark.cli.terminal import blocks, graphics_protocol, show_png
 from io_ark.codecs.wave import Wave
-from io_ark.errors import FormatError, MissingKeyError, SpecifierError
+from io_ark.errors import FormatError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.streams.access import Access
 from io_ark.tables.overwriting import refuse_overwriting
@@ -51,11 +51,7 @@ def plot(chosen: argparse.Namespace) -> int:
 
 
 def _entry(table: str, key: str, access: Access) -> Entry:
-    entry = find(table_of(table), key, access)
-    if entry is None:
-        raise MissingKeyError("the table has no such key; `ark ls` lists them", file=table, key=key)
-    if entry.error is not None:
-        raise entry.error
+    entry = find(table, key, access)
     if entry.numbers is None or not entry.numbers.size or entry.numbers.ndim == 0:
         raise FormatError(f"a {description(entry.value)} cannot be drawn", file=table, key=key)
     return entry

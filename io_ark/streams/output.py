@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
 from io_ark.specifier import Wxfilename, parse_wxfilename
@@ -21,6 +21,7 @@ from io_ark.streams.remote import Upload, is_url
 
 logger = logging.getLogger("io_ark")
 OUTPUT_BUFFER = 1 << 17
+Entered = TypeVar("Entered")
 
 
 class WholeWrites:
@@ -49,7 +50,26 @@ class WholeWrites:
             self.broken = False
 
 
-class Output:
+class ClosedOnExit:
+    """Base class of outputs that ``with`` closes. After another error, one of closing is logged and not raised."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self: Entered) -> Entered:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        try:
+            self.close()
+        except ArkError as failure:
+            if kind is None:
+                raise
+            if not isinstance(error, WriteError):
+                logger.error("%s", failure)  # the exception being raised occurred first
+
+
+class Output(ClosedOnExit):
     """An opened wxfilename with a buffer. All write errors are raised, at the latest on closing.
 
     Args:
@@ -200,18 +220,6 @@ class Output:
         reason = error.strerror if isinstance(error, OSError) else error
         hint = "; the output is incomplete" if getattr(error, "errno", 0) == errno.ENOSPC else ""
         raise WriteError(f"cannot be written to: {reason}{hint}", file=self.name) from error
-
-    def __enter__(self) -> Output:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
-        try:
-            self.close()
-        except ArkError as failure:
-            if kind is None:
-                raise
-            if not isinstance(error, WriteError):
-                logger.error("%s", failure)  # the exception being raised occurred first
 
     def __del__(self) -> None:
         if getattr(self, "_raw", None) is not None:

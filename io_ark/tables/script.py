@@ -257,16 +257,13 @@ class Script(Mapping[str, str]):
         previous = b""
         for line, key in enumerate(self._keys()):
             if key <= previous:
-                self._out_of_order(line)
+                raise OrderError(
+                    f"on line {line + 1} comes after {self._key(line - 1)!r}: the table has the option s, but the "
+                    "script file is not sorted by bytes (sort it with LC_ALL=C sort)",
+                    file=self.name,
+                    key=self._key(line),
+                )
             previous = key
-
-    def _out_of_order(self, line: int) -> None:
-        raise OrderError(
-            f"on line {line + 1} comes after {self._key(line - 1)!r}: the table has the option s, but the script file "
-            "is not sorted by bytes (sort it with LC_ALL=C sort)",
-            file=self.name,
-            key=self._key(line),
-        )
 
     def _key(self, line: int) -> str:
         start = int(self._starts[line])

@@ -6,7 +6,6 @@ import logging
 import re
 import threading
 from contextlib import AbstractContextManager, suppress
-from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
-from io_ark.streams.output import WholeWrites, open_output
+from io_ark.streams.output import ClosedOnExit, WholeWrites, open_output
 from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending
 from io_ark.tables.keys import check_key, encode_key
@@ -167,7 +166,7 @@ class ScriptTarget:
         self.entry.check()
 
 
-class Writer(Generic[Value]):
+class Writer(ClosedOnExit, Generic[Value]):
     """Writes a table. Threads may share a writer; a process forked from its process cannot use it.
 
     After :meth:`close` has returned, all entries have been passed to the system, and nothing else has. If a write fails
@@ -302,15 +301,3 @@ class Writer(Generic[Value]):
                 raise
             self._target.close()
             self._pending = None
-
-    def __enter__(self) -> Writer[Value]:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
-        try:
-            self.close()
-        except ArkError as failure:
-            if kind is None:
-                raise
-            if not isinstance(error, WriteError):
-                logger.error("%s", failure)  # the exception being raised occurred first
