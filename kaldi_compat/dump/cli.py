@@ -58,6 +58,12 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 # Time after a signal in which the job ends in order, before it ends at once.
 SECONDS_TO_END = 1.5
 REASONS_SHOWN = 5
+# What the summary says of utterances that archives count.
+NOTES = {
+    "computed_on_cpu": "did not fit into a GPU's memory when it was their turn, and ran on the CPU",
+    "without_kernels": "ran on GPUs without the fused kernels: the .log files say why",
+    "uncompressed": "with NaN or infinite features {verb} not compressed: see the .log files",
+}
 INTERRUPTED = "interrupted; what is complete is kept, and --resume continues with what is missing"
 
 
@@ -317,16 +323,12 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
     if job.options.on_gpu and job.with_pitch:
         lines.append("pitch was tracked on the CPU: no kernel does that")
-    if on_cpu := int(outcome.work.get("computed_on_cpu", 0)):
-        lines.append(f"{counted(on_cpu)} did not fit into a GPU's memory when it was their turn, and ran on the CPU")
-    if plain := int(outcome.work.get("without_kernels", 0)):
-        lines.append(f"{counted(plain)} ran on GPUs without the fused kernels: the .log files say why")
-    if uncompressed := int(outcome.work.get("uncompressed", 0)):
-        verb = "is" if uncompressed == 1 else "are"
-        lines.append(f"{counted(uncompressed)} with NaN or infinite features {verb} not compressed: see the .log files")
+    for name, text in NOTES.items():
+        if count := int(outcome.work.get(name, 0)):
+            lines.append(f"{counted(count)} {text.format(verb='is' if count == 1 else 'are')}")
     lines += outcome.warnings
     reasons = by_reason(outcome.failures)
-    lines += [f"  {counted(count)}: {text} (first: {key})" for count, text, key in reasons[:REASONS_SHOWN]]
+    lines += [f"  {counted(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:REASONS_SHOWN]]
     if len(reasons) > REASONS_SHOWN:
         lines.append(f"  and {len(reasons) - REASONS_SHOWN} more reasons")
     if outcome.failures:

@@ -66,9 +66,7 @@ def take_overrides(
     >>> take_overrides(["--num-mel-bins", "80", "--nj=2", "data"], OWN_FLAGS, ["fbank"])
     (['--nj=2', 'data'], ('--num-mel-bins=80',))
     """
-    flags: dict[str, Flag] = {}
-    for feature in features:
-        flags |= feature_flags(feature)
+    flags = {name: flag for feature in features for name, flag in feature_flags(feature).items()}
     others: list[str] = []
     overrides: list[str] = []
     waiting = iter(arguments)
@@ -121,10 +119,8 @@ def conf_texts(job: Job) -> dict[str, str]:
     main = texts[job.main_conf]
     already = set_values(job, job.main_conf, main)
     table = flag_table(options_class(job.main_conf))
-    added = []
-    for flag, value in parse_config("\n".join(job.overrides), "the command line", table):
-        if already.get(flag.name) != value:
-            added.append(f"--{flag.name}={_as_text(value)}\n")
+    given = parse_config("\n".join(job.overrides), "the command line", table)
+    added = [f"--{flag.name}={_as_text(value)}\n" for flag, value in given if already.get(flag.name) != value]
     separator = "" if not main or main.endswith("\n") or not added else "\n"
     texts[job.main_conf] = main + separator + "".join(added)
     return texts

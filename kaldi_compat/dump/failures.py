@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from io_ark.text import printable
 
@@ -14,37 +14,19 @@ LONGEST_REASON = 400  # characters; commands may have millions
 _PARTICULARS = re.compile(r"\S*/\S*(?: \S*/\S*)*|\S+\.\w{1,5}:(?:[0-9]+:)?|[0-9]+\.[0-9]+")
 
 
-class Reason(NamedTuple):
-    """A reason that several utterances failed for.
+def by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Group failures, given as key and reason, by what they have in common; the largest groups come first.
 
-    Attributes:
-        utterances: their number.
-        text: the reason, with an ellipsis for files and times.
-        first: the key of the first of them.
+    Returns:
+        the reason of each group, with an ellipsis for files, offsets and times, and the group.
+
+    >>> by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
+    ('… No such file', [('b', '/d/b.wav: No such file'), ('c', '/d/c.wav: No such file')])
     """
-
-    utterances: int
-    text: str
-    first: str
-
-
-def by_reason(failures: Iterable[tuple[str, str]]) -> list[Reason]:
-    """Group failures, given as key and reason, by what they have in common; the most frequent come first.
-
-    >>> by_reason([("a", "/d/a.wav: No such file"), ("b", "/d/b.wav: No such file"), ("c", "it is empty")])
-    [Reason(utterances=2, text='… No such file', first='a'), Reason(utterances=1, text='it is empty', first='c')]
-    """
-    found: dict[str, Reason] = {}
+    found = defaultdict[str, list[tuple[str, str]]](list)
     for key, reason in failures:
-        text = shape_of_reason(reason)
-        count, _, first = found.get(text, Reason(0, text, key))
-        found[text] = Reason(count + 1, text, first)
-    return sorted(found.values(), key=lambda reason: -reason.utterances)
-
-
-def shape_of_reason(reason: str) -> str:
-    """Return a reason with an ellipsis for files, offsets and times: what utterances of a group have in common."""
-    return _PARTICULARS.sub("…", reason)
+        found[_PARTICULARS.sub("…", reason)].append((key, reason))
+    return sorted(found.items(), key=lambda group: -len(group[1]))
 
 
 def reason_for(key: str, message: str) -> str:

@@ -25,6 +25,11 @@ DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
 SECONDS_UNTIL_ABANDONED = 24 * 3600.0
 
 
+def in_bytes(name: str) -> bytes:
+    """Encode a name as it stood in the file that it came from."""
+    return name.encode("utf-8", "surrogateescape")
+
+
 def make_directory(path: Path) -> None:
     """Create a directory and its parents unless they exist.
 
@@ -233,7 +238,7 @@ def chunks_of(path: Path) -> Iterator[bytes]:
 def write_whole(path: Path, text: str) -> None:
     """Write a text file completely or not at all."""
     with whole_file(path) as file:
-        file.write(text.encode("utf-8", "surrogateescape"))
+        file.write(in_bytes(text))
 
 
 def write_sealed(path: Path, values: Iterable[Any]) -> None:

@@ -18,6 +18,7 @@ from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import (
     chunks_of,
     clear_directory,
+    in_bytes,
     make_directory,
     remove_unfinished,
     whole_file,
@@ -292,8 +293,3 @@ def summed(stats: Iterable[Stats]) -> Stats | None:
     for each in stats:
         total = each if total is None else total + each
     return total
-
-
-def in_bytes(name: str) -> bytes:
-    """Encode a name as it stood in the file that it came from."""
-    return name.encode("utf-8", "surrogateescape")

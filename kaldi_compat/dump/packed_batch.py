@@ -136,18 +136,20 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     first_frames = np.cumsum(steps) - steps
     frames = -(-max(int(steps.sum()), 1) // FRAMES_AT_ONCE) * FRAMES_AT_ONCE
     length = (frames - 1) * shift + size
-    begins = first_frames * shift
+    begins = (first_frames * shift).tolist()
+    places = ((part.samples, np.stack((part.starts, part.lengths), 1).tolist()) for part in parts)
+    audio = [(samples, start, length) for samples, own in places for start, length in own]
     pieces: list[tuple[int, Tensor]] = []
     copied = 0
     for first, end, place in [*runs, (len(lengths), len(lengths), None)]:
         if copied < first:
-            stop = length if first == len(lengths) else int(begins[first])
+            stop = length if first == len(lengths) else begins[first]
             own = slice(copied, first)
-            pieces.append((int(begins[copied]), _copied(parts, own, begins, stop, counts, options, pinned)))
+            copy = _copied(audio[own], begins[own], stop, counts[own].tolist(), options, pinned)
+            pieces.append((begins[copied], copy))
         if place is not None:
-            at = int(begins[first])
-            piece = place.tensor[place.start : place.start + int(begins[end - 1] + spans[end - 1]) - at]
-            pieces.append((at, piece))
+            size_of_piece = begins[end - 1] + int(spans[end - 1]) - begins[first]
+            pieces.append((begins[first], place.tensor[place.start : place.start + size_of_piece]))
         copied = end
     return Row(tuple(pieces), length, first_frames, counts, frames)
 
@@ -167,44 +169,31 @@ def _runs(
 
 
 def _copied(
-    parts: Sequence[Part],
-    chosen: slice,
-    begins: Integers,
-    stop: int,
-    counts: Integers,
-    options: FrameOptions,
-    pinned: bool,
-) -> Tensor:
+    audio: Sequence[tuple[Samples, int, int]], begins: Sequence[int], stop: int, counts: Sequence[int],
+    options: FrameOptions, pinned: bool,
+) -> Tensor:  # fmt: skip
     """Return a copy of the samples of these utterances on the grid, up to the sample ``stop`` of the row."""
-    dtype = torch.float32 if parts[0].samples.dtype == np.float32 else torch.int16
-    first = int(begins[chosen.start])
-    copied = torch.empty(stop - first, dtype=dtype, pin_memory=pinned)
-    row, end, number = copied.numpy(), 0, 0
-    places = begins[chosen] - first
-    for part in parts:
-        skipped, number = number, number + len(part.lengths)
-        own = slice(max(chosen.start - skipped, 0), max(chosen.stop - skipped, 0))
-        at_once = zip(part.starts[own].tolist(), part.lengths[own].tolist(), strict=True)
-        for i, (start, length) in enumerate(at_once, skipped + own.start):
-            audio = part.samples[start : start + length]
-            if not options.snip_edges:
-                audio = _with_reflections(audio, int(counts[i]), options)
-            at = int(places[i - chosen.start])
-            row[end:at] = 0
-            end = at + len(audio)
-            row[at:end] = audio
+    dtype = torch.float32 if audio[0][0].dtype == np.float32 else torch.int16
+    copied = torch.empty(stop - begins[0], dtype=dtype, pin_memory=pinned)
+    row, end = copied.numpy(), 0
+    for (samples, start, length), begin, count in zip(audio, begins, counts, strict=True):
+        each = samples[start : start + length]
+        if not options.snip_edges:
+            each = _with_reflections(each, count, options)
+        at = begin - begins[0]
+        row[end:at] = 0
+        end = at + len(each)
+        row[at:end] = each
     row[end:] = 0
     return copied
 
 
 def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Samples:
     """Return the samples that the frames span, which extend beyond both ends of the audio."""
-    if count == 0:
-        return samples[:0]
     size, shift = options.window_size, options.window_shift
     first = shift // 2 - size // 2
     index = reflected(torch.arange(first, first + (count - 1) * shift + size), len(samples))
-    extended: Samples = samples[index.numpy()]
+    extended: Samples = samples[index.numpy()] if count else samples[:0]
     return extended
 
 

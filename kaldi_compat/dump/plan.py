@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from io_ark.text import printable
 from kaldi_compat import __version__
@@ -182,33 +182,26 @@ def read_plan(path: Path) -> Plan:
     return Plan(listing, header, shards)
 
 
-class Change(NamedTuple):
-    """Something that decides bytes of the archives and differs from what the plan was made for.
+def changes_since(plan: Plan, job: Job) -> dict[str, bool]:
+    """Compare a job with the plan that it resumes.
 
-    Attributes:
-        name: of the option or file.
-        only_mends: whether it can only turn failures into features, and leaves the other features as they are.
+    Returns:
+        the options and files that decide bytes of the archives and have changed, and whether the change can only turn
+        failures into features, and leaves the other features as they are.
     """
-
-    name: str
-    only_mends: bool = False
-
-
-def changes_since(plan: Plan, job: Job) -> list[Change]:
-    """Compare a job with the plan that it resumes."""
     now, before = settings_of(job), plan.settings
-    changes = [Change(name) for name in ("feature", "program") if before[name] != now[name]]
-    changes += [Change(name) for name, _, _ in _differences(before["inputs"], now["inputs"])]
+    changes = {name: False for name in ("feature", "program") if before[name] != now[name]}
+    changes |= {name: False for name, _, _ in _differences(before["inputs"], now["inputs"])}
     for conf, *texts in _differences(before["confs"], now["confs"]):
         options = None
         if None not in texts:
             with suppress(OptionError):  # an option that this version does not have any more
                 options = changed_values(job, conf, *texts)
-        changed = [Change(name, _only_mends(name, *values)) for name, values in (options or {}).items()]
-        changes += [Change(conf)] if options is None else changed
+        changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
+        changes |= {conf: False} if options is None else changed
     for name, *values in _differences(before["options"], now["options"]):
-        changes.append(Change(normalise(name), _only_mends(normalise(name), *values)))
-    return sorted(changes)
+        changes[normalise(name)] = _only_mends(normalise(name), *values)
+    return changes
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -238,9 +231,8 @@ def updated(plan: Plan, job: Job, path: Path, with_failures: Sequence[int]) -> P
     changes = changes_since(plan, job)
     if not changes:
         return plan
-    names = ", ".join(change.name for change in changes)
-    since = f"{names} changed since the plan {path} was made"
-    if not all(change.only_mends for change in changes):
+    since = f"{', '.join(sorted(changes))} changed since the plan {path} was made"
+    if not all(changes.values()):
         raise PlanError(
             f"{since}: all {len(plan.shards)} archives would be made again: set it back, or "
             f"{how_to_start_over(job.options)}"

@@ -64,16 +64,12 @@ def _check_reachable(address: str) -> None:
 
 def with_absolute_paths(job: Job) -> Job:
     """Return the job with absolute paths, since a worker has another working directory."""
-    layout, options = job.layout, job.options
-    paths = {name: os.path.abspath(path) if path else "" for name, path in job.conf_paths().items()}
-    changed = replace(
-        options,
-        conf=paths.get(f"{job.spectral}.conf", ""),
-        pitch_conf=paths.get(PITCH_CONF, ""),
-        pitch_postprocess_conf=paths.get(PROCESS_CONF, ""),
-    )
+    layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
+    found = job.conf_paths()
+    conf, pitch, process = (os.path.abspath(path) if (path := found.get(name)) else "" for name in names)
+    options = replace(job.options, conf=conf, pitch_conf=pitch, pitch_postprocess_conf=process)
     there = Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives)
-    return replace(job, layout=there, options=changed)
+    return replace(job, layout=there, options=options)
 
 
 def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:

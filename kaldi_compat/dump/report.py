@@ -14,7 +14,7 @@ import numpy as np
 import io_ark
 from io_ark.errors import ArkError
 from io_ark.text import printable
-from kaldi_compat.dump.failures import by_reason, shape_of_reason
+from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import write_whole
 from kaldi_compat.dump.finalize import Outcome, frame_shift, summed
 from kaldi_compat.dump.options import Job
@@ -113,21 +113,15 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
 
 def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
     """List failures by reason; each group opens to its utterances."""
-    listed = list(failures)
-    members: dict[str, list[tuple[str, str]]] = {}
-    for key, text in listed:
-        members.setdefault(shape_of_reason(text), []).append((key, text))
     groups = []
     left = MAX_FAILURES
-    for reason in by_reason(listed):
-        shown = members[reason.text][: max(left, 1)]
+    for text, group in by_reason(failures):
+        shown = group[: max(left, 1)]
         left -= len(shown)
-        rest = reason.utterances - len(shown)
-        more = f'<p class="note">and {rest} more</p>' if rest else ""
-        count = f"{reason.utterances} utterance{'s' * (reason.utterances != 1)}"
+        count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
         groups.append(
-            f"<details><summary><b>{count}</b>: {_escaped(reason.text)} (first: {_escaped(reason.first)})</summary>"
-            f"{table(shown)}{more}</details>"
+            f"<details><summary><b>{count}</b>: {_escaped(text)} (first: {_escaped(group[0][0])})</summary>"
+            f"{table(shown)}{_more(len(group) - len(shown))}</details>"
         )
     return "\n".join(groups)
 
@@ -138,7 +132,7 @@ def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
         return
     note = f'<p class="note">Among {sample.number} utterances, evenly spread over the list.</p>'
     odd = table(sample.odd[:MAX_ODD])
-    more = f'<p class="note">and {len(sample.odd) - MAX_ODD} more</p>' if len(sample.odd) > MAX_ODD else ""
+    more = _more(len(sample.odd) - MAX_ODD)
     yield "Odd audio: silence, clipping, offset, rates", note + (odd + more if odd else "<p>None was found.</p>")
     yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
 
@@ -185,6 +179,10 @@ def table(rows: Iterable[tuple[str, str]]) -> str:
     """Draw two columns of text; "" for no rows."""
     cells = "".join(f"<tr><td>{_escaped(a)}</td><td>{_escaped(b)}</td></tr>" for a, b in rows)
     return f"<table>{cells}</table>" if cells else ""
+
+
+def _more(count: int) -> str:
+    return f'<p class="note">and {count} more</p>' if count > 0 else ""
 
 
 def _escaped(text: str) -> str:

@@ -95,8 +95,7 @@ class ShardRunner:
         with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
             for results in self._results(shard, reading, computing):
                 for result in results:
-                    count += len(result)
-                    seconds += result.seconds
+                    count, seconds = count + len(result), seconds + result.seconds
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
@@ -112,17 +111,11 @@ class ShardRunner:
                 f"{self.job.layout.in_data(self.plan.listing)} changed meanwhile?"
             )
         self.inputs.check()
-        wall = time.perf_counter() - start
-        work = {
-            "wall": wall,
-            "read": reading.busy / self.job.options.readers,
-            "compute": computing.busy,
-            "write": writing.busy,
-        }
+        work = {"wall": time.perf_counter() - start, "read": reading.busy / self.job.options.readers}
+        work |= {"compute": computing.busy, "write": writing.busy}
         return writer.finish(work | self.compute.figures())
 
     def _write(self, writer: ArchiveWriter, results: Sequence[Result], clock: Clock) -> None:
-        """Encode and write results, in the writing thread."""
         with clock.running():
             for result in results:
                 for each in [result] if isinstance(result, Failure) else self.encode(result):

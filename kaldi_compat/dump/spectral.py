@@ -113,7 +113,7 @@ def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:
 
 
 def _joined(group: Sequence[Audio]) -> Audio:
-    return group[0] if len(group) == 1 else Audio(group[0].index, concatenate([audio.block for audio in group]))
+    return Audio(group[0].index, concatenate([audio.block for audio in group])) if len(group) > 1 else group[0]
 
 
 def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:

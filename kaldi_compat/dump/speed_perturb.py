@@ -7,9 +7,9 @@ which uses another filter and adds dithering noise.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 import io_ark
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import make_directory, write_whole
+from kaldi_compat.dump.files import in_bytes, make_directory, write_whole
 from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
@@ -97,9 +97,8 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     make_directory(target)
     made = [_perturbed(source, factor) for factor in factors]
     for name in sorted(set().union(*made)):
-        lines = sorted(
-            (line for files in made for line in files.get(name, ())), key=lambda line: os.fsencode(_key(line))
-        )
+        keyed = [(in_bytes(_key(line)), line) for files in made for line in files.get(name, ())]
+        lines = [line for _, line in sorted(keyed, key=itemgetter(0))]
         write_whole(target / name, "".join(line + "\n" for line in lines))
 
 

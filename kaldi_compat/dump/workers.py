@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
@@ -94,7 +95,9 @@ class _Workers:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
                     if worker.shard is None and self.waiting:
-                        _assign(worker, self.waiting.popleft())
+                        worker.shard = self.waiting.popleft()
+                        with contextlib.suppress(OSError):  # its sentinel will show that it is dead
+                            worker.tasks.send(worker.shard)
                 for worker in _with_news(self.workers):
                     for message in _messages(worker):
                         self._handle(worker, message)
@@ -208,12 +211,6 @@ def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
         yield None
 
 
-def _assign(worker: _Worker, shard: Shard) -> None:
-    worker.shard = shard
-    with contextlib.suppress(OSError):  # its sentinel will show that it is dead
-        worker.tasks.send(shard)
-
-
 def _end(worker: _Worker) -> None:
     worker.process.join()
     worker.tasks.close()
@@ -276,26 +273,16 @@ def verified(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) ->
         say: is called with a line about each archive that is damaged, whose manifest is then removed.
     """
 
-    def check(shard: Shard) -> Counts | str | None:
-        try:
-            found = verified_manifest(
-                job.layout,
-                shard.number,
-                checksums=job.options.verify,
-                with_stats=bool(job.options.cmvn_levels),
-            )
-        except DamagedError as damage:
-            return str(damage)
-        return found.counts if found else None
-
-    kept: dict[int, Counts] = {}
-    with ThreadPoolExecutor(min(job.options.nj, cores())) as pool:
-        for shard, found in zip(shards, pool.map(check, shards), strict=True):
-            if isinstance(found, str):
-                say(f"archive {shard.number} is made again: {found}")
-                job.layout.manifest(shard.number).unlink(missing_ok=True)
-            elif found is not None:
-                kept[shard.number] = found
+    options, kept = job.options, dict[int, Counts]()
+    check = partial(verified_manifest, job.layout, checksums=options.verify, with_stats=bool(options.cmvn_levels))
+    with ThreadPoolExecutor(min(options.nj, cores())) as pool:
+        for number, found in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
+            try:
+                if manifest := found.result():
+                    kept[number] = manifest.counts
+            except DamagedError as damage:
+                say(f"archive {number} is made again: {damage}")
+                job.layout.manifest(number).unlink(missing_ok=True)
     return kept
 
 

@@ -23,6 +23,7 @@ from kaldi_compat.dump.files import (
     WholeFile,
     check_place,
     chunks_of,
+    in_bytes,
     read_sealed,
     remove_unfinished,
     write_sealed,
@@ -209,7 +210,7 @@ class ArchiveWriter:
     def _end_run(self) -> None:
         if self._run:
             speaker, stats = self._run
-            self._files[STATS].write(speaker.encode("utf-8", "surrogateescape") + b" ")
+            self._files[STATS].write(in_bytes(f"{speaker} "))
             self._matrix.write(self._files[STATS], stats, binary=True)
 
     def finish(self, work: dict[str, float]) -> Manifest:
