@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
 from kaldi_compat import native
@@ -23,3 +25,20 @@ def computing(how: str | None) -> Iterator[None]:
         else:
             patch.setattr(native, "function", lambda name, level=None: function(name, level or how))
         yield
+
+
+def assert_same_bits(compute: Callable[[], Any]) -> None:
+    """Compute an array, or several, in NumPy and in C with each instruction set, and compare the bits."""
+    with computing(None):
+        expected = _arrays(compute())
+    for level in LEVELS:
+        with computing(level):
+            found = _arrays(compute())
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other, err_msg=level)
+            assert one.dtype == other.dtype
+            assert not (np.signbit(one) ^ np.signbit(other)).any(), f"{level}: zeros of another sign"
+
+
+def _arrays(result: Any) -> list[Any]:
+    return [result] if isinstance(result, np.ndarray) else [np.asarray(each) for each in result]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from kaldi_compat.options.postprocessing import (
     VadOptions,
 )
 from kaldi_compat.pitch.smooth import smooth_pitch, smooth_ragged
-from tests.support.native import LEVELS, computing, needs_c
+from tests.support.native import assert_same_bits, needs_c
 
 pytestmark = needs_c
 
@@ -58,15 +59,7 @@ def test_c_and_numpy_give_the_same_bits(name: str) -> None:
         counts[3] = 600
         bounds = np.concatenate(([0], np.cumsum(counts)))
         x = rng.normal(12, 4, (bounds[-1], dim)).astype(np.float32)
-        with computing(None):
-            expected = function(x, bounds)
-        for level in LEVELS:
-            with computing(level):
-                found = function(x, bounds)
-            pairs = [(found, expected)] if isinstance(found, np.ndarray) else zip(found, expected, strict=True)
-            for one, other in pairs:
-                np.testing.assert_array_equal(one, other)
-                assert one.dtype == other.dtype
+        assert_same_bits(partial(function, x, bounds))
 
 
 def test_sum_halfway_between_two_floats_is_rounded_once() -> None:
@@ -107,6 +100,5 @@ def test_smoothed_pitch_of_many_utterances(mean: int, average: int) -> None:
     tracks = tracks.astype(np.float32)
     options = SmoothPitchOptions(normalization_window_size=mean, average_window_size=average)
     expected = [smooth_pitch(tracks[first:end], options) for first, end in itertools.pairwise(bounds.tolist())]
-    for level in LEVELS:
-        with computing(level):
-            np.testing.assert_array_equal(smooth_ragged(tracks, bounds, options), np.concatenate(expected))
+    np.testing.assert_array_equal(smooth_ragged(tracks, bounds, options), np.concatenate(expected))
+    assert_same_bits(partial(smooth_ragged, tracks, bounds, options))

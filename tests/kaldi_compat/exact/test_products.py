@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kaldi_compat.exact import products
 from kaldi_compat.exact.products import product, product_with_transpose
 from kaldi_compat.exact.sums import fused
 from tests.support.blas import has_avx512
-from tests.support.native import LEVELS, computing, needs_c
+from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
 
 # In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
 OPENBLAS = """
@@ -83,11 +84,7 @@ def test_matrices_of_a_batch_are_multiplied_as_if_alone(rows: int) -> None:
 @needs_c
 def test_all_instruction_sets_give_the_same_bits() -> None:
     for a, b in pairs_of_matrices():
-        with computing(None):
-            expected = product_with_transpose(a, b)
-        for level in LEVELS:
-            with computing(level):
-                np.testing.assert_array_equal(product_with_transpose(a, b), expected)
+        assert_same_bits(partial(product_with_transpose, a, b))
 
 
 @pytest.mark.parametrize("bounds", [[0, 3], [-1, 2], [2, 1]])
@@ -127,10 +124,6 @@ def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
     monkeypatch.setattr(products, "_SMALL_PRODUCTS", most)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-    with computing(None):
-        expected = product(a, b)
-    for level in LEVELS:
-        with computing(level):
-            np.testing.assert_array_equal(product(a, b), expected)
+    assert_same_bits(lambda: product(a, b))
     with pytest.raises(ValueError, match="cannot multiply"):
         product(a, b[..., 1:, :])

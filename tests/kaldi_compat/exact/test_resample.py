@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.exact import resample, sums
-from tests.support.native import LEVELS, computing, needs_c
+from tests.support.native import assert_same_bits, needs_c
 
 pytestmark = needs_c
 
@@ -34,25 +34,15 @@ def test_resampling(
     x = noise(samples).astype(np.int16 if integers else np.float32)
     filters = resample.resampling_filters(rate_in, rate_out, 1000.0, zeros)
     wanted = (min(outputs), max(outputs))
-    with computing(None):
-        expected = resample.resample_chunk(x, filters, wanted, start)
-    for level in LEVELS:
-        with computing(level):
-            np.testing.assert_array_equal(resample.resample_chunk(x, filters, wanted, start), expected)
+    assert_same_bits(lambda: resample.resample_chunk(x, filters, wanted, start))
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 400))
 def test_sums_of_vectors_and_of_parts_of_a_signal(seed: int, n: int) -> None:
     x, y = np.random.default_rng(seed).normal(0, 1e3, (2, n)).astype(np.float32)
-    for level in LEVELS:
-        with computing(level):
-            assert sums.vector_dot(x, y) == sums.dot(x, y)
-            assert sums.vector_sum(x) == sums.plain_sum(x)
-            parts = np.array([0, n // 2]), np.array([n // 3, n - n // 2])
-            found = sums.signal_sums(x, *parts)
-        with computing(None):
-            np.testing.assert_array_equal(found, sums.signal_sums(x, *parts))
+    parts = np.array([0, n // 2]), np.array([n // 3, n - n // 2])
+    assert_same_bits(lambda: (sums.vector_dot(x, y), sums.vector_sum(x), sums.signal_sums(x, *parts)))
 
 
 @settings(max_examples=40, deadline=None)
@@ -67,11 +57,7 @@ def test_resampling_of_chunks(rate: int, data: st.DataObject) -> None:
         outputs = sorted(data.draw(st.tuples(st.integers(0, 400), st.integers(0, 400))))
         chunks.append([start, end - start, begin, *outputs])
     table = np.array(chunks, np.int64)
-    with computing(None):
-        expected = resample.resample_chunks(x, filters, table)
-    for level in LEVELS:
-        with computing(level):
-            np.testing.assert_array_equal(resample.resample_chunks(x, filters, table), expected)
+    assert_same_bits(lambda: resample.resample_chunks(x, filters, table))
 
 
 def test_parts_outside_of_the_audio_are_refused() -> None:

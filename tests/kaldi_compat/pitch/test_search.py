@@ -17,7 +17,7 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames
 from kaldi_compat.pitch.search import Found
 from kaldi_compat.pitch.tracker import track_block
-from tests.support.native import LEVELS, computing, needs_c
+from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
 
 OPTIONS = st.builds(
     PitchOptions,
@@ -86,19 +86,15 @@ def test_c_and_numpy_search_with_the_same_bits(
     start = rng.choice([0.0, 0.5, 1.0], constants.states).astype(np.float32)
     path = rng.integers(0, constants.states, total - begin).astype(np.int16)
 
-    def computed(how: str | None) -> list[np.ndarray[Any, Any]]:
+    def computed() -> list[np.ndarray[Any, Any]]:
         costs, found = start.copy(), Found.empty(constants, total - begin)
         best = np.full(total - begin, -1, np.int16)
-        with computing(how):
-            search.search(constants, frames, begin, total, costs, found)
-            values = search.interpolate(constants, found.correlation, frames.groups[begin:], path)
-            search.retrace(found, [(total - begin) // 2, total - begin], best)
+        search.search(constants, frames, begin, total, costs, found)
+        values = search.interpolate(constants, found.correlation, frames.groups[begin:], path)
+        search.retrace(found, [(total - begin) // 2, total - begin], best)
         return [costs, *found, values, best]
 
-    expected = computed(None)
-    for level in LEVELS:
-        for ours, theirs in zip(computed(level), expected, strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+    assert_same_bits(computed)
 
 
 @needs_c
