@@ -194,8 +194,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         if not isinstance(features, Tensor):
             utterances = checked_list(features, lengths, ("frames", "2"), Tensor, FeatureError)
             return [self(each, generator=generator) for each in utterances]
-        check_features(features)
-        lengths = checked_lengths(lengths, features)
+        lengths = check_features(features, lengths)
         deltas = self._deltas[features.dtype is torch.float64]
         processed = process_pitch(features, self.options, lengths, generator=generator, deltas=deltas)
         if lengths is None:

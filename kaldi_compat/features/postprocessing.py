@@ -19,7 +19,7 @@ from kaldi_compat.features.checks import checked_list
 from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
+from kaldi_compat.functional.batches import check_features, with_context, zero_past
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
     apply_online_normalization,
@@ -95,8 +95,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """
         if not isinstance(features, Tensor):
             return [self(each) for each in checked_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
-        check_features(features)
-        lengths = checked_lengths(lengths, features)
+        lengths = check_features(features, lengths)
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         processed = self.process(features, lengths)

@@ -68,13 +68,19 @@ def checked_lengths(
     return as_like(wide, batch) if isinstance(wide, np.ndarray) else wide
 
 
-def check_features(features: Array, lengths: Any | None = None) -> None:
-    """Raise :class:`FeatureError` unless features are floating-point numbers of shape ``(..., frames, dim)``."""
+def check_features(features: Array, lengths: Any | None = None) -> Any | None:
+    """Return the lengths of a padded batch of features, checked: see :func:`checked_lengths`.
+
+    Raises:
+        FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
+            match them.
+    """
     namespace(features)
     if features.ndim < 2:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
     if not is_floating(features):
         raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
+    return checked_lengths(lengths, features)
 
 
 def frames_inside(lengths: Any, features: Array) -> Array:

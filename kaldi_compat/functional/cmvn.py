@@ -23,7 +23,7 @@ from kaldi_compat.functional.array_api import (
     running_sum,
     take_frames,
 )
-from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
+from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
 
 __all__ = [
@@ -72,8 +72,7 @@ def cmvn_stats(
     >>> cmvn_stats(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     xp = namespace(features)
     features = at_least_float32(features)
     counted: Any = full((*features.shape[:-1], 1), 1.0, features)
@@ -297,8 +296,7 @@ def sliding_mean_and_variance(
         Means and variances ``(..., frames, dim)`` in double precision, and the sizes of the windows in frames,
         ``(..., frames)`` (``(frames,)`` without lengths).
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or SlidingCmvnOptions()
     xp = namespace(features)
     frames = features.shape[-2]
@@ -404,8 +402,7 @@ def online_cmvn(
     >>> online_cmvn(frames, cmvn_stats(frames), OnlineCmvnOptions(cmn_window=2, global_frames=1)).tolist()
     [[-1.5], [1.0], [1.0], [1.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or OnlineCmvnOptions()
     corpus = as_like(stats, features)
     check_stats(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))

@@ -13,7 +13,7 @@ import numpy as np
 
 from kaldi_compat.exact.sums import fused
 from kaldi_compat.functional.array_api import Array, astype, float64, full, namespace, precision
-from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
+from kaldi_compat.functional.batches import check_features, with_context, zero_past
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
 Filter = tuple[float, ...]
@@ -121,8 +121,7 @@ def add_deltas(
     >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or DeltaOptions()
     context = delta_context(options)
     return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
@@ -219,8 +218,7 @@ def add_shifted_deltas(
     >>> add_shifted_deltas(np.zeros((20, 7))).shape
     (20, 56)
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or ShiftedDeltaOptions()
     left, right = shifted_delta_context(options)
     return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options), lengths)

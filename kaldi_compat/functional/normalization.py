@@ -11,7 +11,7 @@ import numpy as np
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
-from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
+from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.functional.cmvn import window_mean_and_variance
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, UtteranceCmvnOptions
 
@@ -43,8 +43,7 @@ def normalize_utterance(
     >>> normalize_utterance(np.array([[1.0], [3.0], [9.0]]), UtteranceCmvnOptions(norm_vars=True), lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or UtteranceCmvnOptions()
     xp = namespace(features)
     # NumPy adds up frames one by one, which needs double precision; torch adds pairs, on devices without doubles too.
@@ -88,8 +87,7 @@ def subtract_centered_mean(
     >>> subtract_centered_mean(np.array([[1.0], [3.0], [8.0]]), CenteredMeanOptions(context=1)).tolist()
     [[-1.0], [-1.0], [2.5]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or CenteredMeanOptions()
     xp = namespace(features)
     frames = features.shape[-2]
@@ -120,8 +118,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
     Raises:
         FeatureError: shift and scale are not of the features' dimension.
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     shape: Any = getattr(shift, "shape", ())
     if len(shape) and shape[-1] != features.shape[-1]:
         raise FeatureError(f"statistics of dimension {shape[-1]} do not fit features of {features.shape[-1]}")
@@ -136,8 +133,7 @@ def floor_features(features: Array, options: FloorOptions | None = None, *, leng
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()
     [[0.0, 2.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     limit = (options or FloorOptions()).minimum
     floored: Array = namespace(features).clip(features, limit, None)
     return zero_past(floored, lengths)

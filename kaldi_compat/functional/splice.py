@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.functional.array_api import Array, namespace
-from kaldi_compat.functional.batches import check_features, checked_lengths, with_context, zero_past
+from kaldi_compat.functional.batches import check_features, with_context, zero_past
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 __all__ = ["splice", "splice_inside"]
@@ -47,8 +47,7 @@ def splice(features: Array, options: SpliceOptions | None = None, *, lengths: An
     >>> splice(np.array([[1.0], [2.0], [3.0]]), SpliceOptions(left_context=1, right_context=1)).tolist()
     [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or SpliceOptions()
     extended = with_context(features, options.left_context, options.right_context, lengths)
     return zero_past(splice_inside(extended, options), lengths)

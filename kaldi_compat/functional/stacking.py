@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.functional.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
-from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside, zero_past
+from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
 
 __all__ = [
@@ -49,8 +49,7 @@ def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, 
     >>> low_frame_rate(frames, LowFrameRateOptions(stack=3, stride=2)).tolist()
     [[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [3.0, 4.0, 4.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or LowFrameRateOptions()
     xp = namespace(features)
     *batch, frames, dim = features.shape
@@ -85,8 +84,7 @@ def stack_frames(features: Array, options: StackFramesOptions | None = None, *, 
     >>> stack_frames(np.array([[1.0], [2.0], [3.0]])).tolist()
     [[1.0, 2.0], [3.0, 0.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or StackFramesOptions()
     xp = namespace(features)
     *batch, frames, dim = features.shape
@@ -126,8 +124,7 @@ def pad_frames(features: Array, options: PadFramesOptions | None = None, *, leng
     >>> pad_frames(np.ones((3, 1)), PadFramesOptions(length=4)).tolist()
     [[1.0], [1.0], [1.0], [0.0]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or PadFramesOptions()
     xp = namespace(features)
     *batch, frames, dim = features.shape

@@ -26,7 +26,7 @@ from kaldi_compat.functional.array_api import (
     precision,
     running_sum,
 )
-from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside
+from kaldi_compat.functional.batches import check_features, frames_inside
 from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
 from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions
@@ -191,8 +191,7 @@ def process_pitch(
            [-0.584,  0.02 ]], dtype=float32)
     """
     options = options or ProcessPitchOptions()
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     _check_track(features, lengths)
     noise = None
     # Kaldi draws even if the noise is scaled to zero, which advances its generator.
