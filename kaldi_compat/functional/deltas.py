@@ -154,8 +154,7 @@ def repeated_deltas(
     >>> repeated_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_window=1)).tolist()
     [[0.0, 0.5, 0.25], [1.0, 1.0, 0.0], [2.0, 0.5, -0.25]]
     """
-    check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_features(features, lengths)
     options = options or DeltaOptions()
     slope = (filters or delta_filters(options, precision(features)))[1:2]
     parts = [zero_past(features, lengths)]
