@@ -168,10 +168,13 @@ def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
 
 def table_of(weights: Floats, loudness: Floats) -> MelTable:
     """Return the table of filters with these weights, float32 (fft_bins, num_mel_bins)."""
-    # a filter without weights is a single weight of zero
-    inside = [np.flatnonzero(column) if column.any() else np.zeros(1, np.intp) for column in weights.T]
-    parts = tuple(np.ascontiguousarray(column[i[0] : i[-1] + 1]) for column, i in zip(weights.T, inside, strict=True))
-    return MelTable(tuple(int(i[0]) for i in inside), parts, loudness)
+    used = weights != 0
+    first = used.argmax(0)
+    end = np.where(used.any(0), len(weights) - used[::-1].argmax(0), 1)  # no weights are a single weight of zero
+    columns = np.ascontiguousarray(weights.T)
+    bounds = list(zip(first.tolist(), end.tolist(), strict=True))
+    parts = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))
+    return MelTable(tuple(i for i, _ in bounds), parts, loudness)
 
 
 def split_radix_tables(log_points: int) -> list[Floats]:

@@ -17,7 +17,7 @@ import io_ark
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import changed_options, text
-from kaldi_compat.frontends.explanation import explain
+from kaldi_compat.frontends.explanation import Explanation, explain
 from kaldi_compat.frontends.preset import Preset, preset_names
 
 DIFFERENT_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
@@ -121,6 +121,7 @@ def explain_main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("features", help=FEATURES_HELP)
     parser.add_argument("audio", help="a wave file; or other features, to see what maps them to the first ones")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
+    parser.add_argument("--plot", metavar="FILE.png", help="draw the features, as explained, and the difference")
     try:
         given = parser.parse_args(sys.argv[2:] if argv is None else argv)
         features = _features_of(given.features)
@@ -130,12 +131,22 @@ def explain_main(argv: Sequence[str] | None = None) -> int:
             wave = io_ark.read_object("wave", given.audio, pipes=False)
             samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
             found = explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
+        if given.plot:
+            _save_plot(found, given.plot)
     except SystemExit as end:  # of --help
         return int(end.code or 0)
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return _fail(error, INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS)
     print(found)
     return 0 if found.is_exact else DIFFERENT_STATUS
+
+
+def _save_plot(found: Explanation, path: str) -> None:
+    try:
+        axes: Any = found.plot()
+        axes[0].figure.savefig(path)
+    except (ModuleNotFoundError, ValueError) as error:
+        raise FeatureError(f"cannot draw {path}: {error}") from None
 
 
 def _features_of(name: str) -> Any:

@@ -2,82 +2,37 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
+from kaldi_compat import plot
+from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.frontends import fits
 from kaldi_compat.frontends.fits import Fit
+from kaldi_compat.frontends.layouts import Layout, checked, layouts_of, sliding_layouts, storage, upright
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import preset_names
-from kaldi_compat.frontends.variants import EPSILON, MELS, Variant
+from kaldi_compat.frontends.search import Candidate, Found, Search, starts
+from kaldi_compat.frontends.sources import Source, channels_of, checked_audio, relatives
+from kaldi_compat.frontends.variants import Variant
 from kaldi_compat.options.base import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Explanation", "explain"]
 
 Doubles = npt.NDArray[np.float64]
 TOLERANCE = 1e-3
-MAX_CHANNELS, MAX_BINS = 32, 256
 LONGEST = 30.0  # seconds of audio that the search looks at
-FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61)
-WINDOWS = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
-# What is tried, in the order of how much it usually changes.
-CHOICES: dict[str, Sequence[Any]] = {
-    "snip_edges": (True, False),
-    "padding": ("", "reflect", "constant"),
-    "use_power": (True, False),
-    "use_log_fbank": (True, False),
-    "htk_compat": (False, True),
-    "use_energy": (False, True),
-    "num_mel_bins": (23, 40, 80, 26, 30, 64, 20, 24, 32, 60, 128),
-    "cepstral_lifter": (22, 0),
-    "mel": tuple(MELS),
-    "low_freq": (20.0, 0.0, 40.0, 64.0, 80.0, 50.0, 60.0, 100.0, 125.0, 133.3333),
-    "high_freq": (0.0, -400.0, -200.0, -100.0, 7600.0, 7800.0, 7000.0, 6800.0, 6500.0, 4000.0, 3800.0, 3700.0),
-    "frame_length": (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0),
-    "round_to_power_of_two": (True, False),
-    "window_type": WINDOWS,
-    "window": ("kaldi", "periodic"),
-    "preemphasis_coefficient": (0.97, 0.0, 0.95, 0.98, 0.9),
-    "remove_dc_offset": (True, False),
-    "whole": ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")),
-    "raw_energy": (True, False),
-    "floor": (EPSILON, 1e-10, 1e-5, 1e-6, 1e-8, 1e-3, 1.0, 1e-30),
-    "added": (0.0, 1e-6, 1e-10, 1e-8, 1e-5, 1.0),
-    "scale": (1.0, 32768.0, 1 / 32768.0),
-    "warp": (1.0, 0.9, 0.95, 1.05, 1.1, 0.8, 1.2),
-}
-OF_KIND = {
-    "fbank": {
-        "use_power",
-        "use_log_fbank",
-        "htk_compat",
-        "use_energy",
-        "mel",
-        "low_freq",
-        "high_freq",
-        "warp",
-        "floor",
-        "added",
-    },
-    "mfcc": {"htk_compat", "use_energy", "num_mel_bins", "cepstral_lifter", "mel", "low_freq", "high_freq", "warp"},
-    "plp": {"htk_compat", "use_energy", "num_mel_bins", "cepstral_lifter", "low_freq", "high_freq", "warp"},
-    "spectrogram": set(),
-}
-# What the similarity of columns does not see, but where a floor cuts them: offsets and scales.
-WITHOUT_SHAPE = ("scale", "cepstral_lifter", "floor")
-WHOLE = {"preemphasis": "preemphasis", "offset": "DC removal"}
-EXPLAINED = 3e-6  # of the similarity, from rounding
-FOR_ALL = {
-    "frame_length", "round_to_power_of_two", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
-    "whole", "padding", "snip_edges", "raw_energy", "scale",
-}  # fmt: skip
+FEW = 0.25  # of the frames or columns: said if all differences are in so few
+OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of others
 
 
 @dataclass(frozen=True)
@@ -87,10 +42,12 @@ class Explanation:
     Attributes:
         preset: name of a preset that gives the array; None if there is none.
         variant: the feature and its options; None for a preset, and where two arrays were compared.
-        steps: what is done to the feature, in words and in order.
+        steps: what is done to the audio and the feature, in words.
         residual: largest absolute difference from the array.
         is_exact: True if 99.9% of the differences are below the tolerance, and all below 30 times that.
         worst_frame, worst_column: where the residual is.
+        where: the frames or columns that differ, in words, if they are few; "" otherwise.
+        computed, given: the features as explained and the part of the array that they explain, both (frames, dim).
     """
 
     preset: str | None
@@ -100,14 +57,43 @@ class Explanation:
     is_exact: bool
     worst_frame: int
     worst_column: int
+    where: str = ""
+    computed: Doubles = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
+    given: Doubles = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
+
+    @property
+    def cause(self) -> str:
+        """The explanation in words, without numbers that depend on the recording."""
+        made = f"preset {self.preset}" if self.preset else "" if self.variant is None else str(self.variant)
+        return "; ".join([*([made] if made else []), *self.steps]) or "equal"
 
     def __str__(self) -> str:
-        made = f"preset {self.preset}" if self.preset else "" if self.variant is None else description(self.variant)
-        steps = [*([made] if made else []), *self.steps]
-        said = "; ".join(steps) or "equal"
-        where = "" if self.is_exact else f" in frame {self.worst_frame}, column {self.worst_column}"
-        sure = "" if self.is_exact else "not explained; the nearest is: "
-        return f"{sure}{said}: largest difference {self.residual:.2g}{where}"
+        if self.is_exact:
+            return f"{self.cause}: largest difference {self.residual:.2g}"
+        where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
+        return f"not explained; the nearest is: {self.cause}: largest difference {self.residual:.2g}{where}"
+
+    def plot(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
+        """Draw the array, the features as explained, and their difference, which shows the frames and columns.
+
+        Args:
+            axes: three matplotlib axes; those of a new figure if None.
+
+        Returns:
+            The three axes.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> import numpy as np
+        >>> from kaldi_compat import explain
+        >>> axes = explain(np.eye(40, 4), np.eye(40, 4)[::-1]).plot()
+        >>> axes[0].get_title()
+        'given'
+        """
+        return plot.compare(self.given, self.computed, names=("given", "explained"), axes=axes)
 
 
 def explain(
@@ -119,10 +105,11 @@ def explain(
 ) -> Explanation:
     """Find the front end that made an array of features from audio, or what maps one array of features to another.
 
-    Presets are tried first. Then options of Kaldi's features, and what ports of them often compute otherwise (Hz
-    triangles, librosa's filters, periodic windows, another floor, centred frames, preemphasis of the whole recording)
-    are chosen one after the other so that each explains most of what is left. Normalization, another logarithm,
-    offsets, stacked frames, padding, shifts in time and transposed arrays are recognized.
+    Presets are tried first. Then options of Kaldi's features, what ports of them often compute otherwise (Hz
+    triangles, librosa's filters, periodic windows, another floor, centred frames, preemphasis of the whole recording),
+    and other audio (resampled, at another speed, of a wrong rate, with swapped bytes) are chosen one after the other so
+    that each explains most of what is left. Normalization, another logarithm, offsets, deltas, stacked frames, padding,
+    shifts in time, compression and transposed arrays are recognized.
 
     Args:
         features: array (frames, dim), or transposed.
@@ -148,298 +135,172 @@ def explain(
     >>> print(found)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
-    target = _checked(features)
+    said, target = checked(features)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     tolerance *= max(1.0, float(np.abs(target).max()) / 100)
     if sample_frequency is None:
-        return _between(target, _checked(audio), tolerance)
+        return _between(target, checked(audio)[1], said, tolerance)
     require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
     require(float(np.ptp(target)) > 0, "all features are equal: there is nothing to explain")
-    recording = _checked_audio(audio, sample_frequency)
-    channels = [recording] if recording.ndim == 1 else [*recording, recording.mean(0)]
-    names = [""] if recording.ndim == 1 else [*(f"channel {n}" for n in range(len(recording))), "mean of the channels"]
-    found = []
-    for name, channel in zip(names, channels, strict=True):
-        answer = _of_channel(
-            target, channel, sample_frequency, tolerance, (name,) if name and len(channels) > 2 else ()
-        )
-        found.append(answer)
-        if answer.is_exact:
-            break
-    return min(found, key=lambda answer: answer.residual)
+    recording = checked_audio(audio, sample_frequency)
+    channels = channels_of(recording, sample_frequency)
+    changes, straight = upright(target, channels[0].frames)
+    for lying, words in ((target, said), *([(straight, [*said, *changes])] if changes else [])):
+        for source in channels:
+            preset = _preset(lying, source, words, tolerance)
+            if preset is not None:
+                return preset
+    stored, step = storage(straight)
+    found = _searched(straight, channels, recording, max(tolerance, step))
+    return _of_found(found, [*said, *changes, *stored], max(tolerance, step))
 
 
-def description(variant: Variant) -> str:
-    """Return a variant in words: its options that are not Kaldi's defaults, and what is not Kaldi's."""
-    options = [each for each in settings(variant) if "=" in each]
-    other = [each for each in settings(variant) if "=" not in each]
-    return ", ".join([f"{variant.kind}({', '.join(options)})", *other])
-
-
-def settings(variant: Variant) -> list[str]:
-    """Return what distinguishes a variant from Kaldi's defaults."""
-    plain = Variant(variant.kind)
-    return [
-        *(f"{name}={value!r}" for name, value in variant.options.items() if value != plain.value(name)),
-        *([] if variant.scale == 1 else [f"samples times {variant.scale:g}"]),
-        *([] if variant.window == "kaldi" else ["a periodic window"]),
-        *([] if variant.mel == "kaldi" else [MELS[variant.mel]]),
-        *([] if variant.floor == EPSILON else [f"a floor of {variant.floor:g}"]),
-        *([] if not variant.added else [f"{variant.added:g} added before the logarithm"]),
-        *([] if not variant.padding else [f"frames centred by padding ({variant.padding})"]),
-        *(f"{WHOLE[step]} of the whole recording" for step in variant.whole),
-        *([] if variant.warp == 1 else [f"VTLN factor {variant.warp:g}"]),
-    ]
-
-
-def _checked_audio(audio: npt.ArrayLike, sample_frequency: float) -> npt.NDArray[Any]:
-    recording = np.asarray(audio)
-    if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
-        raise AudioError(f"audio must be numbers (T,) or (channels, T), not {recording.dtype} {recording.shape}")
-    if recording.ndim == 2 and len(recording) > MAX_CHANNELS:
-        raise AudioError(
-            f"audio of shape {recording.shape} has too many channels: pass (channels, T), not (T, channels)"
-        )
-    if recording.shape[-1] < 0.025 * sample_frequency:
-        raise AudioError(f"the audio has {recording.shape[-1]} samples, less than a frame of 25 ms")
-    if not np.isfinite(recording).all():
-        raise AudioError("the audio holds NaN or infinity")
-    return recording
-
-
-def _checked(features: npt.ArrayLike) -> Doubles:
-    array = np.asarray(features)
-    if array.ndim == 3 and len(array) == 1:
-        array = array[0]
-    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
-        raise FeatureError(f"features must be an array (frames, dim), not {array.dtype} {array.shape}")
-    if not np.isfinite(array).all():
-        raise FeatureError("the features hold NaN or infinity: explain needs numbers")
-    return array.astype(np.float64)
-
-
-def _between(target: Doubles, features: Doubles, tolerance: float) -> Explanation:
-    """Explain one array by another."""
-    steps: list[str] = []
-    if target.shape != features.shape and target.shape[::-1] == features.shape:
-        target, steps = target.T, ["transposed"]
-    if target.shape[1] != features.shape[1]:
-        raise FeatureError(
-            f"features of {target.shape[1]} and {features.shape[1]} columns cannot be mapped to each other"
-        )
-    if len(target) == len(features):
-        best = fits.simplest(features, target, tolerance)
-        if best.residual <= tolerance:
-            return _answer(None, None, [*steps, best.name], best, target, tolerance)
-        columns, best = _shifted_columns(features, target, best, tolerance)
-        steps += columns
-    shift, first, second = fits.shifted(features, target)
-    moved = fits.simplest(first, second, tolerance)
-    if shift and (len(target) != len(features) or moved.residual < best.residual):
-        return _answer(None, None, [*steps, _shift_name(shift), moved.name], moved, second, tolerance)
-    if len(target) != len(features):
-        return _answer(
-            None,
-            None,
-            [*steps, f"number of frames: {len(target)}, not {len(features)}", moved.name],
-            moved,
-            second,
-            tolerance,
-        )
-    return _answer(None, None, [*steps, best.name], best, target, tolerance)
-
-
-def _shifted_columns(features: Doubles, target: Doubles, best: Fit, tolerance: float) -> tuple[list[str], Fit]:
-    """Return what a rotation of the columns explains, such as an energy in the last column, not the first."""
-    for shift in (1, -1):
-        rolled = fits.simplest(np.roll(features, shift, 1), target, tolerance)
-        if rolled.residual <= tolerance < best.residual:
-            return [f"columns rotated by {shift}"], rolled
-    return [], best
-
-
-def _shift_name(shift: int) -> str:
-    what = "left out" if shift > 0 else "too many"
-    return f"{abs(shift)} frame{'s' * (abs(shift) > 1)} {what} at the start"
-
-
-def _of_channel(
-    target: Doubles, channel: npt.NDArray[Any], rate: float, tolerance: float, steps: tuple[str, ...]
-) -> Explanation:
-    integers = channel.dtype.kind in "iu"
-    samples = channel.astype(np.float32)
-    found = _preset(target, samples / np.float32(32768) if integers else samples, rate, tolerance)
-    if found is not None:
-        return found
-    said = list(steps)
-    expected = round(len(samples) / rate * 100)
-    if fits.transposed(target, expected):
-        target, said = target.T, [*said, "transposed"]
-    padded, target = fits.without_padding(target)
-    stack, stride, single = fits.unstacked(target)
-    after = [f"{stack} frames stacked, every {stride}"] if stack > 1 else []
-    after += [f"{padded} rows of padding at the end"] if padded else []
-    shift = _frame_shift(len(single), len(samples), rate)
-    if len(samples) > LONGEST * rate:
-        samples = samples[: int(LONGEST * rate)]
-        single = single[: int(LONGEST * 1000 / shift) - 10]
-    search = Search(single, samples, rate, tolerance)
-    variant, start, fit, part = search.best(_starts(single.shape[1], shift))
-    said += [_shift_name(start)] if start else []
-    noise = [] if fit.residual <= tolerance else _dithering(variant, samples, rate, part, fit)
-    return _answer(None, variant, [*said, fit.name, *noise, *after], fit, part, tolerance)
-
-
-def _preset(target: Doubles, samples: npt.NDArray[np.float32], rate: float, tolerance: float) -> Explanation | None:
+def _preset(target: Doubles, source: Source, said: list[str], tolerance: float) -> Explanation | None:
     """Return the preset that gives these features, if there is one. It takes audio in -1 to 1."""
+    samples = source.samples
+    if np.abs(samples).max() > 2:
+        samples = samples / np.float32(32768)
     for name in preset_names():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                frontend = Frontend.from_preset(name, resample=False)
-                features = np.asarray(frontend(samples, sampling_rate=int(rate)), np.float64)
+                frontend = Frontend.from_preset(name)
+                if frontend.dim != target.shape[1]:
+                    continue
+                features = np.asarray(frontend(samples, sampling_rate=int(source.rate)), np.float64)
             except KaldiCompatError:
                 continue
         if features.shape == target.shape:
             fit = Fit("", fits.residual_of(features, target), features)
             if fit.residual <= tolerance:
-                return _answer(name, None, [], fit, target, tolerance)
+                rate = frontend.sampling_rate
+                resampled = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
+                return _answer(name, None, [source.said, resampled, *said], fit, target, tolerance)
     return None
 
 
-def _frame_shift(frames: int, samples: int, rate: float) -> float:
-    """Return the usual frame shift in ms that gives about this number of frames."""
-    return min(FRAME_SHIFTS, key=lambda shift: abs(samples / (rate * shift / 1000) - frames - 1))
+def _searched(target: Doubles, channels: Sequence[Source], recording: npt.NDArray[Any], tolerance: float) -> Found:
+    """Return what explains most of an array, of all channels and layouts."""
+    rows = len(target)
+    begin = [
+        start
+        for source in channels
+        for layout in layouts_of(target, source.frames)
+        for start in starts(source, layout, rows)
+    ]
+    if not begin:
+        raise FeatureError(f"no feature of Kaldi's kind has {target.shape[1]} columns")
+    search = Search(target, tolerance)
+    others = [other for source in channels for other in relatives(source, recording, rows)]
+    # Where the number of frames is another one, the audio must be: it has starts of its own.
+    begin += [
+        start
+        for other in others
+        if abs(other.frames - rows) <= 4 < abs(channels[0].frames - rows)
+        for layout in layouts_of(target, other.frames)
+        for start in starts(other, layout, rows)
+    ]
+    return search.best(begin, others)
 
 
-def _starts(dim: int, shift: float) -> list[Variant]:
-    """Return where the search begins: each kind of feature that can have this number of columns."""
-    frames = {} if shift == 10.0 else {"frame_shift": shift}
-    found = []
-    if 10 <= dim <= MAX_BINS:
-        # Of samples on another scale, a floor cuts another part.
-        found += [Variant("fbank", frames | {"num_mel_bins": dim}, scale=scale) for scale in CHOICES["scale"]]
-        found.append(Variant("fbank", frames | {"num_mel_bins": dim - 1, "use_energy": True}))
-    if 4 <= dim <= 80:
-        for bins in {23, 40, 80, dim} if dim > 23 else {23, 40}:
-            found += [
-                Variant("mfcc", frames | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": energy})
-                for energy in (True, False)
-                if bins >= dim
-            ]
-    if 4 <= dim <= 24:
-        found += [
-            Variant("plp", frames | {"num_ceps": dim, "lpc_order": max(dim - 1, 1), "use_energy": e})
-            for e in (True, False)
-        ]
-    if dim in (129, 201, 257, 513):
-        length = {129: 12.5, 201: 25.0, 257: 25.0, 513: 64.0}[dim]
-        extra = {} if length == 25.0 else {"frame_length": length}
-        found.append(Variant("spectrogram", frames | extra | ({"round_to_power_of_two": False} if dim == 201 else {})))
-    if not found:
-        raise FeatureError(f"no feature of Kaldi's kind has {dim} columns")
-    return found
+def _of_found(found: Found, said: list[str], tolerance: float) -> Explanation:
+    """Return the explanation by what the search has found, and by rounding or noise if these are left."""
+    candidate, fit, part = found.candidate, found.fit, found.part
+    left: list[str] = []
+    is_exact = fit.residual <= tolerance
+    if not is_exact and fit.residual < OWN_ROUNDING * 1e3 * tolerance:
+        accurate = candidate.changed("precise", True).changed("source", candidate.source.rounded())
+        first, second = fits.overlap(accurate.compute(), part, max(found.start, 0))
+        precise = fits.simplest(first, second, tolerance)
+        if precise.residual <= tolerance:
+            candidate, fit, is_exact = accurate, precise, True
+        else:
+            own = _spread(np.abs(precise.mapped - fit.mapped))
+            missing = np.minimum(np.abs(precise.mapped - part), np.abs(fit.mapped - part)) - OWN_ROUNDING * own
+            is_exact = fits.residual_of(np.maximum(missing, 0), np.zeros_like(missing)) <= tolerance
+            left = ["single precision in quiet bins"] * is_exact
+    if not is_exact:
+        left = _dithering(candidate, fit, part, found.start)
+    shift = [_shift_name(found.start)] if found.start else []
+    loudness = candidate.source.loudness.get(candidate.variant.scale, "")
+    scaled = f"the samples' factor is {loudness}" if loudness else ""
+    steps = [candidate.source.said, scaled, *said, *shift, candidate.layout.said, fit.name, *left]
+    answer = _answer(None, candidate.variant, steps, fit, part, tolerance)
+    return replace(answer, is_exact=is_exact)
 
 
-class Search:
-    """Chooses options one after the other, each so that the features resemble the target most.
-
-    Args:
-        target: the features (frames, dim).
-        samples: the audio (T,).
-        rate: its sampling rate in Hz.
-        tolerance: largest absolute difference that ends the search.
-    """
-
-    def __init__(self, target: Doubles, samples: npt.NDArray[np.float32], rate: float, tolerance: float) -> None:
-        self._target, self._samples, self._rate, self._tolerance = target, samples, rate, tolerance
-        self._costs: dict[str, float] = {}
-
-    def best(self, starts: list[Variant]) -> tuple[Variant, int, Fit, Doubles]:
-        """Return the best variant, its shift in frames, how it maps to the target, and the part of that it explains."""
-        starts = sorted(starts, key=self.cost)[:6]
-        ends = [self._descend(start) for start in starts]
-        variant = min(ends, key=self.cost)
-        return self._settled(variant)
-
-    def cost(self, variant: Variant) -> float:
-        """Return how much of the target a variant leaves unexplained, whatever offset and scale each column has."""
-        name = repr(variant)
-        if name not in self._costs:
-            try:
-                features = self._features(variant)
-                self._costs[name] = min(
-                    (fits.similarity(first, second) for first, second in self._aligned(features)), default=2.0
-                )
-            except KaldiCompatError:
-                self._costs[name] = 2.0
-        return self._costs[name]
-
-    def _features(self, variant: Variant) -> Doubles:
-        features = variant.compute(self._samples, self._rate).astype(np.float64)
-        if features.shape[1:] != self._target.shape[1:]:
-            raise FeatureError(f"{features.shape[1]} columns")
-        return np.clip(features, -1e30, 1e30)
-
-    def _aligned(self, features: Doubles) -> Iterator[tuple[Doubles, Doubles]]:
-        """Yield the frames that both may have, if there are a few more on one side."""
-        more = len(features) - len(self._target)
-        count = min(len(features), len(self._target))
-        if count > 1 and abs(more) <= 8:
-            for start in range(abs(more) + 1):
-                first, second = (start, 0) if more > 0 else (0, start)
-                yield features[first : first + count], self._target[second : second + count]
-
-    def _descend(self, variant: Variant) -> Variant:
-        """Change one option after the other, each time the one that explains most of what is left."""
-        fixed = {"use_energy", "num_mel_bins"} if variant.kind == "fbank" else {"use_energy"}
-        names = [name for name in CHOICES if name in (OF_KIND[variant.kind] | FOR_ALL) - fixed - set(WITHOUT_SHAPE)]
-        while self.cost(variant) > EXPLAINED:
-            changes = [variant.changed(name, value) for name in names for value in CHOICES[name]]
-            best = min(changes, key=self.cost)
-            if self.cost(best) > 0.99 * self.cost(variant):
-                break
-            variant = best
-        return variant
-
-    def _settled(self, variant: Variant) -> tuple[Variant, int, Fit, Doubles]:
-        """Choose what changes offsets and scales of columns only, so that the simplest map is left."""
-        found = []
-        for number, candidate in enumerate(self._alike(variant)):
-            shift, first, second = fits.shifted(self._features(candidate), self._target)
-            fit = fits.simplest(first, second, self._tolerance)
-            is_exact = fit.residual <= self._tolerance
-            words = len(settings(candidate)) + 3 * bool(fit.name)
-            cost = words if is_exact else fit.residual * (1 + 0.05 * words)
-            found.append((not is_exact, cost, number, candidate, shift, fit, second))
-        return min(found, key=lambda each: each[:3])[3:]
-
-    def _alike(self, variant: Variant) -> Iterator[Variant]:
-        """Yield variants that resemble the target as much."""
-        names = [name for name in WITHOUT_SHAPE if name in OF_KIND[variant.kind] | FOR_ALL]
-        for values in itertools.product(*(CHOICES[name] for name in names)):
-            candidate = variant
-            for name, value in zip(names, values, strict=True):
-                candidate = candidate.changed(name, value)
-            yield candidate
-        for name in OF_KIND[variant.kind] - {"num_mel_bins", "use_energy"}:
-            for value in CHOICES[name]:
-                changed = variant.changed(name, value)
-                if self.cost(changed) <= max(1.1 * self.cost(variant), EXPLAINED):
-                    yield changed
+def _spread(rounding: Doubles) -> Doubles:
+    """Return the largest value in the frame and its neighbours, and in the column and its neighbours."""
+    for axis in (0, 1):
+        rounding = np.maximum(rounding, np.maximum(np.roll(rounding, 1, axis), np.roll(rounding, -1, axis)))
+    return rounding
 
 
-def _dithering(variant: Variant, samples: npt.NDArray[np.float32], rate: float, part: Doubles, fit: Fit) -> list[str]:
+def _dithering(candidate: Candidate, fit: Fit, part: Doubles, start: int) -> list[str]:
     """Return words if noise on the samples explains the size of what is left."""
     left = float(np.sqrt(np.mean((fit.mapped - part) ** 2)))
-    rng = np.random.default_rng(0)
-    for size in (1.0, 0.1, 3e-5, 1 / 32768.0):
-        noisy = variant.compute(samples + rng.normal(0, size, len(samples)).astype(np.float32) / variant.scale, rate)
-        plain = variant.compute(samples, rate)
-        made = float(np.sqrt(np.mean((noisy.astype(np.float64) - plain) ** 2)))
-        if made / 2 < left < made * 2:
-            return [f"noise as of dithering with about {size:g}"]
-    return []
+    samples, rng = candidate.source.samples, np.random.default_rng(0)
+    noise = rng.normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.variant.scale)
+    plain = fits.overlap(candidate.compute(), part, start)[0]
+
+    def made(size: float) -> float:
+        noisy = replace(candidate.source, make=lambda: samples + np.float32(size) * noise)
+        changed = fits.overlap(candidate.changed("source", noisy).compute(), part, start)[0]
+        return float(np.sqrt(np.mean((changed - plain) ** 2)))
+
+    sizes = [1.0, 0.5, 0.1, 0.01, 3e-5, 1 / 32768.0]
+    size = min(sizes, key=lambda each: abs(np.log(max(made(each), 1e-30) / left)))
+    return [f"noise as of dithering with about {size:g}"] if left / 2 < made(size) < left * 2 else []
+
+
+def _between(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> Explanation:
+    """Explain one array by another."""
+    ways = (target, features, said), (features, target, ["the other way round"])
+    answers = [answer for way in ways for answer in _mapped(*way, tolerance)]
+    if not answers:
+        raise FeatureError(
+            f"features of {target.shape[1]} and {features.shape[1]} columns cannot be mapped to each other"
+        )
+    return next((answer for answer in answers if answer.is_exact), answers[0])
+
+
+def _mapped(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> list[Explanation]:
+    """Return what maps features to an array, the best first; nothing if their columns have nothing in common."""
+    changes, straight = upright(target, len(features))
+    stored, step = storage(straight)
+    limit = max(tolerance, step)
+    answers: list[Explanation] = []
+    for layout in _arrangements(straight, features):
+        applied = layout.apply(features)
+        if len(applied) and applied.shape[1] == straight.shape[1]:
+            shift, first, second = fits.shifted(applied, straight)
+            fit = fits.simplest(first, second, limit)
+            moved = [_shift_name(shift)] if shift else []
+            if len(applied) - shift != len(straight) and not changes:
+                moved.append(f"number of frames: {len(straight)}, not {len(applied)}")
+            steps = [*said, *changes, *stored, layout.said, *moved, fit.name]
+            answers.append(_answer(None, None, steps, fit, second, limit))
+            if answers[-1].is_exact:
+                break
+    return sorted(answers, key=lambda each: (not each.is_exact, not each.where, each.residual))
+
+
+def _arrangements(target: Doubles, features: Doubles) -> Iterator[Layout]:
+    """Yield what may have been done to features to give an array."""
+    columns = features.shape[1]
+    yield Layout("", columns)
+    yield from (each for each in layouts_of(target, len(features)) if each.said and each.columns == columns)
+    for shift in (0, 1, -1, 2, -2):
+        order = fits.columns_of(*fits.overlap(features, target, shift))
+        if order is not None and order != list(range(columns)):
+            yield Layout(fits.order_name(order, columns), columns, functools.partial(np.take, indices=order, axis=1))
+            break
+    yield from sliding_layouts(columns)
+
+
+def _shift_name(shift: int) -> str:
+    what = "left out" if shift > 0 else "too many"
+    return f"{abs(shift)} frame{'s' * (abs(shift) > 1)} {what} at the start"
 
 
 def _answer(
@@ -448,5 +309,17 @@ def _answer(
     difference = np.abs(fit.mapped - target)
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
     said = tuple(step for step in steps if step)
-    largest = float(difference[frame, column])
-    return Explanation(preset, variant, said, largest, fit.residual <= tolerance, int(frame), int(column))
+    return Explanation(
+        preset, variant, said, float(difference.max()), fit.residual <= tolerance, int(frame), int(column),
+        _where(difference > tolerance), fit.mapped, target,
+    )  # fmt: skip
+
+
+def _where(wrong: npt.NDArray[np.bool_]) -> str:
+    """Return in words the frames or columns that hold all differences, if they are few."""
+    for axis, name in ((1, "frame"), (0, "column")):
+        places = np.flatnonzero(wrong.any(axis))
+        if 0 < len(places) <= max(1, FEW * wrong.shape[1 - axis]):
+            shown = ", ".join(map(str, places[:6])) + ", ..." * (len(places) > 6)
+            return f"only in {name}{'s' * (len(places) > 1)} {shown}"
+    return ""

@@ -1,28 +1,30 @@
-"""What maps one array of features to another: offsets, scales, normalization, stacking, a shift in time."""
+"""What maps one array of features to another of its shape: offsets, scales, normalization; and shifts in time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.functional.cmvn import sliding_cmvn
-from kaldi_compat.options.postprocessing import SlidingCmvnOptions
-
 Doubles = npt.NDArray[np.float64]
-LOGARITHMS = {
-    1 / math.log(10): "logarithms to base 10",
-    10 / math.log(10): "decibels (10 log10)",
-    20 / math.log(10): "decibels of magnitudes (20 log10)",
-    1 / math.log(2): "logarithms to base 2",
-    0.5: "logarithms of magnitudes",
-    2.0: "logarithms of squares",
-}
+# Straight lines that have a name: slope, offset (None for any), words. The simplest first.
+LINES: tuple[tuple[float, float | None, str], ...] = (
+    (0.25 / math.log(10), 1.0, "(x + 4) / 4 of logarithms to base 10, as in Whisper"),
+    (1 / 9.138, 4.268 / 9.138, "(x + 4.268) / 9.138, as in AST, EAT and ImageBind"),
+    (0.5 / 6.55582, -15.41663 / 2 / 6.55582, "(x - 15.41663) / (2 * 6.55582), as in BEATs"),
+    (1 / math.log(10), None, "logarithms to base 10"),
+    (10 / math.log(10), None, "decibels (10 log10)"),
+    (20 / math.log(10), None, "decibels of magnitudes (20 log10)"),
+    (1 / math.log(2), None, "logarithms to base 2"),
+    (0.5, None, "logarithms of magnitudes"),
+    (2.0, None, "logarithms of squares"),
+    (-1.0, None, "the sign changed"),
+)
 SCALE = 2 * math.log(32768)
+FEW = 0.1  # of the values: a map that leaves these different explains the others
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,13 @@ class Fit:
         name: what it does, in words; an empty string if the arrays are equal.
         residual: absolute difference after it, see :func:`residual_of`.
         mapped: the first array, mapped.
+        words: how much the map says: 0 for none, more for one with numbers, most for one with numbers of each column.
     """
 
     name: str
     residual: float
     mapped: Doubles
+    words: int = 1
 
 
 def residual_of(first: Doubles, second: Doubles) -> float:
@@ -55,31 +59,38 @@ def similarity(features: Doubles, target: Doubles) -> float:
     It is the root of the share of the variance that is not explained, averaged over the columns.
     """
     a, b = (x - x.mean(0) for x in (features, target))
-    power, other = (a * a).sum(0), (b * b).sum(0)
-    both = (power > 0) & (other > 0)
-    unexplained = np.ones(len(power))
-    share = ((a[:, both] * b[:, both]).sum(0)) ** 2 / (power[both] * other[both])
-    unexplained[both] = np.clip(1 - share, 0, 1)
+    power, other, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unexplained = np.clip(1 - common**2 / (power * other), 0, 1)
+    unexplained[(power == 0) | (other == 0)] = 1
     unexplained[(power == 0) & (other == 0)] = 0
     return float(np.sqrt(unexplained.mean()))
 
 
 def simplest(features: Doubles, target: Doubles, tolerance: float) -> Fit:
-    """Return the simplest map whose residual is below the tolerance, or else near the least residual of all."""
-    found = list(fits(features, target))
-    enough = max(tolerance, 1.25 * min(fit.residual for fit in found))
-    return next(fit for fit in found if fit.residual <= enough)
+    """Return the simplest map whose residual is below the tolerance.
+
+    If there is none, it is the simplest one that leaves few values different, or else near the least residual of all.
+    """
+    found = []
+    for fit in fits(features, target):
+        if fit.residual <= tolerance:
+            return fit
+        found.append(fit)
+    enough = 1.25 * min(fit.residual for fit in found)
+    few = (fit for fit in found if np.mean(np.abs(fit.mapped - target) > tolerance) < FEW)
+    return next(few, next(fit for fit in found if fit.residual <= enough))
 
 
 def fits(features: Doubles, target: Doubles) -> Iterator[Fit]:
     """Yield maps between arrays of the same shape, the simplest first."""
 
-    def fit(name: str, mapped: Doubles) -> Fit:
-        return Fit(name, residual_of(mapped, target), mapped)
+    def fit(name: str, mapped: Doubles, words: int = 1) -> Fit:
+        return Fit(name, residual_of(mapped, target), mapped, words)
 
-    yield fit("", features)
-    yield fit("minus the mean of each column over the recording", features - features.mean(0))
+    yield fit("", features, 0)
     normalized = features - features.mean(0)
+    yield fit("minus the mean of each column over the recording", normalized)
     for ddof, of in ((0, ""), (1, " (of a sample)")):
         if len(features) > ddof:
             deviation = np.maximum(features.std(0, ddof=ddof), 1e-10)
@@ -89,28 +100,31 @@ def fits(features: Doubles, target: Doubles) -> Iterator[Fit]:
     yield fit("minus the mean over all columns and frames", features - features.mean())
     deviation = max(float(features.std()), 1e-10)
     yield fit("minus the mean and divided by the standard deviation over all", (features - features.mean()) / deviation)
-    if len(features) > 1:
-        options = SlidingCmvnOptions(cmn_window=300, center=True)
-        yield fit("minus the mean in a window of 300 frames (sliding CMN)", np.asarray(sliding_cmvn(features, options)))
+    yield fit("minus the mean of each frame over its columns", features - features.mean(1, keepdims=True))
+    yield fit("divided by the largest value", features / max(float(np.abs(features).max()), 1e-30))
     offset = float((target - features).mean())
-    yield fit(offset_name(offset), features + offset)
-    for slope, words in LOGARITHMS.items():
-        offset = float((target - slope * features).mean())
-        said = words if abs(offset) < 1e-3 * max(1.0, abs(slope)) else f"{words}, plus {offset:.6g}"
-        yield fit(said, slope * features + offset)
+    yield fit(offset_name(offset), features + offset, 3)
+    for slope, known, words in LINES:
+        offset = float((target - slope * features).mean()) if known is None else known
+        said = words if known is not None or abs(offset) < 1e-3 * max(1.0, slope) else f"{words}, {offset_name(offset)}"
+        yield fit(said, slope * features + offset, 1 if said == words else 3)
     slope, offset = _line(features.ravel(), target.ravel())
-    yield fit(f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset)
-    yield fit("plus a number for each column (global mean)", features + (target - features).mean(0))
+    if abs(offset) < 1e-6 * np.abs(target).max():
+        yield fit(f"times {slope:.6g}", slope * features, 3)
+    yield fit(f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3)
+    yield fit("plus a number for each column (global mean)", features + (target - features).mean(0), 5)
     columns = [_line(a, b) for a, b in zip(features.T, target.T, strict=True)]
     slopes, offsets = np.array(columns).T
-    yield fit("times and plus a number for each column (global CMVN)", slopes * features + offsets)
+    yield fit("times and plus a number for each column (global CMVN)", slopes * features + offsets, 5)
 
 
 def offset_name(offset: float) -> str:
     """Return a constant offset in words: of log energies, it is another scale of the audio."""
-    if abs(abs(offset) - SCALE) < 1e-2:
-        return f"{'plus' if offset > 0 else 'minus'} 20.79 = 2 ln 32768 (samples on another scale)"
-    return f"plus {offset:.6g}"
+    sign = "plus" if offset > 0 else "minus"
+    for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
+        if abs(abs(offset) - share * SCALE) < 1e-2 * share:
+            return f"{sign} {share * SCALE:.4g} = {words} (samples on another scale)"
+    return f"{sign} {abs(offset):.6g}"
 
 
 def _line(x: Doubles, y: Doubles) -> tuple[float, float]:
@@ -121,57 +135,50 @@ def _line(x: Doubles, y: Doubles) -> tuple[float, float]:
     return slope, float(y.mean() - slope * x.mean())
 
 
+def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
+    """Return the frames that both arrays have if the target's first frame is the features' frame ``shift``."""
+    first, second = features[max(shift, 0) :], target[max(-shift, 0) :]
+    count = min(len(first), len(second))
+    return first[:count], second[:count]
+
+
 def shifted(features: Doubles, target: Doubles, most: int = 4) -> tuple[int, Doubles, Doubles]:
     """Return the shift in frames at which arrays agree best, and the frames that both have.
 
     A shift of 1 means that the first frame of the target is the second one of the features.
     """
 
-    def overlap(shift: int) -> tuple[Doubles, Doubles]:
-        first, second = features[max(shift, 0) :], target[max(-shift, 0) :]
-        count = min(len(first), len(second))
-        return first[:count], second[:count]
-
     def cost(shift: int) -> tuple[float, int]:
-        a, b = overlap(shift)
+        a, b = overlap(features, target, shift)
         return (round(similarity(a, b), 6) if len(a) > 1 else 1.0, abs(shift))
 
     best = min(range(-most, most + 1), key=cost)
-    return (best, *overlap(best))
+    return (best, *overlap(features, target, best))
 
 
-def unstacked(target: Doubles) -> tuple[int, int, Doubles]:
-    """Undo stacking of neighbouring frames (low frame rate).
-
-    Returns:
-        Number of stacked frames, frames from one row to the next, and the single frames; 1, 1 and the array itself if
-        it is not stacked.
-    """
-    rows, columns = target.shape
-    for stack in range(2, 17):
-        dim, rest = divmod(columns, stack)
-        if rest or dim < 10 or rows < 4:
-            continue
-        for stride in range(1, stack):
-            later, earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]
-            if np.allclose(later, earlier, atol=1e-5):
-                middle = (stack - 1) // 2 if np.allclose(target[0, :dim], target[0, dim : 2 * dim], atol=1e-5) else 0
-                frames = np.empty(((rows - 1) * stride + stack - middle, dim))
-                for row, stacked in enumerate(target.reshape(rows, stack, dim)):
-                    first = row * stride - middle
-                    frames[max(first, 0) : first + stack] = stacked[max(-first, 0) :]
-                return stack, stride, frames
-    return 1, 1, target
+def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
+    """Return the column of the features that each of the target's columns is, up to an offset; None if one is none."""
+    a, b = (x - x.mean(0) for x in (features, target))
+    sizes = np.sqrt((a * a).sum(0)), np.sqrt((b * b).sum(0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alike = np.nan_to_num((b.T @ a) / np.outer(sizes[1], sizes[0]))
+    best = alike.argmax(1)
+    return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None
 
 
-def without_padding(target: Doubles) -> tuple[int, Doubles]:
-    """Remove rows of one value at the end. Returns their number and the rest."""
-    same = (target == target[:, :1]).all(1) & (target[:, 0] == target[-1, 0])
-    padded = len(target) if same.all() else int(np.argmin(same[::-1]))
-    return (padded, target[: len(target) - padded]) if 1 < padded < len(target) else (0, target)
-
-
-def transposed(target: Any, frames: int) -> bool:
-    """Return True if an array's columns are its frames, given about how many frames it should have."""
-    rows, columns = target.shape
-    return bool(abs(columns - frames) <= 4 < abs(rows - frames))
+def order_name(order: list[int], columns: int) -> str:
+    """Return in words which columns these are, of so many."""
+    every = list(range(columns))
+    names = {
+        "": every,
+        "the first column last": [*every[1:], 0],
+        "the last column first": [columns - 1, *every[:-1]],
+        "the columns in reverse order": every[::-1],
+        "the first column left out": every[1:],
+        "the last column left out": every[:-1],
+    }
+    known = next((said for said, each in names.items() if each == order), None)
+    if known is None and order == list(range(order[0], order[0] + len(order))):
+        known = f"columns {order[0]} to {order[-1]} only"
+    shown = ", ".join(map(str, order[:8])) + ", ..." * (len(order) > 8)
+    return f"columns {shown}" if known is None else known

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,14 @@ MELS = {
     "slaney-height": "librosa's filters on Slaney's scale, of equal height",
     "htk-area": "librosa's filters on HTK's scale, of equal area",
 }
+PADDINGS = {
+    "reflect": "frames centred by padding (reflect)",
+    "constant": "frames centred by padding (constant)",
+    "reflect-window": "frames centred by padding (reflect) of half a window",
+    "constant-window": "frames centred by padding (constant) of half a window",
+}
+WHOLE = {"preemphasis": "preemphasis", "offset": "DC removal"}
+BINS = {"log": "log power of all bins", "power": "power, no logarithm", "magnitude": "magnitudes, no logarithm"}
 EPSILON = float(np.finfo(F32).eps)
 
 
@@ -52,11 +61,15 @@ class Variant:
         scale: the samples are multiplied by it.
         window: "kaldi", or "periodic" for the period of a cosine window, as torch and SciPy have it.
         mel: one of ``MELS``.
-        floor: floor under mel energies before the logarithm.
-        added: number added to mel energies before the logarithm.
-        padding: "" for Kaldi's edges; "reflect" or "constant" for frames centred by padding of half an FFT.
+        floor: floor under energies before the logarithm.
+        added: number added to energies before the logarithm.
+        span: log energies are at least the largest one less this; 0 leaves them.
+        padding: "" for Kaldi's edges; "reflect" or "constant" for frames centred by padding of half an FFT, and
+            "reflect-window" or "constant-window" by half a window.
         whole: what is done to the whole recording in place of each frame: "preemphasis", "offset" (DC removal).
         warp: VTLN factor.
+        bins: of a spectrogram: "kaldi" with the energy in the first column; "log", "power" or "magnitude".
+        precise: True for an FFT in double precision.
     """
 
     kind: str
@@ -66,9 +79,12 @@ class Variant:
     mel: str = "kaldi"
     floor: float = EPSILON
     added: float = 0.0
+    span: float = 0.0
     padding: str = ""
     whole: tuple[str, ...] = ()
     warp: float = 1.0
+    bins: str = "kaldi"
+    precise: bool = False
 
     def changed(self, name: str, value: Any) -> Variant:
         """Return this variant with another option or attribute."""
@@ -82,11 +98,35 @@ class Variant:
             return getattr(self, name)
         return self.options.get(name, getattr(KINDS[self.kind], name, None))
 
+    def settings(self) -> list[str]:
+        """Return in words what distinguishes the variant from Kaldi's defaults."""
+        plain = Variant(self.kind)
+        return [
+            *(f"{name}={value!r}" for name, value in self.options.items() if value != plain.value(name)),
+            *([] if self.scale == 1 else [f"samples times {self.scale:g}"]),
+            *([] if self.window == "kaldi" else ["a periodic window"]),
+            *([] if self.mel == "kaldi" else [MELS[self.mel]]),
+            *([] if self.floor == EPSILON else [f"a floor of {self.floor:g}"]),
+            *([] if not self.added else [f"{self.added:g} added before the logarithm"]),
+            *([] if not self.span else [f"at least the largest less {10 * self.span / math.log(10):g} dB"]),
+            *([] if not self.padding else [PADDINGS[self.padding]]),
+            *(f"{WHOLE[step]} of the whole recording" for step in self.whole),
+            *([] if self.warp == 1 else [f"VTLN factor {self.warp:g}"]),
+            *([] if self.bins == "kaldi" else [BINS[self.bins]]),
+            *([] if not self.precise else ["an FFT in double precision"]),
+        ]
+
+    def __str__(self) -> str:
+        """Return the variant in words: its options that are not Kaldi's defaults, and what is not Kaldi's."""
+        options = [each for each in self.settings() if "=" in each]
+        other = [each for each in self.settings() if "=" not in each]
+        return ", ".join([f"{self.kind}({', '.join(options)})", *other])
+
     def compute(self, samples: Floats, sample_frequency: float) -> Floats:
         """Compute the features of audio (T,): float32 (frames, dim).
 
         Raises:
-            OptionError: Kaldi would refuse the options.
+            OptionError: Kaldi would refuse the options, or the bins of an FFT of odd length are asked for.
         """
         changes = self.options | {"dither": 0.0, "sample_frequency": sample_frequency}
         audio = samples * F32(self.scale)
@@ -98,17 +138,31 @@ class Variant:
             changes = changes | {"preemphasis_coefficient": 0.0}
         if self.padding:
             changes = changes | {"snip_edges": True}
-        takes_log = self.kind == "fbank" and (self.floor != EPSILON or self.added)
-        log = changes.get("use_log_fbank", True)
+        log = self.bins == "log" if self.kind == "spectrogram" else changes.get("use_log_fbank", True)
+        takes_log = self.kind == "fbank" and bool(self.floor != EPSILON or self.added)
         if takes_log:
             changes = changes | {"use_log_fbank": False}
-        plan = _plan(self.kind, tuple(sorted(changes.items())), self.window, self.mel)
+        if self.bins != "kaldi":
+            changes, takes_log = changes | {"return_raw_fft": True}, log
+        plan = _plan(self.kind, tuple(sorted(changes.items())), self.window, self.mel, self.precise)
         if self.padding:
-            audio = np.pad(audio, plan.points // 2, mode=self.padding)  # type: ignore[call-overload]
+            mode, _, of = self.padding.partition("-")
+            audio = np.pad(audio, (plan.size if of else plan.points) // 2, mode=mode)  # type: ignore[call-overload]
         [features] = features_of_list(plan, [audio], [self.warp], _no_seeds)
+        if self.bins != "kaldi":
+            if plan.points % 2:
+                raise OptionError(f"an FFT of {plan.points} points has no bin at half the rate")
+            features = _power(features)
+            features = np.sqrt(features) if self.bins == "magnitude" else features
         if takes_log and log:
             features = np.log(np.maximum(features, F32(self.floor)) + F32(self.added))
-        return features
+        return np.maximum(features, features.max(initial=-np.inf) - F32(self.span)) if self.span else features
+
+
+def _power(spectrum: Floats) -> Floats:
+    """Return the power of the bins of a real FFT, which holds the first and the last one, and then pairs."""
+    first, last, pairs = spectrum[:, :1], spectrum[:, 1:2], spectrum[:, 2:] ** 2
+    return np.concatenate((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2), axis=1)
 
 
 def _no_seeds(count: int) -> npt.NDArray[np.int32]:
@@ -116,12 +170,12 @@ def _no_seeds(count: int) -> npt.NDArray[np.int32]:
 
 
 @functools.lru_cache(maxsize=512)
-def _plan(kind: str, items: tuple[tuple[str, Any], ...], window: str, mel: str) -> Plan:
+def _plan(kind: str, items: tuple[tuple[str, Any], ...], window: str, mel: str, precise: bool) -> Plan:
     options = configured(
         kind, KINDS[kind], None, dict(items) | ({} if kind == "spectrogram" else {"allow_empty_bins": True})
     )
     plan = plan_of(options)
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {"accurate_fft": True} if precise else {}
     if window == "periodic":
         # A period is a window of one sample more, without its last one.
         changes["window"] = tables.window(options.window_type, plan.size + 1, options.blackman_coeff)[:-1].copy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -65,3 +67,42 @@ def port(samples: npt.NDArray[np.float64], rate: float = 16000, *, scale: float 
     spectrum = np.abs(np.fft.rfft(x_frames * window_of(window, size), points)) ** power
     energies = spectrum @ filters(filter_kind, bins, points, rate, low, high).T
     return np.log(np.maximum(energies, floor) + added) if log else energies
+
+
+# Mistakes: what the port does otherwise, and words by which explain names it.
+MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "scale of -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05",)),
+    "hamming window": ({"window": "hamming"}, ("window_type='hamming'",)),
+    "hann window": ({"window": "hann"}, ("window_type='hanning'",)),
+    "no window": ({"window": "rectangular"}, ("window_type='rectangular'",)),
+    "blackman window": ({"window": "blackman"}, ("window_type='blackman'",)),
+    "periodic hann window": ({"window": "hann-periodic"}, ("window_type='hanning'", "periodic window")),
+    "periodic hamming window": ({"window": "hamming-periodic"}, ("window_type='hamming'", "periodic window")),
+    "no preemphasis": ({"preemphasis": 0.0}, ("preemphasis_coefficient=0.0",)),
+    "preemphasis of 0.95": ({"preemphasis": 0.95}, ("preemphasis_coefficient=0.95",)),
+    "preemphasis of the recording": ({"whole_preemphasis": True}, ("preemphasis of the whole recording",)),
+    "DC kept": ({"remove_dc": False}, ("remove_dc_offset=False",)),
+    "triangles in Hz": ({"filter_kind": "hertz"}, ("triangles in Hz",)),
+    "snapped mel bins": ({"filter_kind": "snapped"}, ("rounded down to bins of the FFT",)),
+    "filters of equal area": ({"filter_kind": "area"}, ("HTK's scale, of equal area",)),
+    "from 0 Hz": ({"low": 0.0}, ("low_freq=0.0",)),
+    "from 64 Hz": ({"low": 64.0}, ("low_freq=64.0",)),
+    "up to 7600 Hz": ({"high": 7600.0}, ("high_freq=-400.0",)),
+    "up to 7800 Hz": ({"high": 7800.0}, ("high_freq=-200.0",)),
+    "magnitudes": ({"power": 1.0}, ("use_power=False",)),
+    "no logarithm": ({"log": False}, ("use_log_fbank=False",)),
+    "another floor": ({"floor": 1e-10, "scale": 1 / 32768}, ("floor of 1e-10",)),
+    "an offset under the logarithm": ({"added": 1e-6, "scale": 1 / 32768}, ("1e-06 added",)),
+    "edges reflected": ({"edges": "kaldi"}, ("snip_edges=False",)),
+    "frames centred": ({"edges": "reflect"}, ("frames centred by padding (reflect)",)),
+    "frames centred in zeros": ({"edges": "constant"}, ("frames centred by padding (constant)",)),
+    "frames of 20 ms": ({"length": 20.0}, ("frame_length=20.0",)),
+    "frames of 32 ms": ({"length": 32.0}, ("frame_length=32.0",)),
+    "shift of 12.5 ms": ({"shift": 12.5}, ("frame_shift=12.5",)),
+    "64 bins": ({"bins": 64}, ("num_mel_bins=64",)),
+    "FFT of 400 points": ({"points": 400}, ("round_to_power_of_two=False",)),
+    "four mistakes at once": (
+        {"window": "hamming", "filter_kind": "hertz", "preemphasis": 0.0, "edges": "kaldi"},
+        ("window_type='hamming'", "triangles in Hz", "preemphasis_coefficient=0.0", "snip_edges=False"),
+    ),
+}  # fmt: skip

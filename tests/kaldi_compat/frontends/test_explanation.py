@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,56 +11,24 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark.codecs import compress
 from kaldi_compat import AudioError, FeatureError, OptionError
+from kaldi_compat.exact.librosa_mel import librosa_filters
+from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.frontends.cli import explain_main
 from kaldi_compat.frontends.explanation import explain
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, preset_names
-from tests.support.port import port
+from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.functional.deltas import add_deltas
+from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
+from tests.support.port import MISTAKES, port, window_of
 
 ROOT = Path(__file__).parents[3]
 WAV = ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav"
 SAMPLES = io_ark.load(WAV).samples[0]
 SPEECH = SAMPLES.astype(np.float64)
-
-# Mistakes of a port that was written without looking at this package: what it does otherwise, and the words for it.
-MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "scale of -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05",)),
-    "hamming window": ({"window": "hamming"}, ("window_type='hamming'",)),
-    "hann window": ({"window": "hann"}, ("window_type='hanning'",)),
-    "no window": ({"window": "rectangular"}, ("window_type='rectangular'",)),
-    "blackman window": ({"window": "blackman"}, ("window_type='blackman'",)),
-    "periodic hann window": ({"window": "hann-periodic"}, ("window_type='hanning'", "periodic window")),
-    "periodic hamming window": ({"window": "hamming-periodic"}, ("window_type='hamming'", "periodic window")),
-    "no preemphasis": ({"preemphasis": 0.0}, ("preemphasis_coefficient=0.0",)),
-    "preemphasis of 0.95": ({"preemphasis": 0.95}, ("preemphasis_coefficient=0.95",)),
-    "preemphasis of the recording": ({"whole_preemphasis": True}, ("preemphasis of the whole recording",)),
-    "DC kept": ({"remove_dc": False}, ("remove_dc_offset=False",)),
-    "triangles in Hz": ({"filter_kind": "hertz"}, ("triangles in Hz",)),
-    "snapped mel bins": ({"filter_kind": "snapped"}, ("rounded down to bins of the FFT",)),
-    "filters of equal area": ({"filter_kind": "area"}, ("HTK's scale, of equal area",)),
-    "from 0 Hz": ({"low": 0.0}, ("low_freq=0.0",)),
-    "from 64 Hz": ({"low": 64.0}, ("low_freq=64.0",)),
-    "up to 7600 Hz": ({"high": 7600.0}, ("high_freq=-400.0",)),
-    "up to 7800 Hz": ({"high": 7800.0}, ("high_freq=-200.0",)),
-    "magnitudes": ({"power": 1.0}, ("use_power=False",)),
-    "no logarithm": ({"log": False}, ("use_log_fbank=False",)),
-    "another floor": ({"floor": 1e-10, "scale": 1 / 32768}, ("floor of 1e-10",)),
-    "an offset under the logarithm": ({"added": 1e-6, "scale": 1 / 32768}, ("1e-06 added",)),
-    "edges reflected": ({"edges": "kaldi"}, ("snip_edges=False",)),
-    "frames centred": ({"edges": "reflect"}, ("frames centred by padding (reflect)",)),
-    "frames centred in zeros": ({"edges": "constant"}, ("frames centred by padding (constant)",)),
-    "frames of 20 ms": ({"length": 20.0}, ("frame_length=20.0",)),
-    "frames of 32 ms": ({"length": 32.0}, ("frame_length=32.0",)),
-    "shift of 12.5 ms": ({"shift": 12.5}, ("frame_shift=12.5",)),
-    "64 bins": ({"bins": 64}, ("num_mel_bins=64",)),
-    "FFT of 400 points": ({"points": 400}, ("round_to_power_of_two=False",)),
-    "four mistakes at once": (
-        {"window": "hamming", "filter_kind": "hertz", "preemphasis": 0.0, "edges": "kaldi"},
-        ("window_type='hamming'", "triangles in Hz", "preemphasis_coefficient=0.0", "snip_edges=False"),
-    ),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -77,15 +46,13 @@ def test_port_without_mistakes_is_a_preset() -> None:
 @pytest.mark.parametrize("name", preset_names())
 def test_preset_is_named(name: str) -> None:
     preset = Preset.of(name)
-    audio = SPEECH / 32768
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("warnings.warn", lambda *_, **__: None)
-        features = Frontend(preset)(audio, sampling_rate=16000) if preset.sampling_rate == 16000 else None
-        if features is None:
-            pytest.skip("a preset of another sampling rate")
-        found = explain(features, audio, 16000)
-        assert found.preset is not None
-        same = np.asarray(Frontend(found.preset)(audio, sampling_rate=16000))
+    rate, audio = preset.sampling_rate, SPEECH / 32768
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        features = Frontend(preset)(audio, sampling_rate=rate)
+        found = explain(features, audio, rate)
+        assert found.preset is not None, str(found)
+        same = np.asarray(Frontend(found.preset)(audio, sampling_rate=rate))
     assert np.abs(same - features).max() < 1e-3
 
 
@@ -96,14 +63,24 @@ SEVEN = np.stack(
 AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "mean": (lambda: MADE - MADE.mean(0), "minus the mean of each column over the recording"),
     "variance": (lambda: (MADE - MADE.mean(0)) / MADE.std(0), "divided by the standard deviation of each column"),
+    "sliding mean": (lambda: sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=50)), "in a window of 50 frames"),
     "base 10": (lambda: MADE / np.log(10), "logarithms to base 10"),
     "decibels": (lambda: 10 * MADE / np.log(10), "decibels"),
+    "Whisper": (lambda: MADE / np.log(10) / 4 + 1, "as in Whisper"),
     "offset and scale": (lambda: (MADE + 4.5) / 9, "times 0.111111, plus 0.5"),
     "a number for each column": (lambda: MADE + np.sin(np.arange(80)), "plus a number for each column"),
     "transposed": (lambda: MADE.T, "transposed"),
+    "reshaped": (lambda: MADE.T.reshape(MADE.shape), "reshaped where a transposition was meant"),
     "first frame missing": (lambda: MADE[1:], "1 frame left out at the start"),
     "padded": (lambda: np.vstack((MADE, np.zeros((30, 80)))), "30 rows of padding"),
+    "transposed and padded": (lambda: np.vstack((MADE, np.zeros((30, 80)))).T, "transposed; 30 rows of padding"),
     "stacked": (lambda: SEVEN, "7 frames stacked, every 6"),
+    "stacked and normalized": (lambda: (SEVEN - SEVEN.mean(0)) / SEVEN.std(0), "7 frames stacked, every 6"),
+    "joined": (lambda: MADE[:117].reshape(-1, 240), "3 frames stacked, every 3"),
+    "deltas": (lambda: add_deltas(MADE, DeltaOptions(delta_order=1, delta_window=3)), "deltas of 3 frames"),
+    "compressed": (lambda: np.asarray(compress(MADE, 5)), "stored compressed, 8 bits a value"),
+    "half precision": (lambda: MADE.astype(np.float16), "stored as float16"),
+    "swapped bytes": (lambda: MADE.byteswap(), "bytes of the numbers swapped"),
 }
 
 
@@ -117,17 +94,66 @@ def test_step_after_the_feature_is_named(how: str) -> None:
     assert "low_freq=64.0" in str(found)
 
 
-@pytest.mark.parametrize("kind, options", [
-    (Mfcc, {}), (Mfcc, {"use_energy": False, "num_ceps": 20, "num_mel_bins": 40}), (Mfcc, {"cepstral_lifter": 0.0}),
-    (Plp, {"use_energy": False}), (Spectrogram, {"window_type": "hanning"}),
-    (Fbank, {"use_energy": True, "num_mel_bins": 40}),
+@pytest.mark.parametrize("kind, options, rate", [
+    (Mfcc, {}, 16000), (Mfcc, {"use_energy": False, "num_ceps": 20, "num_mel_bins": 40}, 16000),
+    (Mfcc, {"cepstral_lifter": 0.0}, 16000), (Mfcc, {"high_freq": 3700.0, "num_ceps": 23}, 8000),
+    (Plp, {"use_energy": False}, 16000), (Spectrogram, {"window_type": "hanning"}, 16000),
+    (Fbank, {"use_energy": True, "num_mel_bins": 40}, 16000),
+    (Fbank, {"use_energy": True, "num_mel_bins": 40, "htk_compat": True}, 16000),
+    (Fbank, {"num_mel_bins": 40, "low_freq": 55.0}, 8000),
+    (Fbank, {"num_mel_bins": 40, "high_freq": 7200.0, "preemphasis_coefficient": 0.96}, 16000),
 ])  # fmt: skip
-def test_other_features_are_named(kind: Any, options: dict[str, Any]) -> None:
-    found = explain(kind(dither=0.0, **options)(SAMPLES), SAMPLES, 16000)
+def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int) -> None:
+    found = explain(kind(dither=0.0, sample_frequency=rate, **options)(SAMPLES), SAMPLES, rate)
     assert found.is_exact, str(found)
     assert found.variant is not None
     assert found.variant.kind == kind.__name__.lower()
     assert all(found.variant.value(name) == value for name, value in options.items()), str(found)
+
+
+def bins(points: int, power: float, scale: float) -> Any:
+    """Return the STFT of librosa and torch: centred, of a periodic Hann window."""
+    frames = np.lib.stride_tricks.sliding_window_view(np.pad(SPEECH * scale, points // 2, mode="reflect"), points)
+    return np.abs(np.fft.rfft(frames[::160] * window_of("hann-periodic", points))) ** power
+
+
+# Features of other libraries, and of other audio than that which is given: array, audio, rate, words.
+TURNED = np.stack((SAMPLES, np.roll(SAMPLES, 5000)[::-1]))
+FBANK = Fbank(num_mel_bins=40, dither=0.0)
+EIGHT = FBANK(resample_waveform(SAMPLES.astype(np.float32), 8000, 16000))
+CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
+    "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
+    "magnitude": (lambda: bins(512, 1, 1 / 32768), SAMPLES, 16000, ("magnitudes", "reflect")),
+    "quiet bins": (lambda: np.log(bins(512, 2, 1 / 32768) + 1e-10), SAMPLES, 16000, ("log power of all bins", "1e-10")),
+    "decibels below the largest": (
+        lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768) @ SLANEY, 1e-10)),
+                           melodb.max() - 80), SAMPLES, 16000,
+        ("equal area", "at least the largest less 80 dB", "decibels (10 log10)", "reflect")),
+    "C0 left out": (lambda: Mfcc(dither=0.0)(SAMPLES)[:, 1:], SAMPLES, 16000, ("the first column left out",)),
+    "C0 last": (lambda: np.roll(Mfcc(dither=0.0)(SAMPLES), -1, 1), SAMPLES, 16000, ("the first column last",)),
+    "one frame in three": (lambda: FBANK(SAMPLES)[::3], SAMPLES, 16000, ("frame_shift=30.0",)),
+    "cut": (lambda: FBANK(SAMPLES)[:60], SAMPLES, 16000, ("the first 0.6 s only",)),
+    "warped": (lambda: FBANK(SAMPLES, vtln_warp=0.93), SAMPLES, 16000, ("VTLN factor 0.93",)),
+    "resampled": (lambda: EIGHT, SAMPLES, 8000, ("resampled to 16000 Hz as Kaldi and torchaudio do",)),
+    "samples left out": (lambda: FBANK(SAMPLES[::3]), SAMPLES, 48000, ("by leaving out samples",)),
+    "another rate": (lambda: FBANK(SAMPLES), SAMPLES, 8000, ("taken as audio of 16000 Hz",)),
+    "slower": (lambda: FBANK(resample_waveform(SAMPLES.astype(np.float32), 14400, 16000)), SAMPLES, 16000,
+               ("at 0.9 times the speed",)),
+    "swapped bytes": (lambda: FBANK(SAMPLES.byteswap()), SAMPLES, 16000, ("bytes of samples swapped",)),
+    "mean of channels": (lambda: FBANK(TURNED.mean(0)), TURNED, 16000, ("mean of the channels",)),
+    "both channels as one": (lambda: FBANK(TURNED.T.ravel()), TURNED, 16000, ("both channels taken as one",)),
+    "peak": (lambda: FBANK(SPEECH / np.abs(SPEECH).max()), SAMPLES, 16000, ("1 / the largest sample",)),
+}  # fmt: skip
+SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
+
+
+@pytest.mark.filterwarnings("ignore:the samples lie within")
+@pytest.mark.parametrize("case", CASES)
+def test_other_audio_and_libraries_are_named(case: str) -> None:
+    make, audio, rate, words = CASES[case]
+    found = explain(make(), audio, rate)
+    assert found.is_exact, str(found)
+    assert all(word in str(found) for word in words), str(found)
 
 
 def test_dithering_is_recognized_by_its_size() -> None:
@@ -147,10 +173,42 @@ def test_noise_is_not_explained() -> None:
     assert str(found).startswith("not explained; the nearest is: ")
 
 
-def test_two_arrays_are_mapped_to_each_other() -> None:
-    assert str(explain(MADE + 20.7944, MADE)).startswith("plus 20.79 = 2 ln 32768 (samples on another scale): ")
-    assert "columns rotated by 1" in str(explain(np.roll(MADE, 1, 1), MADE))
-    assert "2 frames left out at the start" in str(explain(MADE[2:], MADE))
+CEPSTRA = Mfcc(dither=0.0)(SAMPLES)
+
+
+@pytest.mark.parametrize("first, second, words", [
+    (MADE, MADE, "equal"),
+    (MADE + 20.7944, MADE, "plus 20.79 = 2 ln 32768 (samples on another scale)"),
+    (MADE * 2.5, MADE, "times 2.5"),
+    (MADE / np.log(10), MADE, "logarithms to base 10"),
+    ((MADE - MADE.mean(0)) / MADE.std(0), MADE, "divided by the standard deviation of each column"),
+    (MADE[2:], MADE, "2 frames left out at the start"),
+    (MADE.T, MADE, "transposed"),
+    (np.vstack((MADE, np.zeros((9, 80)))), MADE, "9 rows of padding at the end"),
+    (np.roll(MADE, 1, 1), MADE, "the last column first"),
+    (np.roll(CEPSTRA, -1, 1), CEPSTRA, "the first column last"),
+    (CEPSTRA[:, [3, 1, 2, 0]], CEPSTRA, "columns 3, 1, 2, 0"),
+    (CEPSTRA[:, 2:9], CEPSTRA, "columns 2 to 8 only"),
+    (MADE[::3], MADE, "one frame in 3"),
+    (SEVEN, MADE, "7 frames stacked, every 6"),
+    (MADE[:117], MADE[:117].reshape(-1, 240), "the other way round; 3 frames stacked, every 3"),
+    (add_deltas(CEPSTRA), CEPSTRA, "deltas of 2 frames on each side appended, order 2"),
+    (sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=100, center=True)), MADE, "in a window of 100 frames"),
+    (MADE.astype(np.float16), MADE, "stored as float16"),
+])  # fmt: skip
+def test_two_arrays_are_mapped_to_each_other(first: Any, second: Any, words: str) -> None:
+    found = explain(first, second)
+    assert found.is_exact, str(found)
+    assert words in str(found)
+
+
+def test_frames_that_differ_are_named_and_drawn() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    wrong = MADE.copy()
+    wrong[[7, 30]] += 5
+    found = explain(wrong, MADE)
+    assert "not explained" in str(found) and "only in frames 7, 30" in str(found)
+    assert "largest" in found.plot()[2].get_title()
 
 
 def test_wrong_input_is_an_error() -> None:
@@ -180,11 +238,16 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     np.savetxt(tmp_path / "a.csv", MADE, delimiter=",")
     with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
         writer["utt"] = MADE
-    for name in ("a.npy", "a.csv", "a.ark:utt", "a.scp:utt"):
-        assert explain_main([str(tmp_path / name), str(WAV)]) == 0
-        assert "window_type='hamming'" in capsys.readouterr().out
+    assert explain_main([str(tmp_path / "a.npy"), str(WAV)]) == 0
+    assert "window_type='hamming'" in capsys.readouterr().out
+    for name in ("a.csv", "a.ark:utt", "a.scp:utt"):
+        assert explain_main([str(tmp_path / name), str(tmp_path / "a.npy")]) == 0
+        assert "equal: " in capsys.readouterr().out
     np.save(tmp_path / "b.npy", np.random.default_rng(0).normal(size=MADE.shape))
-    assert explain_main([str(tmp_path / "b.npy"), str(WAV)]) == 1
+    pytest.importorskip("matplotlib").use("Agg")
+    assert explain_main([str(tmp_path / "b.npy"), str(tmp_path / "a.npy"), f"--plot={tmp_path}/b.png"]) == 1
+    assert (tmp_path / "b.png").stat().st_size
+    assert explain_main([str(tmp_path / "b.npy"), str(tmp_path / "a.npy"), f"--plot={tmp_path}/b.nonsense"]) == 255
     assert explain_main([str(tmp_path / "a.ark:none"), str(WAV)]) == 255
     assert "has no entry none" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255

@@ -1,0 +1,337 @@
+"""The search for the features that resemble an array most: options, layouts and audio, changed one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.frontends import fits
+from kaldi_compat.frontends.fits import Fit
+from kaldi_compat.frontends.layouts import Layout, sliding_layouts
+from kaldi_compat.frontends.sources import ZEROS, Source
+from kaldi_compat.frontends.variants import EPSILON, MELS, Variant
+
+Doubles = npt.NDArray[np.float64]
+ROWS = 300  # of the array, which the search looks at; what it has found is fitted to all
+MOST_SHIFT = 8  # frames that one of two arrays may have before the other's first one
+MOST_STARTS = 3  # from which the search descends, if none explains all
+# Of the similarity: so far away that the audio may be another; near enough to be fitted at once; all but rounding.
+UNLIKE, NEAR, EXPLAINED = 0.6, 1e-3, 5e-5
+FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61, 30.0, 40.0)
+WINDOWS = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
+# What is tried, in the order of how much it usually changes.
+CHOICES: dict[str, Sequence[Any]] = {
+    "snip_edges": (True, False),
+    "padding": ("", "reflect", "constant", "reflect-window", "constant-window"),
+    "use_power": (True, False),
+    "use_log_fbank": (True, False),
+    "htk_compat": (False, True),
+    "use_energy": (False, True),
+    "bins": ("kaldi", "log", "power", "magnitude"),
+    "num_mel_bins": (23, 40, 80, 26, 30, 64, 20, 24, 32, 60, 128),
+    "cepstral_lifter": (22, 0),
+    "mel": tuple(MELS),
+    "low_freq": (20.0, 0.0, 40.0, 64.0, 80.0, 50.0, 60.0, 100.0, 125.0, 133.3333),
+    "high_freq": (0.0, -400.0, -200.0, -100.0, 7600.0, 7800.0, 7000.0, 6800.0, 6500.0, 4000.0, 3800.0, 3700.0),
+    "frame_length": (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0),
+    "round_to_power_of_two": (True, False),
+    "window_type": WINDOWS,
+    "window": ("kaldi", "periodic"),
+    "preemphasis_coefficient": (0.97, 0.0, 0.95, 0.98, 0.9),
+    "remove_dc_offset": (True, False),
+    "whole": ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")),
+    "raw_energy": (True, False),
+    "floor": (EPSILON, 1e-10, 1e-5, 1e-6, 1e-8, 1e-3, 1.0, 1e-30),
+    "added": (0.0, 1e-6, 1e-10, 1e-8, 1e-5, 1.0, 2.0**-24),
+    "span": (0.0, 8 * np.log(10)),
+    "scale": (1.0, 32768.0, 1 / 32768.0),
+    "warp": (1.0, 0.9, 0.95, 1.05, 1.1, 0.8, 1.2),
+}
+MEL = {"mel", "low_freq", "high_freq", "warp"}
+LOG = {"floor", "added", "span"}
+CEPSTRA = {"htk_compat", "use_energy", "num_mel_bins", "cepstral_lifter"}
+OF_KIND = {
+    "fbank": {"use_power", "use_log_fbank", "htk_compat"} | MEL | LOG,
+    "mfcc": CEPSTRA | MEL,
+    "plp": CEPSTRA | MEL - {"mel"},
+    "spectrogram": {"bins"} | LOG,
+}
+FOR_ALL = {
+    "frame_length", "round_to_power_of_two", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
+    "whole", "padding", "snip_edges", "raw_energy", "scale",
+}  # fmt: skip
+# What the similarity of columns does not see, but where a floor cuts them: offsets and scales.
+WITHOUT_SHAPE = ("scale", "cepstral_lifter", "floor", "mel")
+SAME_SHAPE = {each: pair for pair in (("hertz", "htk-area"), ("slaney", "slaney-height")) for each in pair}
+# Options that are numbers, and how far around what has been found the fine search looks.
+NUMBERS = {
+    "warp": 0.1,
+    "preemphasis_coefficient": 0.05,
+    "low_freq": 60.0,
+    "high_freq": 600.0,
+    "frame_length": 4.0,
+}
+# Other people's usual features, from which the search begins as well as from Kaldi's.
+STFT = {"window_type": "hanning", "preemphasis_coefficient": 0.0, "remove_dc_offset": False, "low_freq": 0.0}
+UNIT = {"bins": "log", "scale": 1 / 32768}
+FAMILIES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+    (STFT | {"round_to_power_of_two": False},
+     {"window": "periodic", "mel": "slaney", "padding": "reflect", "scale": 1 / 32768, "floor": 1e-10}),
+    (STFT | {"round_to_power_of_two": False},
+     {"window": "periodic", "mel": "hertz", "padding": "reflect", "scale": 1 / 32768, "floor": 1e-10}),
+    (STFT | {"preemphasis_coefficient": 0.97},
+     {"mel": "slaney", "padding": "constant-window", "scale": 1 / 32768, "whole": ("preemphasis",), "added": 2.0**-24}),
+    (STFT | {"window_type": "rectangular", "preemphasis_coefficient": 0.97},
+     {"mel": "snapped", "whole": ("preemphasis",)}),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A feature, the audio that it is computed from, and what is done to it then."""
+
+    variant: Variant
+    source: Source
+    layout: Layout
+
+    def changed(self, name: str, value: Any) -> Candidate:
+        """Return this candidate with another source, layout, option or attribute of the variant."""
+        if name in ("source", "layout"):
+            return dataclasses.replace(self, **{name: value})
+        return dataclasses.replace(self, variant=self.variant.changed(name, value))
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What distinguishes it."""
+        return repr(self.variant), self.source.said, self.layout.said
+
+    @property
+    def options(self) -> set[str]:
+        """Names of the options that its kind of feature has."""
+        return OF_KIND[self.variant.kind] | FOR_ALL
+
+    def compute(self, end: int | None = None) -> Doubles:
+        """Compute the features of the first samples.
+
+        Raises:
+            KaldiCompatError: there is no such feature.
+        """
+        computed = self.variant.compute(self.source.samples[:end], self.source.rate)
+        features = np.clip(computed.astype(np.float64), -1e30, 1e30)
+        if len(features) < 2 or features.shape[1] != self.layout.columns:
+            raise FeatureError(f"{features.shape[1]} columns")
+        return self.layout.apply(features)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A candidate, how it maps to the part of an array that it explains, and the array's first frame in it."""
+
+    candidate: Candidate
+    fit: Fit
+    start: int
+    part: Doubles
+
+    @property
+    def words(self) -> int:
+        """Number of things that have to be said."""
+        return len(self.candidate.variant.settings()) + self.fit.words
+
+    def cost(self) -> float:
+        """Return the residual, as if it were larger for each word."""
+        return self.fit.residual * (1 + 0.05 * self.words)
+
+
+def starts(source: Source, layout: Layout, rows: int) -> Iterator[Candidate]:
+    """Yield where the search begins: each kind of feature that can have a layout's number of columns."""
+    dim = layout.columns
+    shift = min(FRAME_SHIFTS, key=lambda each: abs(10 * source.frames / each - layout.frames(rows) - 1))
+    frames = {} if shift == 10.0 else {"frame_shift": shift}
+
+    def start(kind: str, options: dict[str, Any], **others: Any) -> Candidate:
+        return Candidate(Variant(kind, frames | options, **others), source, layout)
+
+    if 10 <= dim <= 256 and "column" not in layout.said:
+        yield start("fbank", {"num_mel_bins": dim})
+        yield start("fbank", {"num_mel_bins": dim}, scale=1 / 32768.0)  # where a floor cuts another part
+        for last in (False, True):
+            yield start("fbank", {"num_mel_bins": dim - 1, "use_energy": True, "htk_compat": last})
+        for options, others in FAMILIES:
+            yield start("fbank", options | {"num_mel_bins": dim}, **others)
+    if 4 <= dim <= 80:
+        for bins in sorted({23, 40, 80, dim} if dim > 23 else {23, 40}):
+            if bins >= dim:
+                for energy, scale in ((True, 1.0), (False, 1.0), (False, 1 / 32768.0)):
+                    options = {"num_ceps": dim, "num_mel_bins": bins, "use_energy": energy}
+                    yield start("mfcc", options, scale=scale)
+    if 4 <= dim <= 24:
+        for energy in (True, False):
+            yield start("plp", {"num_ceps": dim, "lpc_order": max(dim - 1, 1), "use_energy": energy})
+    points = 2 * (dim - 1)
+    if dim > 64:
+        for length in (25.0, 20.0, 30.0, 32.0, 16.0, 64.0, 1000 * points / source.rate):
+            size = int(source.rate * length / 1000)
+            if points in (1 << (size - 1).bit_length(), size):
+                options = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
+                yield start("spectrogram", options)
+                plain = options | {name: value for name, value in STFT.items() if name != "low_freq"}
+                for others in ({"bins": "magnitude"}, {"bins": "log"}, UNIT | {"floor": 1e-10},
+                               UNIT | {"floor": 1e-30, "added": 1e-10}):  # fmt: skip
+                    yield start("spectrogram", plain, window="periodic", padding="reflect-window", **others)
+
+
+class Search:
+    """Chooses options one after the other, each so that the features resemble an array most.
+
+    Args:
+        target: the array (frames, dim).
+        tolerance: largest absolute difference that counts as explained.
+    """
+
+    def __init__(self, target: Doubles, tolerance: float) -> None:
+        self._target, self._tolerance = target, tolerance
+        self._costs: dict[tuple[str, str, str], float] = {}
+        self._found: dict[tuple[str, str, str], Found] = {}
+
+    def best(self, begin: Sequence[Candidate], sources: Sequence[Source]) -> Found:
+        """Return what explains most of the array.
+
+        Args:
+            begin: where the search begins: the best of these are improved.
+            sources: audio that it may be of in place of theirs.
+        """
+        if min(map(self.cost, begin)) > UNLIKE:
+            plain = {start.variant.kind: start for start in reversed(begin)}.values()
+            begin = [*begin, *(start.changed("source", source) for start in plain for source in sources)]
+        self._endings = [source for source in sources if source.said.endswith(ZEROS)]
+        first = self._distinct(begin)
+        ends: list[Candidate] = []
+        for start in first:
+            ends.append(self._descend(start, sources))
+            if self._is_explained(ends[-1]):
+                return self._settled(ends[-1])
+        ends.sort(key=lambda end: self._settled(end).cost())
+        for each in (ends[0], *first):
+            if self.cost(each) < UNLIKE:
+                ends.append(self._descend(self._refined(each), sources))
+                if self._is_explained(ends[-1]):
+                    break
+        return min(map(self._settled, ends), key=Found.cost)
+
+    def _distinct(self, begin: Sequence[Candidate]) -> list[Candidate]:
+        """Return the few best of some candidates that do not only differ in scale."""
+        chosen: dict[tuple[str, str, str], Candidate] = {}
+        for each in sorted(begin, key=self.cost):
+            chosen.setdefault(each.changed("scale", 1.0).name, each)
+        return list(chosen.values())[:MOST_STARTS]
+
+    def cost(self, candidate: Candidate) -> float:
+        """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
+        if candidate.name not in self._costs:
+            try:
+                self._costs[candidate.name] = self._unexplained(candidate)
+            except KaldiCompatError:
+                self._costs[candidate.name] = 2.0
+        return self._costs[candidate.name]
+
+    def _unexplained(self, candidate: Candidate) -> float:
+        rows, end = len(self._target), None
+        if rows > ROWS:
+            rows, end = ROWS, int(candidate.source.length * (ROWS + 6) / rows)
+        features, target = candidate.compute(end), self._target[:rows]
+        more = len(features) - rows
+        count = min(len(features), rows)
+        if count < 2 or abs(more) > 12:
+            return 2.0
+        shifts = range(min(more, MOST_SHIFT) + 1) if more >= 0 else range(max(more, -MOST_SHIFT), 1)
+        return min(fits.similarity(features[max(k, 0) :][:count], target[max(-k, 0) :][:count]) for k in shifts)
+
+    def _descend(self, candidate: Candidate, sources: Sequence[Source]) -> Candidate:
+        """Change options, in each round first those that explain most of what is left."""
+        fixed = {"num_mel_bins", "use_energy"} if candidate.variant.kind == "fbank" else {"use_energy"}
+        names = [name for name in CHOICES if name in candidate.options - fixed - {*WITHOUT_SHAPE[:-1]}]
+        changes = [(name, value) for name in names for value in CHOICES[name]]
+        changes += [("source", source) for source in sources]
+        if not candidate.layout.said:
+            changes += [("layout", layout) for layout in sliding_layouts(candidate.layout.columns)]
+        before = 3.0
+        while self.cost(candidate) < 0.99 * before and not self._is_explained(candidate):
+            before = self.cost(candidate)
+            better = [each for each in changes if self.cost(candidate.changed(*each)) < 0.99 * before]
+            for name, value in sorted(better, key=lambda each: self.cost(candidate.changed(*each))):
+                changed = candidate.changed(name, value)
+                if self.cost(changed) < 0.99 * self.cost(candidate):
+                    candidate = changed
+        return candidate
+
+    def _refined(self, candidate: Candidate) -> Candidate:
+        """Choose options that are numbers ever more finely, in each round the one that explains most."""
+        names = [name for name in NUMBERS if name in candidate.options]
+        before = 3.0
+        while EXPLAINED < self.cost(candidate) < 0.9 * before:
+            before = self.cost(candidate)
+            near = {}
+            for name, around in NUMBERS.items():
+                if name in names:
+                    near[name] = self._nearer(self._nearer(candidate, name, around), name, around / 3)
+            name = min(near, key=lambda each: self.cost(near[each]))
+            best, around = near[name], NUMBERS[name] / 3
+            while around > NUMBERS[name] / 500:
+                around /= 3
+                best = self._nearer(best, name, around)
+            value, limit = best.variant.value(name), max(1.05 * self.cost(best), EXPLAINED)
+            rounded = (best.changed(name, round(value, digits)) for digits in range(-1, 5))
+            if self.cost(best) < before:
+                candidate = next((each for each in rounded if self.cost(each) <= limit), best)
+        return candidate
+
+    def _nearer(self, candidate: Candidate, name: str, around: float) -> Candidate:
+        """Return the best of some values of an option around that of a candidate."""
+        value = float(candidate.variant.value(name))
+        if name == "high_freq" and value <= 0:
+            value += candidate.source.rate / 2
+        return min((candidate, *(candidate.changed(name, value + around * k / 4) for k in range(-4, 5))), key=self.cost)
+
+    def _is_explained(self, candidate: Candidate) -> bool:
+        cost = self.cost(candidate)
+        return cost < EXPLAINED or (cost < NEAR and self._settled(candidate).fit.residual <= self._tolerance)
+
+    def _settled(self, candidate: Candidate) -> Found:
+        """Choose what changes offsets and scales of columns only, so that the simplest map is left."""
+        if candidate.name in self._found:
+            return self._found[candidate.name]
+        alike = list(self._alike(candidate))
+        limit = max(1.1 * min(map(self.cost, alike)), EXPLAINED)
+        shift, *_ = fits.shifted(candidate.compute(), self._target)
+        found = []
+        for each in (other for other in alike if self.cost(other) <= limit):
+            first, second = fits.overlap(each.compute(), self._target, shift)
+            found.append(Found(each, fits.simplest(first, second, self._tolerance), shift, second))
+        exact = [each for each in found if each.fit.residual <= self._tolerance]
+        simplest = min(exact, key=lambda each: each.words) if exact else min(found, key=Found.cost)
+        self._found[candidate.name] = simplest
+        if exact and simplest.candidate.name != candidate.name:
+            self._found[candidate.name] = self._settled(simplest.candidate)
+        return self._found[candidate.name]
+
+    def _alike(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Yield candidates that may resemble the array as much."""
+        names = [name for name in WITHOUT_SHAPE if name in candidate.options]
+        own = {"mel": SAME_SHAPE.get(candidate.variant.mel, (candidate.variant.mel,)),
+               "scale": (*CHOICES["scale"], *candidate.source.loudness)}  # fmt: skip
+        for values in itertools.product(*(own.get(name, CHOICES[name]) for name in names)):
+            changed = candidate
+            for name, value in zip(names, values, strict=True):
+                changed = changed.changed(name, value)
+            yield changed
+        for name in CHOICES:
+            if name in candidate.options - {"num_mel_bins", "use_energy"}:
+                yield candidate.changed(name, CHOICES[name][0])
+        yield from (candidate.changed("source", ending) for ending in self._endings)
