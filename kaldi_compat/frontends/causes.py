@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.frontends.description import changed_options
-from kaldi_compat.frontends.explanation import Explanation, explain, settings
+from kaldi_compat.frontends.explanation import Explanation, explain
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.variants import KINDS, Variant
 
@@ -175,7 +175,7 @@ def _name(kind: str, changes: dict[str, Any]) -> str:
     """Return changes in words; an option that has its default, where another value is asked for, is ignored."""
     plain = Variant(kind)
     ignored = sorted(name for name, value in changes.items() if value == plain.value(name))
-    told = settings(_changed(plain, changes))
+    told = _changed(plain, changes).settings()
     return ", ".join([*told, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 

@@ -16,8 +16,7 @@ from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.frontends import conform_command
 from kaldi_compat.frontends.causes import Difference, causes
 from kaldi_compat.frontends.conform import CHECKOUT, Vector, conform, vectors
-from tests.kaldi_compat.frontends.test_explanation import MISTAKES
-from tests.support.port import port
+from tests.support.port import MISTAKES, port
 
 Array = np.ndarray[Any, Any]
 OURS: dict[str, Any] = {
