@@ -42,6 +42,13 @@ class ShiftedDeltaOptions(BaseOptions):
     num_blocks: int = option(7, "number of delta blocks, starting at the frame itself", ge=0)
     block_shift: int = option(3, "frames from one block to the next")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.num_blocks * abs(self.block_shift) < 2**31 - 1000,
+            f"num_blocks={self.num_blocks}, block_shift={self.block_shift} frames apart, reach beyond 2**31 frames",
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class CmvnOptions(BaseOptions):

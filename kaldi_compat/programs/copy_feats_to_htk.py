@@ -35,10 +35,9 @@ class Options(BaseOptions):
 @program("copy-feats-to-htk", USAGE, Options)
 def main(options: Options, source: str) -> int:
     """Write the files."""
+    kind = options.sample_kind % 2**16  # the lowest bits, as in Kaldi
     sink = FileSink(
-        options.output_dir,
-        options.output_ext,
-        lambda block: encode_block(block, options.sample_period, options.sample_kind),
+        options.output_dir, options.output_ext, lambda block: encode_block(block, options.sample_period, kind)
     )
     with Tables() as tables:
         counts = for_each(sink.write, tables.read("matrix", source))

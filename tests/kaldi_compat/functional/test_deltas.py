@@ -122,3 +122,8 @@ def test_invalid_options_are_refused(wrong: dict[str, int]) -> None:
 def test_input_other_than_a_real_matrix_is_refused(wrong: object) -> None:
     with pytest.raises(FeatureError):
         add_deltas(wrong)  # type: ignore[type-var]
+
+
+def test_blocks_beyond_32_bits_are_refused() -> None:
+    with pytest.raises(OptionError, match="reach beyond"):
+        ShiftedDeltaOptions(block_shift=10**9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from kaldi_compat.programs import (
     copy_feats_to_htk,
     copy_feats_to_sphinx,
 )
-from tests.support.programs import check_refused
+from tests.support.programs import check_refused, run
 from tests.support.tables import matrices, save
 
 Run = Callable[..., int]
@@ -21,3 +22,10 @@ def test_a_directory_that_cannot_be_created_is_named(main: Run) -> None:
     source = save("a.ark", matrices(4))
     message = "Could not create output directory: none/out: No such file or directory"
     check_refused(main, "--output-dir=none/out", source, message=message)
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("-1", b"\xff\xff"), ("65545", b"\0\x09")])
+def test_sample_kind_keeps_its_lowest_bits_as_in_kaldi(kind: str, stored: bytes) -> None:
+    source = save("a.ark", matrices(4))
+    run(copy_feats_to_htk.main, f"--sample-kind={kind}", "--output-ext=htk", source)
+    assert Path("u0.htk").read_bytes()[10:12] == stored
