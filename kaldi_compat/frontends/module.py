@@ -169,7 +169,7 @@ class FrontendStream:
     """The front end of audio in chunks: the frames that it gives for the whole utterance.
 
     The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. The call is that
-    of :class:`~kaldi_compat.streaming.features.Stream`.
+    of :class:`~kaldi_compat.streaming.base.Stream`.
 
     Args:
         frontend: the front end.
@@ -222,7 +222,7 @@ class FrontendStream:
             final: True for slots that end with this chunk.
 
         Returns:
-            As :class:`~kaldi_compat.streaming.features.Stream`.
+            As :class:`~kaldi_compat.streaming.base.Stream`.
 
         Raises:
             AudioError: the chunk has another shape or type, or, on a CPU, NaN.

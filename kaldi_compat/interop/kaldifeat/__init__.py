@@ -119,12 +119,7 @@ def _feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeatu
     """Return the feature with these options, on their device."""
     if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
         kind = _IN_HTK_MODE[kind]
-    return _of_any_scale(kind(opts.ours()).to(opts.device))
-
-
-def _of_any_scale(feature: SpectralFeature) -> SpectralFeature:
-    """Return the feature, which no longer warns of audio that is not on Kaldi's scale."""
-    return feature.trust_scale()
+    return kind(opts.ours()).to(opts.device).trust_scale()  # of any scale
 
 
 class OfflineFeature(nn.Module):
@@ -143,15 +138,9 @@ class OfflineFeature(nn.Module):
         self.computer = _feature(self.feature_type, opts)
         # The same feature of frames that are laid end to end.
         options = dataclasses.replace(self.computer.options, frame_shift=self.computer.options.frame_length)
-        frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
-        self._of_frames = _of_any_scale(frames)
+        self._of_frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
+        self._of_frames.trust_scale()
 
-    @overload
-    def forward(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
-    @overload
-    def forward(
-        self, waves: Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
-    ) -> list[Tensor]: ...
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
     ) -> Tensor | list[Tensor]:
