@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from io_ark.native import library
 from io_ark.streams.source import BytesSource, StreamSource
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import read_key
-from tests.support.reading_ways import frozen
+from tests.support.reading_ways import frozen, without_library
 from tests.support.table_samples import VALUES, archive
 
 pytestmark = pytest.mark.skipif(not library(), reason=library().reason)
@@ -91,9 +92,10 @@ def test_damaged_archives_give_the_same_entries_and_error(
     assert frozen(in_blocks(BytesSource(bytes(damaged)), kind)) == frozen(expected)
 
 
-def test_an_entry_that_has_come_through_a_pipe_is_given_at_once() -> None:
+@pytest.mark.parametrize("native", [True, False])
+def test_an_entry_that_has_come_through_a_pipe_is_given_at_once(native: bool) -> None:
     reading, writing = os.pipe()
-    with open(reading, "rb", buffering=0) as raw:
+    with open(reading, "rb", buffering=0) as raw, nullcontext() if native else without_library():
         entries = read_entries(StreamSource(raw), codec("int"))
         for i in range(3):
             os.write(writing, b"key%d %d \n" % (i, i) + b"half"[: 4 * (i == 2)])
