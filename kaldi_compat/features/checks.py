@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
 from kaldi_compat.functional.array_api import UNTRACED, Tracing, is_floating, is_real, tracing
 from kaldi_compat.functional.batches import checked_lengths
 
@@ -175,7 +175,8 @@ class AudioFeature:
             warn_user_once(
                 "scale",
                 f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
-                "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet",
+                "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet "
+                f"(see {WRONG_NUMBERS})",
             )
         return peak
 

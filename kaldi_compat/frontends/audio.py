@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
 from kaldi_compat.features.checks import check_shape, warn_user_once
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.functional.array_api import Array, astype, namespace
@@ -65,7 +65,7 @@ def check_values(samples: Array) -> None:
         warn_user_once(
             "frontend scale",
             f"the samples reach {peak:.0f}, but the front end takes floating-point audio in -1 to 1: divide it by "
-            "32768, or pass int16",
+            f"32768, or pass int16 (see {WRONG_NUMBERS})",
         )
 
 
@@ -78,7 +78,8 @@ def warn_of_channels(samples: Array) -> None:
             warn_user_once(
                 "frontend channels",
                 "two rows of audio are almost the same: if they are the channels of one recording, take one of them or "
-                "their mean, samples.mean(0), because rows are utterances of a batch",
+                "their mean, samples.mean(0), because rows are utterances of a batch "
+                f"(see {WRONG_NUMBERS})",
             )
 
 

@@ -24,6 +24,7 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (-1.0, None, "the sign changed"),
 )
 SCALE = 2 * math.log(32768)
+FEWEST = 10  # frames: a number for each column of less explains anything
 FEW = 0.1  # of the values: a map that leaves these different explains the others
 
 
@@ -112,6 +113,8 @@ def fits(features: Doubles, target: Doubles) -> Iterator[Fit]:
     if abs(offset) < 1e-6 * np.abs(target).max():
         yield fit(f"times {slope:.6g}", slope * features, 3)
     yield fit(f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3)
+    if len(features) < FEWEST:
+        return
     yield fit("plus a number for each column (global mean)", features + (target - features).mean(0), 5)
     columns = [_line(a, b) for a, b in zip(features.T, target.T, strict=True)]
     slopes, offsets = np.array(columns).T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,37 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("window_type='hamming'", "triangles in Hz", "preemphasis_coefficient=0.0", "snip_edges=False"),
     ),
 }  # fmt: skip
+
+# Where the mistakes, or such differences, have been met: a repository and its issue or pull request, or its file.
+MET = {
+    "scale of -1 to 1": "pytorch/audio#400, lhotse-speech/lhotse#14, csukuangfj/kaldifeat#66",
+    "hamming window": "modelscope/FunASR `wav_frontend.py`, where the default is Povey's",
+    "hann window": "wenet-e2e/wenet#2320",
+    "periodic hann window": "Blaizzy/mlx-audio#920, tensorflow/tensorflow#25451",
+    "periodic hamming window": "nussl/nussl#25",
+    "no preemphasis": "RicherMans/CED#9, csukuangfj/kaldifeat#111",
+    "DC kept": "RicherMans/CED#9",
+    "triangles in Hz": "wenet-e2e/wenet#2320, huggingface/transformers#26182, kaldi-asr/kaldi#1808",
+    "from 0 Hz": "RicherMans/CED#9",
+    "up to 7600 Hz": "k2-fsa/icefall, lhotse (`high_freq=-400`)",
+    "an offset under the logarithm": "k2-fsa/sherpa-onnx `scripts/nemo`",
+    "edges reflected": "csukuangfj/kaldifeat#116",
+    "frames centred": "csukuangfj/kaldi-native-fbank#65, DemisEom/SpecAugment#12",
+    "frames of 32 ms": "RicherMans/CED#9",
+    "64 bins": "RicherMans/CED#9",
+    "FFT of 400 points": "csukuangfj/kaldifeat#111",
+}
+PAGE = Path(__file__).parents[2] / "docs" / "wrong_numbers.md"
+HEAD = "| mistake | met in | `explain` says |\n| --- | --- | --- |\n"
+
+
+def table() -> str:
+    """Return the table of mistakes for the page."""
+    rows = (f"| {name} | {MET.get(name, '')} | {', '.join(words)} |" for name, (_, words) in MISTAKES.items())
+    return HEAD + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    before, _, after = PAGE.read_text(encoding="utf-8").partition(HEAD)
+    rest = after[after.index("\n\n") + 1 :]
+    PAGE.write_text(before + table() + rest, encoding="utf-8")

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import WRONG_NUMBERS, OptionError
 from kaldi_compat.interop.named_options import NamedOptions
 
 AnyConfig = TypeVar("AnyConfig", bound="LhotseOptions")
@@ -63,7 +63,7 @@ class Config(LhotseOptions):
         if self.snip_edges:
             warnings.warn(
                 "snip_edges=True gives fewer frames than lhotse computes from a duration: pass snip_edges=False unless "
-                "you handle the difference",
+                f"you handle the difference (see {WRONG_NUMBERS})",
                 stacklevel=3,
             )
 

@@ -23,7 +23,7 @@ from kaldi_compat.frontends.preset import Preset, preset_names
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
-from tests.support.port import MISTAKES, port, window_of
+from tests.support.port import MET, MISTAKES, PAGE, port, table, window_of
 
 ROOT = Path(__file__).parents[3]
 WAV = ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav"
@@ -37,6 +37,15 @@ def test_mistake_of_a_port_is_named(mistake: str) -> None:
     found = explain(port(SPEECH, **options), SAMPLES, 16000)
     assert found.is_exact, str(found)
     assert all(word in str(found) for word in words), str(found)
+
+
+def test_page_has_the_table_of_mistakes() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8"), "python -m tests.support.port writes it"
+    assert MET.keys() <= MISTAKES.keys()
+
+
+def test_few_frames_are_not_explained_by_a_number_for_each_column() -> None:
+    assert not explain(np.random.default_rng(0).normal(size=(5, 80)), SAMPLES[:1200], 16000).is_exact
 
 
 def test_port_without_mistakes_is_a_preset() -> None:
