@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile
 import torch
 
 from tests.support import frontend_audio
@@ -405,6 +404,8 @@ def writer(code: Any, folder: str) -> Any:
 
 def audio_features(code: Any, folder: str) -> Any:
     """CAT's preparation of data: features of a list of files to an archive, here without processes of its own."""
+    import soundfile
+
     rate, samples = sys.modules["kaldiio"].load_mat(place(folder, "wav"))
     soundfile.write(f"{folder}/a.wav", samples, rate)
     code.DataLoader = lambda data, **_: (data[i] for i in range(len(data)))

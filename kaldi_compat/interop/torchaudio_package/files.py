@@ -12,7 +12,7 @@ from torch import Tensor
 from io_ark.extras import import_extra
 from kaldi_compat.errors import AudioError
 
-__all__ = ["AudioMetaData", "info", "load", "save"]
+__all__ = ["AudioMetaData", "info", "load", "save", "set_audio_backend"]
 
 SUBTYPES = {("PCM_S", 16): "PCM_16", ("PCM_S", 24): "PCM_24", ("PCM_S", 32): "PCM_32", ("PCM_U", 8): "PCM_U8",
             ("PCM_F", 32): "FLOAT", ("PCM_F", 64): "DOUBLE", ("ULAW", 8): "ULAW", ("ALAW", 8): "ALAW"}  # fmt: skip
@@ -136,3 +136,11 @@ def save(
         soundfile.write(uri, samples, sample_rate, subtype=subtype, format=container)
     except (soundfile.LibsndfileError, OSError, TypeError, ValueError) as error:
         raise AudioError(f"failed to write audio to {uri}: {error}") from error
+
+
+def set_audio_backend(backend: str | None) -> None:
+    """Do nothing: soundfile reads and writes all files. torchaudio 2.2 has removed this function.
+
+    Args:
+        backend: ignored, such as "soundfile" and "sox_io".
+    """

@@ -126,3 +126,8 @@ def test_files_that_cannot_be_read_raise_one_line(tmp_path: Path) -> None:
                 function(str(tmp_path / name))
     with pytest.raises(AudioError, match="shape"):
         ours.save(tmp_path / "b.wav", torch.zeros(5), 8000)
+
+
+def test_settings_of_readers_that_torchaudio_has_removed_do_nothing() -> None:
+    ours.set_audio_backend("soundfile")
+    ours.utils.sox_utils.set_buffer_size(16500)
