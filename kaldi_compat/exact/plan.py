@@ -52,6 +52,7 @@ class Plan:
         lifter: factors (num_ceps,); None for features without cepstra.
         use_energy ... cepstral_scale: options that some features have; of others, what changes nothing.
         accurate_fft: compute NumPy's FFT in double precision in place of Kaldi's, and everything in NumPy.
+        debug_mel: print the mel energies of each frame to standard error, and compute everything in NumPy.
         mel: mel filters in place of Kaldi's, for audio without a VTLN factor.
     """
 
@@ -77,12 +78,13 @@ class Plan:
     compress_factor: float = 0.0
     cepstral_scale: float = 1.0
     accurate_fft: bool = False
+    debug_mel: bool = False
     mel: MelTable | None = None
 
     @property
     def is_in_c(self) -> bool:
         """True if the C library can compute it."""
-        return self.kind != "frames" and not self.accurate_fft
+        return self.kind != "frames" and not self.accurate_fft and not self.debug_mel
 
     def mel_table(self, vtln_warp: float) -> MelTable:
         """Return the mel filters for a VTLN factor."""

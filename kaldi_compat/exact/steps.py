@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,9 @@ def _log(energies: Floats) -> Floats:
 def _of_mel(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
     bins = zip(table.first, table.weights, strict=True)
     energies = np.stack([dot(power[:, i : i + len(weights)], weights) for i, weights in bins], -1)
+    if plan.debug_mel:
+        for row in energies.tolist():
+            print("MEL BANKS:\n", " ".join(f"{energy:f}" for energy in row), file=sys.stderr)
     if plan.kind == "fbank":
         return _fbank(plan, energies, log_energy)
     cepstra = _mfcc(plan, energies) if plan.kind == "mfcc" else _plp(plan, energies * table.loudness)

@@ -132,7 +132,9 @@ class MelOptions(BaseOptions):
     vtln_high: float = option(
         -500.0, "upper inflection point of the VTLN warp; negative is an offset from high_freq", unit="Hz"
     )
-    debug_mel: bool = option(False, "log each mel bin's first FFT bin and weights")
+    debug_mel: bool = option(
+        False, "log each mel bin's first FFT bin and weights, and print the energies of each frame"
+    )
     htk_compat: bool = option(False, "order, scale and mel bins as in HTK (energy last, C0 times sqrt(2))")
     allow_empty_bins: bool = option(
         False, "accept mel bins too narrow to hold a bin of the FFT, as torchaudio does; their energy is 0"

@@ -48,7 +48,7 @@ class MelBanksOptions(ListedOptions):
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
         vtln_low: lower inflection point of the piecewise linear VTLN warp, in Hz.
         vtln_high: upper inflection point of the VTLN warp, in Hz; negative is an offset from high_freq.
-        debug_mel: log each mel bin's first FFT bin and weights.
+        debug_mel: log each mel bin's first FFT bin and weights, and print the energies of each frame.
         htk_mode: floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does.
         is_librosa: librosa's filters, not Kaldi's; they are used with ``low_freq`` 0.
         norm: with ``is_librosa``: filters of equal area; '' for equal height.

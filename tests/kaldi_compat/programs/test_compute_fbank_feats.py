@@ -179,6 +179,13 @@ def test_debug_mel_logs_the_bins(capsys: pytest.CaptureFixture[str]) -> None:
     assert "bin 0, offset = 1, vec =  [ " in error
 
 
+def test_debug_mel_prints_the_energies_of_each_frame_as_kaldi_does(capsys: pytest.CaptureFixture[str]) -> None:
+    options = "--debug-mel", "--num-mel-bins=3", "--use-log-fbank=false"
+    assert fbank(*options, audio_archive("a.ark", a=wav_bytes(noise(4000))), "ark:o.ark") == 0
+    rows = ["".join(f" {energy:f}" for energy in row.tolist()) for row in load("o.ark")["a"]]
+    assert "".join(f"MEL BANKS:\n{row}\n" for row in rows) in capsys.readouterr().err
+
+
 def test_every_tenth_utterance_is_logged_in_kaldis_words() -> None:
     tracks = {f"u{i:02}": np.full((3, 2), 0.5 + i, np.float32) for i in range(25)}
     source = save("tracks.ark", {key: np.clip(track, [0, 60], [1, 900]).astype("f4") for key, track in tracks.items()})
