@@ -10,8 +10,6 @@ import dataclasses
 from importlib import import_module
 from typing import Any
 
-from kaldi_compat.options.base import BaseOptions
-
 MODULES = ("frontend", "pitch", "postprocessing", "spectral")
 # Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
 POSITIONAL = {"CmvnOptions": ["stats: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
@@ -52,8 +50,8 @@ def source() -> str:
 
 def _options_in(module: str) -> list[type[Any]]:
     path = f"kaldi_compat.options.{module}"
-    defined = [each for each in vars(import_module(path)).values() if isinstance(each, type)]
-    return [each for each in defined if issubclass(each, BaseOptions) and each.__module__ == path]
+    defined = [each for each in vars(import_module(path)).values() if dataclasses.is_dataclass(each)]
+    return [each for each in defined if isinstance(each, type) and each.__module__ == path]
 
 
 def _stem(kind: type[Any]) -> str:
