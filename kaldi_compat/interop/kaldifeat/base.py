@@ -17,7 +17,12 @@ class Options(OptionGroups):
     if not TYPE_CHECKING:  # a type checker would take it that every name may be set
 
         def __setattr__(self, name, value) -> None:
-            super().__setattr__(name, torch.device(str(value)) if name == "device" else value)
+            field = self.__dataclass_fields__.get(name)
+            if name == "device":
+                value = torch.device(str(value))
+            elif field and field.type is float and isinstance(value, int):
+                value = float(value)  # as in the original, where it shows in the text of the options
+            super().__setattr__(name, value)
 
 
 class FeatureOptions(Options):

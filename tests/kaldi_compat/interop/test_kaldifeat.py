@@ -46,6 +46,17 @@ def configured(options: Any, values: dict[str, Any]) -> Any:
     return options
 
 
+def test_whole_numbers_are_numbers_with_a_point_in_every_way_to_set_them() -> None:
+    set_later = kaldifeat.FrameExtractionOptions()
+    set_later.samp_freq = 10
+    assert set_later.samp_freq == 10 and "samp_freq=10.0" in str(set_later)
+    for same in (
+        kaldifeat.FrameExtractionOptions(samp_freq=10),
+        kaldifeat.FrameExtractionOptions.from_dict({"samp_freq": 10}),
+    ):
+        assert str(same) == str(set_later)
+
+
 @pytest.mark.parametrize("values", OPTION_SETS, ids=range(len(OPTION_SETS)))
 @pytest.mark.parametrize("kind", ["Fbank", "Mfcc"])
 def test_online_features_are_kaldi_native_fbanks(kind: str, values: dict[str, Any]) -> None:
