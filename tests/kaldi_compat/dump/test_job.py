@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import kaldiio
@@ -37,6 +37,15 @@ from tests.support.dump_data import archive_bytes, audio, dump, make_data, matri
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     return make_data(tmp_path)
+
+
+def stored(script: Path) -> dict[str, bytes]:
+    """Return the bytes of the features that a script file names."""
+    return {key: value.tobytes() for key, value in matrices(script).items()}
+
+
+def keys_of(table: Path) -> list[str]:
+    return [line.split()[0] for line in table.read_text().splitlines()]
 
 
 def by_programs(data: Path, wav_rspecifier: str, out: Path, conf: str = "fbank.conf") -> None:
@@ -72,10 +81,10 @@ def test_kaldiio_reads_the_archives(data: Path) -> None:
 
 def test_workers_and_archives_do_not_change_the_features(data: Path, tmp_path: Path) -> None:
     assert dump(data) == 0
-    alone = {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+    alone = stored(data / "feats.scp")
     assert dump(data, "--shard-utterances=5", nj=2) == 0
     assert not list((data / "log").glob("*.log")), "a quiet archive has no log"
-    assert {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()} == alone
+    assert stored(data / "feats.scp") == alone
     assert len(archive_bytes(data)) == 2 * 3
 
 
@@ -84,7 +93,7 @@ def test_noise_depends_only_on_key_and_seed(data: Path, tmp_path: Path) -> None:
 
     def features(*arguments: str) -> dict[str, bytes]:
         assert dump(data, "--no-compress", *arguments) == 0
-        return {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
+        return stored(data / "feats.scp")
 
     first = features("--shard-utterances=12")
     assert features("--shard-utterances=2", "--window-utterances=1") == first
@@ -109,8 +118,8 @@ def test_bad_utterances_are_recorded_and_stop_nothing(data: Path, tmp_path: Path
     (data / "wav.scp").write_text("".join(lines))
     assert dump(data) == 1  # 8 of 12 are fewer than 95%
     by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
-    ours = {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()}
-    assert ours == {key: value.tobytes() for key, value in matrices(tmp_path / "ref.scp").items()}
+    ours = stored(data / "feats.scp")
+    assert ours == stored(tmp_path / "ref.scp")
     assert keys[2] in ours and keys[5] in ours  # of stereo the first channel, as the programs take
     reasons = dict(line.split(" ", 1) for line in (data / "log" / "dump_fbank_train.failures").read_text().splitlines())
     assert list(reasons) == [keys[0], keys[1], keys[3], keys[4]]
@@ -193,23 +202,18 @@ SPEAKERS = {
 
 @pytest.mark.parametrize("order", SPEAKERS)
 def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path: Path, order: str) -> None:
-    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    keys = keys_of(data / "wav.scp")
     utt2spk = [f"{key} {SPEAKERS[order](i)}\n" for i, key in enumerate(keys)]
     (data / "utt2spk").write_text("".join(utt2spk))
     assert dump(data, "--cmvn=speaker,global", "--shard-utterances=5") == 0
     speakers = tmp_path / "spk2utt"
-    lines: dict[str, list[str]] = {}
-    for line in utt2spk:
-        utterance, speaker = line.split()
-        lines.setdefault(speaker, []).append(utterance)
-    speakers.write_text("".join(f"{speaker} {' '.join(members)}\n" for speaker, members in sorted(lines.items())))
+    names = sorted({line.split()[1] for line in utt2spk})
+    members = {name: [line.split()[0] for line in utt2spk if line.split()[1] == name] for name in names}
+    speakers.write_text("".join(f"{name} {' '.join(own)}\n" for name, own in members.items()))
     source = f"scp:{data}/feats.scp"
     assert compute_cmvn_stats.main([f"--spk2utt=ark:{speakers}", source, f"ark:{tmp_path}/cmvn.ark"]) == 0
     assert compute_cmvn_stats.main([source, f"{tmp_path}/global"]) == 0
-    with io_ark.SequentialReader("double-matrix", f"scp:{data}/cmvn.scp") as ours:
-        found = dict(ours)
-    with io_ark.SequentialReader("double-matrix", f"ark:{tmp_path}/cmvn.ark") as theirs:
-        expected = dict(theirs)
+    found, expected = (dict(io_ark.read(name)) for name in (f"scp:{data}/cmvn.scp", f"ark:{tmp_path}/cmvn.ark"))
     assert list(found) == list(expected)
     for speaker, stats in expected.items():
         np.testing.assert_allclose(found[speaker], stats, rtol=1e-6)
@@ -219,33 +223,10 @@ def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path
     assert not list(data.glob("**/*unfinished*"))
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (None, "utt2spk is missing, and --cmvn=speaker needs it"),
-        (slice(1, None), r"utt2spk lacks 1 of the utterances in \S*wav.scp, the first one spk0-utt000,"),
-        (slice(0, 9), r"utt2spk lacks 3 of the utterances in \S*wav.scp, the first one spk3-utt009,"),
-        ("two words", "utt2spk: spk0-utt000 should have one speaker, not 'two words'"),
-    ],
-)
-def test_statistics_by_speaker_need_the_speaker_of_each_utterance(
-    data: Path, lines: slice | str | None, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """steps/compute_cmvn_stats.sh fails without spk2utt, utils/validate_data_dir.sh if the lists differ."""
-    utt2spk = data / "utt2spk"
-    whole = utt2spk.read_text().splitlines(keepends=True)
-    if lines is None:
-        utt2spk.unlink()
-    elif isinstance(lines, slice):
-        utt2spk.write_text("".join(whole[lines]))
-    else:
-        utt2spk.write_text(f"{whole[0].split()[0]} {lines}\n" + "".join(whole[1:]))
-    assert dump(data, "--cmvn=speaker") == 255
-    said = capsys.readouterr().err
-    assert re.search(message, said) and len(said.splitlines()) == 1
-    assert not (data / "log").exists() and not (data / "cmvn.scp").exists()
-    if not isinstance(lines, str):
-        assert dump(data, "--cmvn=global") == 0
+@pytest.mark.parametrize("lines", [slice(0), slice(1, None), slice(0, 9)])
+def test_global_statistics_need_no_speakers(data: Path, lines: slice) -> None:
+    (data / "utt2spk").write_text("".join((data / "utt2spk").read_text().splitlines(keepends=True)[lines]))
+    assert dump(data, "--cmvn=global") == 0
 
 
 def test_utterances_without_a_speaker_are_counted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,12 +307,6 @@ def test_resume_refuses_changed_options(data: Path, tmp_path: Path, capsys: pyte
     assert "dither, num-mel-bins, seed changed since the plan" in capsys.readouterr().err
 
 
-def test_finished_job_is_not_replaced_without_a_word(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for times in range(2):
-        assert dump(data) == 0
-        assert ("the archives of an earlier dump are made again" in capsys.readouterr().err) == bool(times)
-
-
 def test_resume_of_a_finished_job_computes_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert dump(data) == 0
     assert "times real time; bound by: " in capsys.readouterr().err
@@ -342,6 +317,8 @@ def test_resume_of_a_finished_job_computes_nothing(data: Path, capsys: pytest.Ca
     assert (data / "feats.scp").is_file()
     said = capsys.readouterr().err
     assert "this run: nothing was left to compute" in said and "real time" not in said and "bound" not in said
+    again = "the archives of an earlier dump are made again"
+    assert again not in said and dump(data) == 0 and again in capsys.readouterr().err
 
 
 def test_max_failures_stops_the_job(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -349,6 +326,8 @@ def test_max_failures_stops_the_job(data: Path, capsys: pytest.CaptureFixture[st
         path.unlink()
     assert dump(data, "--max-failures=3", "--window-utterances=2", "--shard-utterances=3") == 255
     assert "4 utterances failed" in capsys.readouterr().err
+    logs = (data / "log").glob("dump_fbank_train.*.log")
+    assert sum(log.read_text().count("No such file") for log in logs) == 4
     assert not (data / "feats.scp").exists()
     assert (data / "data" / "raw_fbank_train.1.ark").exists()
     assert dump(data, "--resume", "--max-failures=4") == 1
@@ -509,40 +488,13 @@ def test_archives_are_written_through_links(data: Path) -> None:
     assert len(matrices(data / "feats.scp")) == 12
 
 
-def test_report_is_one_self_contained_page(data: Path, tmp_path: Path) -> None:
-    sorted((data / "wav").iterdir())[0].unlink()
-    assert dump(data, f"--report={tmp_path}/page.html") == 1
-    page = (tmp_path / "page.html").read_text()
-    assert page.count("data:image/png;base64,") == 4
-    assert page.count("<svg") >= 3
-    assert "spk0-utt000" in page and "--num-mel-bins=23" in page
-    assert not re.search(r"""(src|href)=["']?https?:""", page)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["--shard=0/3"], ["--cmvn=utterance"], ["--speeds=0.9"], ["--device=tpu"], ["--nj=0"], ["--compression-method=9"]],
-)
-def test_invalid_options_are_refused(data: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert dump(data, *arguments) == 255
-    message = capsys.readouterr().err
-    assert message.startswith("kaldi-compat: ") and len(message.splitlines()) == 1
-    assert not (data / "feats.scp").exists()
-
-
-def test_missing_inputs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dump(tmp_path / "data" / "none") == 255
-    assert "wav.scp is missing" in capsys.readouterr().err
-
-
 def test_speed_perturbation(data: Path, tmp_path: Path) -> None:
     assert dump(data, "--speeds=0.9,1.0,1.1", f"--speed-dir={tmp_path}/data/train_sp") == 0
     target = tmp_path / "data" / "train_sp"
-    frames = {}
-    for line in (target / "utt2num_frames").read_text().splitlines():
-        frames[line.split()[0]] = int(line.split()[1])
+    lines = (target / "utt2num_frames").read_text().splitlines()
+    frames = {key: int(count) for key, count in map(str.split, lines)}
     assert len(frames) == 36
-    for key in [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]:
+    for key in keys_of(data / "wav.scp"):
         for factor in (0.9, 1.1):
             assert abs(frames[f"sp{factor}-{key}"] - frames[key] / factor) <= 2 + abs(2 / factor - 2)
     assert (target / "data" / "raw_fbank_train_sp.1.ark").is_file()
@@ -559,34 +511,78 @@ def test_speed_perturbation_does_not_overwrite_features(data: Path, tmp_path: Pa
     assert [path.name for path in target.iterdir()] == ["feats.scp"]
 
 
-@pytest.mark.parametrize("line", ["--output-format=htk", "--write-utt2dur=ark,t:durations", "--device=cuda"])
-def test_conf_options_that_a_dump_does_not_use_are_refused(
-    data: Path, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    conf = data.parent.parent / "conf" / "fbank.conf"
-    conf.write_text(f"{line}\n")
-    assert dump(data) == 255
-    assert f"{conf}: {line} has no place" in capsys.readouterr().err
-    assert not (data / "log").exists()
-    conf.write_text("--output-format=kaldi\n--dither=0\n")
-    assert dump(data) == 0
+def with_text(name: str, text: str) -> Callable[[Path], object]:
+    """Write a file, named from the data directory."""
+    return lambda data: (data / name).write_text(text)
 
 
-@pytest.mark.parametrize("nj", [1, 2])
-def test_invalid_conf_is_refused_before_any_file_is_touched(
-    data: Path, capsys: pytest.CaptureFixture[str], nj: int
+def with_speakers(change: Callable[[list[str]], list[str]]) -> Callable[[Path], object]:
+    """Change the lines of utt2spk."""
+    return lambda data: (data / "utt2spk").write_text(
+        "".join(change((data / "utt2spk").read_text().splitlines(keepends=True)))
+    )
+
+
+def without(*names: str) -> Callable[[Path], object]:
+    return lambda data: [(data / name).unlink() for name in names]
+
+
+CONF = "../../conf/fbank.conf"
+# What is done to the data directory, the arguments, and what is said. Kaldi's steps/compute_cmvn_stats.sh fails without
+# spk2utt, too, and utils/validate_data_dir.sh if the lists differ.
+REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
+    (without("wav.scp"), "", "wav.scp is missing"),
+    (without(), "--shard=0/3", "shard is a number from 1"),
+    (without(), "--cmvn=utterance", "cmvn is made of"),
+    (without(), "--speeds=0.9", "speeds and speed_dir go together"),
+    (without(), "--device=tpu", "expected cpu, cuda"),
+    (without(), "--nj=0", "nj"),
+    (without(), "--compression-method=9", "compression_method"),
+    (without(), "--report={data}/none/page.html", "cannot be written"),
+    (without(), "--report={data}", "cannot be written"),
+    (without("utt2spk"), "--cmvn=speaker", "utt2spk is missing, and --cmvn=speaker needs it"),
+    (
+        with_speakers(lambda lines: lines[1:]),
+        "--cmvn=speaker",
+        "utt2spk lacks 1 of .*wav.scp, .* one spk0-utt000,",
+    ),
+    (
+        with_speakers(lambda lines: lines[:9]),
+        "--cmvn=speaker",
+        "utt2spk lacks 3 of .*wav.scp, .* one spk3-utt009,",
+    ),
+    (
+        with_speakers(lambda lines: ["spk0-utt000 two words\n", *lines[1:]]),
+        "--cmvn=speaker",
+        "utt2spk: spk0-utt000 should have one speaker, not 'two words'",
+    ),
+    (with_text("spk2warp", "spk0 fast\n"), "", "spk2warp:5: spk0"),
+    (with_text("utt2warp", "u 1.0 2\n"), "", "utt2warp"),
+    (lambda data: (with_text("spk2warp", "spk0 1.0\n")(data), without("utt2spk")(data)), "", "utt2spk is missing"),
+    (with_text(CONF, "--output-format=htk\n"), "", "fbank.conf: --output-format=htk has no place"),
+    (with_text(CONF, "--write-utt2dur=ark,t:d\n"), "", "fbank.conf: --write-utt2dur=ark,t:d has no place"),
+    (with_text(CONF, "--device=cuda\n"), "", "fbank.conf: --device=cuda has no place"),
+    (with_text(CONF, "--num-mel-bin=80\n"), "", "did you mean --num-mel-bins?"),
+    (with_text(CONF, "--num-mel-bin=80\n"), "--nj=2", "did you mean --num-mel-bins?"),
+]
+
+
+@pytest.mark.parametrize(("change", "argument", "message"), REFUSED)
+def test_what_is_invalid_is_refused_in_one_line_before_any_file_is_touched(
+    data: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], object], argument: str, message: str
 ) -> None:
     (data / "feats.scp").write_text("old\n")
-    (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bin=80\n")
-    assert dump(data, nj=nj) == 255
-    assert "did you mean --num-mel-bins?" in capsys.readouterr().err
+    change(data)
+    assert dump(data, *filter(None, [argument.format(data=data)])) == 255
+    said = capsys.readouterr().err
+    assert re.search(message, said) and said.startswith("kaldi-compat: ") and len(said.splitlines()) == 1
     assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
 
 
 def test_options_refused_by_the_feature_are_reported_in_one_line(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (data.parent.parent / "conf" / "fbank.conf").write_text("--num-mel-bins=80\n--high-freq=9000\n")
+    with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n")(data)
     assert dump(data, nj=2) == 255
     said = capsys.readouterr().err
     assert "high" in said and "internal" not in said and "Traceback" not in said
@@ -606,43 +602,11 @@ def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFi
     assert reason.startswith(lines[7][0]) and "(exit status 7)" in reason
 
 
-def test_log_has_the_reasons_of_too_many_failures(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in sorted((data / "wav").iterdir())[:2]:
-        path.unlink()
-    assert dump(data, "--max-failures=1") == 255
-    assert "2 utterances failed" in capsys.readouterr().err
-    assert (data / "log" / "dump_fbank_train.1.log").read_text().count("No such file") == 2
-    assert dump(data, "--max-failures=2", "--resume") == 1
-
-
 @pytest.mark.parametrize("arguments", [["--compress", "false"], ["--compress=false"], ["--no-compress"]])
 def test_booleans_are_accepted_as_in_kaldis_scripts(data: Path, arguments: list[str]) -> None:
     assert dump(data, *arguments, "--write-utt2dur", "true", "--resume=false", "--write-utt2num-frames=false") == 0
     assert (data / "data" / "raw_fbank_train.1.ark").read_bytes().find(b"\0BFM ") > 0
     assert (data / "utt2dur").exists() and not (data / "utt2num_frames").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("spk2warp", "spk0 fast\n", "spk2warp:5: spk0"),
-        ("utt2warp", "u 1.0 2\n", "utt2warp"),
-        ("utt2spk", "", "utt2spk"),
-    ],
-)
-def test_bad_warps_are_refused_before_any_file_is_touched(
-    data: Path, name: str, text: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (data / "feats.scp").write_text("old\n")
-    if text:
-        (data / name).write_text(text)
-    else:  # what spk2warp cannot do without
-        (data / "spk2warp").write_text("spk0 1.0\n")
-        (data / name).unlink()
-    assert dump(data) == 255
-    said = capsys.readouterr().err
-    assert message in said and len(said.splitlines()) == 1
-    assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
 
 
 @pytest.mark.parametrize("name", ["log", "data"])
@@ -651,14 +615,6 @@ def test_file_in_place_of_a_directory_is_named(data: Path, name: str, capsys: py
     assert dump(data) == 255
     said = capsys.readouterr().err
     assert f"{data / name} cannot be made a directory: File exists" in said and len(said.splitlines()) == 1
-
-
-@pytest.mark.parametrize("report", ["none/page.html", "."])
-def test_unwritable_report_is_refused_at_the_start(data: Path, report: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dump(data, f"--report={data / report}") == 255
-    said = capsys.readouterr().err
-    assert "cannot be written" in said and len(said.splitlines()) == 1
-    assert not (data / "log").exists()
 
 
 def test_unwritable_output_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -695,5 +651,5 @@ def test_closed_standard_streams_do_not_change_the_archives(data: Path, tmp_path
         command = f"{sys.executable} -c '{code}' dump fbank {data} --conf {conf} --nj {nj} <&- >&- 2>&-"
         assert subprocess.run(["sh", "-c", command], timeout=120).returncode == 0
         by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
-        expected = {key: value.tobytes() for key, value in matrices(tmp_path / "ref.scp").items()}
-        assert {key: value.tobytes() for key, value in matrices(data / "feats.scp").items()} == expected
+        expected = stored(tmp_path / "ref.scp")
+        assert stored(data / "feats.scp") == expected

@@ -75,8 +75,12 @@ def test_every_chart_and_picture_has_named_axes_with_units(data: Path) -> None:
     assert "time in seconds" in page and "duration in seconds" in page
 
 
-def test_page_fits_phones_and_dark_screens(data: Path) -> None:
-    page = page_of(data)
+def test_page_is_self_contained_and_fits_phones_and_dark_screens(data: Path) -> None:
+    sorted((data / "wav").iterdir())[0].unlink()
+    page = page_of(data, status=1)
+    assert page.count("data:image/png;base64,") == 4
+    assert "spk0-utt000" in page and "--num-mel-bins=23" in page
+    assert not re.search(r"""(src|href)=["']?https?:""", page)
     assert 'name="viewport"' in page and "prefers-color-scheme: dark" in page
     assert "#" not in re.sub(r"(?s)<style>.*?</style>|&#\w+;", "", page), "a colour outside of the style sheet"
 
