@@ -166,8 +166,10 @@ def feature_kernel(
             SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
             PREEMPHASIZED, ENERGY,
         )  # fmt: skip
+        # The scratch gets spectra for all frames, so that no sums run over what was there before.
+        kept = frame >= 0 if MEL else inside
         spectra = rows if MEL else out + (place.to(tl.int64) * num_bands)[:, None]
-        stored_power(re, im, spectra, bins, inside, A, LANES, MAGNITUDE)
+        stored_power(re, im, spectra, bins, kept, A, LANES, MAGNITUDE)
         if MEL:
             tl.debug_barrier()  # the lanes read what others have written
             number = ()
