@@ -25,6 +25,8 @@ BUCKETS = 30
 # A bucket holds at least so many batches, if there are as many: else epochs would have the same batches.
 _BATCHES_PER_BUCKET = 2
 
+_LARGEST_RATIO = 1e6  # of lengths: there are empty utterances
+
 
 class SamplerState(TypedDict):
     """Position in an epoch, which can be written as JSON.
@@ -56,10 +58,10 @@ class _Plan(NamedTuple):
 class BucketBatchSampler(Sampler[list[int]]):
     """Sampler of batches of utterances of similar length, which need little padding, distributed over ranks.
 
-    Utterances are assigned to buckets by length and shuffled within them. Each bucket is cut into batches; what is left
-    over goes to the next bucket, so that only one batch of an epoch is incomplete. Ranks get batches of similar size at
-    the same time. The order follows from ``seed`` and the epoch, identically on every rank: call :meth:`set_epoch`
-    before each epoch.
+    Utterances are assigned to buckets by length, so that padding is least, and shuffled within them. Each bucket is cut
+    into batches; what is left over goes to the next bucket, so that only one batch of an epoch is incomplete. Ranks get
+    batches of similar size at the same time. The order follows from ``seed`` and the epoch, identically on every rank:
+    call :meth:`set_epoch` before each epoch.
 
     All ranks get the same number of batches, and every utterance comes once an epoch: large batches are split to make
     up the number, or with ``drop_last`` the last few are dropped. Only if there are fewer utterances than the number
@@ -183,16 +185,25 @@ class BucketBatchSampler(Sampler[list[int]]):
         return [len(self._lengths), lengths, *limits, self._world_size]
 
     def _make_buckets(self, most: int) -> list[Indices]:
-        """Return the utterances of each bucket, longest first: as many batches in each, and no more than there are."""
+        """Return the utterances of each bucket, longest first: whole batches, several in each if there are as many."""
         by_length = np.argsort(-self._lengths, kind="stable")
-        shares = np.zeros(len(by_length))  # of a batch, by either limit
+        lengths = self._lengths[by_length]
+        shares = np.zeros(len(lengths))  # of a batch, by either limit
         if self._batch_size is not None:
             shares += 1 / self._batch_size
         if self._max_size is not None:
-            shares = np.maximum(shares, self._lengths[by_length] / self._max_size)
-        done = np.cumsum(shares)
-        count = int(np.clip(done[-1] // _BATCHES_PER_BUCKET, 1, most))
-        return np.split(by_length, np.searchsorted(done, done[-1] * np.arange(1, count) / count))
+            shares = np.maximum(shares, lengths / self._max_size)
+        count = int(np.clip(shares.sum() // _BATCHES_PER_BUCKET, 1, most))
+        ends = [0]
+        for end in _ends_of_least_padding(lengths, shares, count):
+            batch, longest = self._batch_size or len(lengths), lengths[min(ends[-1], len(lengths) - 1)]
+            if self._max_size is not None and longest > 0:
+                batch = min(batch, max(1, int(self._max_size // longest)))
+            # What is left over of a bucket would be padded to its length in the next.
+            batches = round((end - ends[-1]) / batch)
+            if batches > 0 and ends[-1] < len(lengths):
+                ends.append(ends[-1] + max(batches, _BATCHES_PER_BUCKET) * batch)
+        return np.split(by_length, ends[1:])
 
     def _plan_of_this_rank(self) -> _Plan:
         rng = np.random.default_rng((self._seed, self._epoch))
@@ -282,6 +293,26 @@ def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor) -> Numbers:
     if array.dtype.kind not in "iuf" or not (array >= 0).all() or not np.isfinite(array).all():
         raise OptionError("lengths must be numbers of frames, samples or seconds, none of them negative")
     return array if array.dtype.kind == "f" else array.astype(np.int64)
+
+
+def _ends_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64], count: int) -> list[int]:
+    """Return where all buckets but the last end, narrow ones where there are many utterances.
+
+    Padding is proportional to the ratio of the longest to the shortest length of a bucket. The sum over all is least if
+    the number of buckets of a range of ratios is proportional to the square root of the data in it.
+
+    Args:
+        lengths: (utterances,), descending.
+        shares: (utterances,): size of each, in any unit.
+        count: number of buckets.
+    """
+    ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # of each length
+    logs = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _LARGEST_RATIO))
+    data = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))
+    roots = np.cumsum(np.sqrt(data * np.append(-np.diff(logs), 0)))
+    found = np.searchsorted(roots, roots[-1] * np.arange(1, count) / count)
+    result: list[int] = (ends[found] + 1).tolist()
+    return result
 
 
 def _split_to_multiple(batches: _Plan, of: int) -> _Plan:

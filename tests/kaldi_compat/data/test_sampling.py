@@ -90,6 +90,14 @@ def test_buckets_save_padding_and_change_with_the_epoch() -> None:
         assert second != list(BucketBatchSampler(lengths, seed=1, **limits))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("utterances", "most"), [(3000, 0.036), (30_000, 0.034)])
+def test_padding_of_speech_is_at_most_that_of_lhotse(utterances: int, most: float) -> None:
+    seconds = np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)
+    batches = list(BucketBatchSampler(seconds, max_seconds=600.0))  # lhotse's: 3.57% and 3.60%
+    padded = sum(float(seconds[batch].max()) * len(batch) for batch in batches)
+    assert 1 - seconds.sum() / padded < most
+
+
 def test_ranks_get_batches_of_similar_size_at_the_same_time() -> None:
     steps = list(zip(*ranks_of(4, SPOKEN, max_frames=16000), strict=True))
     totals = np.array([[SPOKEN[batch].sum() for batch in step] for step in steps])
