@@ -109,3 +109,11 @@ def test_diff_reads_pipes_and_refuses_them(capsys: pytest.CaptureFixture[str]) -
     assert main(["diff", "a.scp", "ark:cat a.ark |"]) == 0
     assert main(["diff", "--no-pipes", "a.scp", "ark:cat a.ark |"]) == 2
     assert "is not run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("missing", "listed"), [(5, "k0, k1, k2, k3, k4\n"), (7, "k0, k1, k2, k3, k4 and 2 more\n")])
+def test_keys_of_one_table_are_listed_up_to_five(missing: int, listed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kaldiio.save_ark("long.ark", {f"k{i}": np.zeros((1, 1), np.float32) for i in range(missing + 1)})
+    kaldiio.save_ark("short.ark", {f"k{missing}": np.zeros((1, 1), np.float32)})
+    assert main(["diff", "long.ark", "short.ark"]) == 1
+    assert f"{missing} keys: {listed}" in capsys.readouterr().out

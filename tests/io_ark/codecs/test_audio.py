@@ -75,6 +75,8 @@ def test_samples_and_headers_are_soundfiles(
     np.testing.assert_array_equal(io_ark.read_object("wave", f"cat {path} |").samples, wave.samples)
     info = io_ark.read_object("wave-info", str(path))
     assert (info.sample_frequency, info.shape) == (RATE, wave.samples.shape)
+    if not path.read_bytes().startswith(b"RIFF"):
+        assert info.data_bytes == 2 * wave.samples.size
 
 
 def test_entries_of_an_archive_follow_each_other_whatever_their_encoding(tmp_path: Path) -> None:

@@ -91,6 +91,11 @@ def test_symmetric_and_triangular() -> None:
         to_bytes("tp-matrix", [[1.0, 2.0], [3.0, 4.0]])
 
 
+def test_unknown_form_of_a_packed_matrix_is_refused() -> None:
+    with pytest.raises(FormatError, match="choose symmetric, triangular or packed"):
+        PackedMatrixCodec("square")
+
+
 def test_sparse_in_text() -> None:
     assert to_bytes("sparse-vector", [0.2, 0, 0, 0.9, 0], binary=False) == b"dim=5 [ 0 0.2 3 0.9 ] "
     assert to_bytes("sparse-matrix", [[0.0, 1.0], [0.0, 0.0]], binary=False) == b"rows=2 dim=2 [ 1 1 ] dim=2 [ ] \n"

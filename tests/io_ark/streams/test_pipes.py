@@ -103,3 +103,9 @@ def test_interrupt_does_not_wait_for_a_command(
 def test_command_that_cannot_be_started_is_an_ark_error(command: str) -> None:
     with pytest.raises(PipeError, match="cannot be started"):
         open_input(f"{command} |")
+
+
+def test_command_is_refused_where_there_is_no_posix_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("io_ark.streams.pipes.can_run_commands", lambda: False)
+    with pytest.raises(PipeError, match="commands need a POSIX system"):
+        open_input("echo |")
