@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from io_ark.native.library import Library
+from io_ark.native.library import Library as Library
 from io_ark.native.signatures import Signatures
 
 NATIVE = Signatures(os.path.dirname(os.path.abspath(__file__)))

@@ -8,7 +8,6 @@ import platform
 
 import io_ark.native
 from io_ark.extras import missing
-from io_ark.native.library import Library
 from kaldi_compat import __version__
 from kaldi_compat.exact.engine import library
 
@@ -33,7 +32,7 @@ def info() -> str:
     return "\n".join(f"{name:<14} {text}" for name, text in lines)
 
 
-def _half(library: Library) -> str:
+def _half(library: io_ark.native.Library) -> str:
     return f"C: {library.reason}" if library else f"NumPy, more slowly: {library.reason}"
 
 
