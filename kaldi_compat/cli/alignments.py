@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import Block, PosteriorArrays, PosteriorBlock
+from io_ark.blocks import ArrayBlock, Block, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
 from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.orders import hash_order
 from kaldi_compat.errors import OptionError
 
 Integers = npt.NDArray[np.integer[Any]]
@@ -48,9 +49,19 @@ def parts(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
     return zip(*(each.split(frames) for each in sets), strict=True)
 
 
+def in_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Return ``function(posteriors)``, computed in :func:`parts`."""
+    return PosteriorArrays.joined([function(part) for (part,) in parts(posteriors)])
+
+
 def frames_of_entries(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
     """Return the frame of each entry of posteriors: (entries,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
+
+
+def frame_values(block: PosteriorBlock, values: Weights) -> ArrayBlock:
+    """Return a vector with a number for each frame, under the keys of a block."""
+    return ArrayBlock(block.keys, values, np.column_stack((block.frames, np.zeros_like(block.frames))), dimensions=1)
 
 
 def frame_sums(frames: Integers, weights: Weights, count: int) -> Weights:
@@ -67,6 +78,32 @@ def kept(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
     so_far = np.append(0, np.cumsum(entries))
     counts = np.diff(so_far[np.append(0, np.cumsum(posteriors.counts))])
     return PosteriorArrays(counts, posteriors.integers[entries], posteriors.weights[entries])
+
+
+def first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
+    """Return the first integers of each frame."""
+    starts = np.cumsum(lists.counts) - lists.counts
+    return kept(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
+
+
+def in_reverse(posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Return each frame's entries in reverse, which is the order of a hash table in which no two share a bucket."""
+    ends = np.cumsum(posteriors.counts)
+    order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
+    return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
+
+
+def hashed(posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Add up the weights of each integer of a frame, and return them in the order of a hash table."""
+    pairs = frames_of_entries(posteriors) << 32 | posteriors.integers
+    places, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    weights = np.zeros(len(places), np.float32)
+    np.add.at(weights, inverse, posteriors.weights)
+    in_order = np.argsort(firsts)  # frame by frame, in the order of insertion
+    frames, integers = np.divmod(places[in_order], 1 << 32)
+    counts = np.bincount(frames, minlength=len(posteriors.counts))
+    order = in_order[hash_order(integers, frames, counts)]
+    return PosteriorArrays(counts, (places[order] % (1 << 32)).astype(np.int32), weights[order])
 
 
 def scaled(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from io_ark.blocks import Block, PosteriorArrays, PosteriorBlock
+from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
-from kaldi_compat.cli.alignments import changed, kept, parts
+from kaldi_compat.cli.alignments import changed, first, in_parts
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
@@ -40,16 +38,9 @@ def main(options: Options, source: str, target: str) -> int:
         def limit(block: PosteriorBlock) -> Block:
             if not options.n:
                 return copied(block, writer)
-            limited = [first(options.n, part) for (part,) in parts(block.posteriors)]
-            return changed(block, PosteriorArrays.joined(limited))
+            return changed(block, in_parts(lambda part: first(options.n, part), block.posteriors))
 
         counts = map_table(blocks, writer, limit)
     limited = f",  limiting sizes to {options.n}" if options.n else " "
     logger.info("Copied %d gselect objects%s", counts.done, limited)
     return counts.status
-
-
-def first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
-    """Return the first integers of each frame."""
-    starts = np.cumsum(lists.counts) - lists.counts
-    return kept(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)

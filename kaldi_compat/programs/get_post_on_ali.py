@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import frames_of_entries
+from kaldi_compat.cli.alignments import frame_values, frames_of_entries
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -50,5 +50,4 @@ def confidences(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) 
     found = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
     values = np.zeros(sum(lengths), np.float32)
     values[frames[found]] = block.posteriors.weights[found]
-    shapes = np.stack((block.frames, np.zeros_like(block.frames)), axis=1)
-    return ArrayBlock(block.keys, values, shapes, dimensions=1)
+    return frame_values(block, values)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import frame_sums, frames_of_entries
+from kaldi_compat.cli.alignments import frame_sums, frame_values, frames_of_entries
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -31,5 +29,4 @@ def weights_of(block: PosteriorBlock) -> ArrayBlock:
     """Return the sum of each frame's weights."""
     posteriors = block.posteriors
     sums = frame_sums(frames_of_entries(posteriors), posteriors.weights, len(posteriors.counts))
-    shapes = np.stack((block.frames, np.zeros_like(block.frames)), axis=1)
-    return ArrayBlock(block.keys, sums, shapes, dimensions=1)
+    return frame_values(block, sums)

@@ -45,7 +45,8 @@ def main(options: Options, first: str, second: str, target: str) -> int:
 
         def add(block: PosteriorBlock) -> PosteriorBlock:
             nonlocal frames, disjoint
-            found = others.find(block, missing)
+            missing = "Second set of posteriors has nothing for key {}, producing no output."
+            found = others.find(block, missing.format)
             if [len(each.counts) for each in found] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(found[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
@@ -64,11 +65,6 @@ def main(options: Options, first: str, second: str, target: str) -> int:
     )
     logger.info("Done adding %d posteriors;  %d with errors.", counts.done, counts.failed)
     return counts.status
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance that only the first set has."""
-    return f"Second set of posteriors has nothing for key {key}, producing no output."
 
 
 def added(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
