@@ -124,9 +124,10 @@ def explain(
 
     Raises:
         FeatureError: features that are not an array of two dimensions, are empty, hold NaN, or have a number of columns
-            that no feature has.
+            that no feature has, or of frames that no feature of the audio has.
         AudioError: audio of another shape, with NaN, or shorter than a frame.
-        OptionError: a tolerance or a sampling rate that is not a number in its range, or features that are all equal.
+        OptionError: a tolerance or a sampling rate that is not a number in its range, or features that are all equal
+            in time.
 
     >>> import numpy as np
     >>> from kaldi_compat.features.numpy import Fbank
@@ -141,7 +142,7 @@ def explain(
     if sample_frequency is None:
         return _between(target, checked(audio)[1], said, tolerance)
     require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
-    require(float(np.ptp(target)) > 0, "all features are equal: there is nothing to explain")
+    require(float(np.ptp(target, axis=0).max()) > 0, "all features are equal in time: there is nothing to explain")
     recording = checked_audio(audio, sample_frequency)
     channels = channels_of(recording, sample_frequency)
     changes, straight = upright(target, channels[0].frames)

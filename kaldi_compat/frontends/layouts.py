@@ -70,7 +70,8 @@ def checked(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
 
 
 def _is_plausible(array: npt.NDArray[Any]) -> bool:
-    sizes = np.abs(array[array != 0].astype(np.float64))
+    with np.errstate(invalid="ignore"):  # of signalling NaN
+        sizes = np.abs(array[array != 0].astype(np.float64))
     return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < HUGE and np.median(sizes) > TINY)
 
 

@@ -24,6 +24,7 @@ MOST_SHIFT = 8  # frames that one of two arrays may have before the other's firs
 MOST_STARTS = 3  # from which the search descends, if none explains all
 # Of the similarity: so far away that the audio may be another; near enough to be fitted at once; all but rounding.
 UNLIKE, NEAR, EXPLAINED = 0.6, 1e-3, 5e-5
+NOTHING = 2.0  # of a candidate that cannot be compared
 FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61, 30.0, 40.0)
 WINDOWS = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
 # What is tried, in the order of how much it usually changes.
@@ -199,6 +200,7 @@ class Search:
         self._target, self._tolerance = target, tolerance
         self._costs: dict[tuple[str, str, str], float] = {}
         self._found: dict[tuple[str, str, str], Found] = {}
+        self._endings: list[Source] = []
 
     def best(self, begin: Sequence[Candidate], sources: Sequence[Source]) -> Found:
         """Return what explains most of the array.
@@ -206,10 +208,17 @@ class Search:
         Args:
             begin: where the search begins: the best of these are improved.
             sources: audio that it may be of in place of theirs.
+
+        Raises:
+            FeatureError: no candidate has about as many frames.
         """
         if min(map(self.cost, begin)) > UNLIKE:
             plain = {start.variant.kind: start for start in reversed(begin)}.values()
             begin = [*begin, *(start.changed("source", source) for start in plain for source in sources)]
+        if min(map(self.cost, begin)) >= NOTHING:
+            raise FeatureError(
+                f"no feature of this audio has about {len(self._target)} frames: is the array of another recording?"
+            )
         self._endings = [source for source in sources if source.said.endswith(ZEROS)]
         first = self._distinct(begin)
         ends: list[Candidate] = []
@@ -238,7 +247,7 @@ class Search:
             try:
                 self._costs[candidate.name] = self._unexplained(candidate)
             except KaldiCompatError:
-                self._costs[candidate.name] = 2.0
+                self._costs[candidate.name] = NOTHING
         return self._costs[candidate.name]
 
     def _unexplained(self, candidate: Candidate) -> float:
@@ -249,7 +258,7 @@ class Search:
         more = len(features) - rows
         count = min(len(features), rows)
         if count < 2 or abs(more) > 12:
-            return 2.0
+            return NOTHING
         shifts = range(min(more, MOST_SHIFT) + 1) if more >= 0 else range(max(more, -MOST_SHIFT), 1)
         return min(fits.similarity(features[max(k, 0) :][:count], target[max(-k, 0) :][:count]) for k in shifts)
 

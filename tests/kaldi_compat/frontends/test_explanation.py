@@ -235,9 +235,11 @@ def test_wrong_input_is_an_error() -> None:
         with pytest.raises(OptionError):
             explain(MADE, SAMPLES, rate, tolerance=tolerance)
     with pytest.raises(OptionError, match="all features are equal"):
-        explain(np.ones((100, 80)), SAMPLES, 16000)
+        explain(np.ones((100, 1)) * np.arange(80), SAMPLES, 16000)
     with pytest.raises(FeatureError, match="3000 columns"):
         explain(np.random.default_rng(0).normal(size=(118, 3000)), SAMPLES, 16000)
+    with pytest.raises(FeatureError, match="about 700 frames: is the array of another recording"):
+        explain(np.random.default_rng(0).normal(size=(700, 80)), SAMPLES, 16000)
     with pytest.raises(FeatureError, match="2 columns"):
         explain(np.random.default_rng(0).normal(size=(100, 2)), SAMPLES, 16000)
 
