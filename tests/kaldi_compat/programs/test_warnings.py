@@ -77,3 +77,12 @@ def test_warnings_have_kaldis_words(command: str, warnings: list[str]) -> None:
     for warning in warnings:
         assert re.search(rf"^(WARNING|LOG) .*{re.escape(warning)}", log, re.M), log
     assert "RuntimeWarning" not in log and "invalid value" not in log
+
+
+def test_matrix_dim_warns_of_an_empty_table_only() -> None:
+    Path("empty.ark").write_bytes(b"")
+    save("a.ark", {"a": np.ones((3, 2), np.float32)})
+    status, log = run_words(["matrix-dim", "ark:empty.ark"])
+    assert status == 1 and "No features read from rspecifier 'ark:empty.ark'" in log
+    status, log = run_words(["matrix-dim", "ark:a.ark"])
+    assert status == 0 and "WARNING" not in log
