@@ -19,6 +19,7 @@ PAGES = {
     "CODE_OF_CONDUCT.md": "/generated/project/conduct.md",
     "benchmarks/README.md": "/generated/project/benchmarks.md",
     "reference_data/README.md": "/generated/project/reference_data.md",
+    "reference_data/conformance/README.md": "/generated/project/conformance_kit.md",
 }
 GLOB = re.compile(r"[\w/]*\*")
 LINK = re.compile(r"\]\(((?:\.\./)+)([^)#]+)(#[^)]*)?\)")

@@ -33,7 +33,7 @@ class Difference:
         given: the input.
         result: what the implementation gives.
         expected: what Kaldi gives.
-        tolerance: largest error, relative to max(1, |value|), that is not wrong.
+        tolerance: largest error, relative to values above 1, that is not wrong.
     """
 
     id: str
