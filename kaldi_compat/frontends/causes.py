@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,9 @@ from kaldi_compat.frontends.variants import KINDS, Variant
 
 Array = npt.NDArray[Any]
 MEAN = "minus the mean of each column over the recording"
-SEARCHES = 40  # at most so many vectors are explained; the others are compared with what was found
+SEARCHES = 20  # at most so many vectors are explained; the others are compared with what was found
+FRUITLESS = 3  # so many searches in vain end those of a program
+FEWEST_FRAMES = 20  # less, and a number for each column explains too much
 ATTRIBUTES = [each.name for each in dataclasses.fields(Variant) if each.name not in ("kind", "options")]
 
 
@@ -53,8 +56,17 @@ class Difference:
         options = {name: value for name, value in self.options.items() if name in known}
         return Variant(kind, options, warp=self.options.get("vtln_warp", 1.0))
 
-    def is_explained_by(self, variant: Variant) -> bool:
-        """Return True if a variant of the feature gives the result."""
+    @property
+    def changed(self) -> list[str]:
+        """The options of a feature that are not Kaldi's defaults."""
+        asked = self.asked
+        if asked is None:
+            return []
+        plain = Variant(asked.kind)
+        return [f"{name}={value!r}" for name, value in asked.options.items() if value != plain.value(name)]
+
+    def is_explained_by(self, variant: Variant, outliers: float = 3) -> bool:
+        """Return True if a variant of the feature gives the result, 1% of it within so many times the tolerance."""
         try:
             features = variant.compute(self.given.astype(np.float32), self.options["sample_frequency"])
         except KaldiCompatError:
@@ -64,7 +76,7 @@ class Difference:
         if features.shape != self.result.shape:
             return False
         error = np.abs(self.result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
-        return bool(np.quantile(error, 0.99) <= self.tolerance and error.max() <= 30 * self.tolerance)
+        return bool(np.quantile(error, 0.99) <= self.tolerance and error.max() <= outliers * self.tolerance)
 
 
 @dataclass
@@ -93,16 +105,34 @@ def causes(differences: Sequence[Difference]) -> list[Cause]:
     :func:`kaldi_compat.explain`, as long as there are not too many.
     """
     found: dict[str, Cause] = {}
+    unexplained: list[Difference] = []
     searched = 0
+    in_vain: Counter[str] = Counter()
     for difference in differences:
-        cause = _known(difference, found.values()) or _ignored(difference)
-        if cause is None and searched < SEARCHES:
+        cause = _known(difference, found.values()) or _rounding(difference) or _ignored(difference)
+        program = difference.options["program"]
+        if cause is None and searched < SEARCHES and in_vain[program] < FRUITLESS:
             searched += 1
             cause = _searched(difference)
+            in_vain[program] += cause is None
         if cause is None:
-            cause = Cause(f"not explained, {difference.options['program']}")
-        found.setdefault(cause.name, cause).vectors.append(difference.id)
-    return sorted(found.values(), key=lambda cause: -len(cause.vectors))
+            unexplained.append(difference)
+        else:
+            found.setdefault(cause.name, cause).vectors.append(difference.id)
+    return sorted([*found.values(), *_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
+
+
+def _by_options(unexplained: list[Difference]) -> Iterator[Cause]:
+    """Yield the vectors that are not explained, by program and by the option that most of them have in common."""
+    while unexplained:
+        program = unexplained[0].options["program"]
+        alike = [each for each in unexplained if each.options["program"] == program]
+        counts = Counter(setting for each in alike for setting in each.changed)
+        [(setting, _)] = counts.most_common(1) or [("", 0)]
+        group = [each for each in alike if setting in each.changed] or alike
+        yield Cause(f"not explained, {program}{setting and ' with '}{setting}", [each.id for each in group])
+        done = {each.id for each in group}
+        unexplained = [each for each in unexplained if each.id not in done]
 
 
 def _known(difference: Difference, found: Any) -> Cause | None:
@@ -113,6 +143,13 @@ def _known(difference: Difference, found: Any) -> Cause | None:
         if cause.changes is not None and difference.is_explained_by(_changed(asked, cause.changes)):
             return Cause(cause.name, [], cause.changes)
     return None
+
+
+def _rounding(difference: Difference) -> Cause | None:
+    asked = difference.asked
+    if asked is None or not difference.is_explained_by(asked, outliers=30):
+        return None
+    return Cause("rounding, of a few values", [], {})
 
 
 def _ignored(difference: Difference) -> Cause | None:
@@ -149,7 +186,7 @@ def _searched(difference: Difference) -> Cause | None:
             found = explain(result, given, rate, tolerance=difference.tolerance)
     except KaldiCompatError:
         return None
-    if not found.is_exact:
+    if not found.is_exact or (found.steps and len(result) < FEWEST_FRAMES):
         return None
     if asked is None:
         return Cause(f"{difference.options['program']}: {'; '.join(found.steps) or 'equal'}")

@@ -357,7 +357,8 @@ def _every() -> Iterator[Case]:
         if (allowed == "allow-downsample") == (rate == 8000):
             names = ("speech16k-c", "noise16k") if rate == 8000 else ("speech8k-a", "noise8k")
             for program in (FBANK, MFCC):
-                yield Case(5, program, names, {allowed: True, "sample-frequency": rate})
+                audio = {"audio-frequency": 24000 - rate}  # the other one of 8000 and 16000
+                yield Case(5, program, names, {allowed: True, "sample-frequency": rate}, audio)
 
 
 def _edges() -> Iterator[Case]:

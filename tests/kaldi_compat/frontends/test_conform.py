@@ -229,3 +229,11 @@ def test_installed_kit_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "kaldi_conformance").symlink_to(CHECKOUT)
     monkeypatch.syspath_prepend(tmp_path)
     assert str(vectors(1)[0].file).startswith(str(tmp_path))
+
+
+def test_adapters_of_the_scorecard_run() -> None:
+    pytest.importorskip("kaldi_native_fbank")
+    from benchmarks.conformance import by_programs, implementations
+
+    assert conform(implementations.kaldi_native_fbank, level=1).counts()[1]["1e-3"] > 0
+    assert conform(by_programs.programs, level=1).counts()[1]["bits"] == 16

@@ -1,0 +1,393 @@
+"""Adapters: what other implementations of Kaldi's kind of features compute for the options of the conformance kit.
+
+An adapter passes on the options that its library has. For another value of an option that it has not, it raises
+NotImplementedError, so that only what a library offers is judged.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.conformance.by_programs import programs
+from kaldi_compat.frontends.conform import vectors
+
+Array = np.ndarray[Any, Any]
+Options = dict[str, Any]
+FBANK, MFCC, SPECTROGRAM = "compute-fbank-feats", "compute-mfcc-feats", "compute-spectrogram-feats"
+ENERGY = ("energy_floor", "raw_energy")
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A library that is scored.
+
+    Attributes:
+        name: its name.
+        version: what was scored.
+        note: what it is made for, where that is not to compute Kaldi's numbers.
+        compute: adapter for :func:`kaldi_compat.conform`; None if ``command`` runs it.
+        command: a command line for ``kaldi-compat conform``.
+    """
+
+    name: str
+    version: str
+    note: str = ""
+    compute: Callable[[Array, Options], Array] | None = None
+    command: tuple[str, ...] = ()
+
+
+@functools.lru_cache(maxsize=1)
+def defaults() -> dict[str, Options]:
+    """Return Kaldi's defaults of each program, as the kit has them."""
+    found: dict[str, Options] = {}
+    for vector in vectors([1, 2]):
+        found.setdefault(vector.options["program"], vector.options)
+    return found
+
+
+def take(options: Options, program: str, *known: str) -> types.SimpleNamespace:
+    """Return the options, if it is the program and all that are not known have Kaldi's defaults."""
+    plain = defaults()[program] if options["program"] == program else None
+    free = {"program", "sample_frequency", "dither", *known}
+    if not options.get("use_energy", True):
+        free |= {*ENERGY}
+    if plain is None or any(name not in free and value != plain.get(name) for name, value in options.items()):
+        raise NotImplementedError
+    return types.SimpleNamespace(**options)
+
+
+def high(given: types.SimpleNamespace) -> float:
+    """Return the upper edge of the filters in Hz."""
+    return float(given.high_freq if given.high_freq > 0 else given.sample_frequency / 2 + given.high_freq)
+
+
+def in_samples(given: types.SimpleNamespace) -> tuple[int, int]:
+    """Return length and shift of frames in samples."""
+    rate = given.sample_frequency / 1000
+    return int(rate * given.frame_length), int(rate * given.frame_shift)
+
+
+MELS = ("num_mel_bins", "low_freq", "high_freq")
+FRAMES = ("frame_length", "frame_shift", "preemphasis_coefficient", "remove_dc_offset", "window_type", "snip_edges",
+          "round_to_power_of_two", "blackman_coeff")  # fmt: skip
+ALL = (*MELS, *FRAMES, *ENERGY, "htk_compat", "use_energy", "use_power", "use_log_fbank", "num_ceps", "cepstral_lifter",
+       "vtln_warp", "vtln_low", "vtln_high", "subtract_mean")  # fmt: skip
+
+
+def torchaudio(samples: Array, options: Options) -> Array:
+    """torchaudio.compliance.kaldi."""
+    import torch
+    import torchaudio.compliance.kaldi as kaldi
+
+    functions = {FBANK: kaldi.fbank, MFCC: kaldi.mfcc, SPECTROGRAM: kaldi.spectrogram}
+    if options["program"] not in functions or options["window_type"] == "sine":
+        raise NotImplementedError
+    take(options, options["program"], *ALL)
+    names = functions[options["program"]].__annotations__
+    given = {name: value for name, value in options.items() if name in names}
+    return functions[options["program"]](torch.from_numpy(samples.astype(np.float32))[None], **given).numpy()
+
+
+def kaldi_native_fbank(samples: Array, options: Options) -> Array:
+    """kaldi_native_fbank.OnlineFbank and OnlineMfcc."""
+    import kaldi_native_fbank as knf
+
+    kinds = {FBANK: (knf.FbankOptions, knf.OnlineFbank), MFCC: (knf.MfccOptions, knf.OnlineMfcc)}
+    if options["program"] not in kinds:
+        raise NotImplementedError
+    given = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"}, "chunks", "output")
+    kind, online = kinds[options["program"]]
+    opts = kind()
+    frame, mel = opts.frame_opts, opts.mel_opts
+    frame.samp_freq, frame.dither, frame.preemph_coeff = given.sample_frequency, 0, given.preemphasis_coefficient
+    frame.frame_length_ms, frame.frame_shift_ms = given.frame_length, given.frame_shift
+    mel.num_bins, mel.htk_mode = given.num_mel_bins, given.htk_compat
+    for target, names in ((frame, FRAMES[3:]), (mel, ("low_freq", "high_freq", "vtln_low", "vtln_high")),
+                          (opts, (*ENERGY, "htk_compat", "use_energy", "use_power", "use_log_fbank", "num_ceps",
+                                  "cepstral_lifter"))):  # fmt: skip
+        for name in names:
+            if name in options and hasattr(target, name):
+                setattr(target, name, options[name])
+    extractor = online(opts)
+    chunks, ready = options.get("chunks", [len(samples)]), []
+    for number, part in enumerate(np.split(samples, np.cumsum(chunks)[:-1])):
+        extractor.accept_waveform(given.sample_frequency, part.astype(np.float32).tolist())
+        if number == len(chunks) - 1:
+            extractor.input_finished()
+        ready.append(extractor.num_frames_ready)
+    if options.get("output") == "frames-ready":
+        return np.array(ready)
+    return np.array([extractor.get_frame(n) for n in range(ready[-1])])
+
+
+def lhotse(samples: Array, options: Options) -> Array:
+    """lhotse.features.kaldi.layers.Wav2LogFilterBank and Wav2MFCC."""
+    import torch
+    from lhotse.features.kaldi.layers import Wav2LogFilterBank, Wav2MFCC
+
+    layers = {FBANK: Wav2LogFilterBank, MFCC: Wav2MFCC}
+    if options["program"] not in layers:
+        raise NotImplementedError
+    left_out = {"vtln_warp", "htk_compat", "subtract_mean", "use_log_fbank"}
+    given = take(options, options["program"], *set(ALL) - left_out)
+    if given.window_type == "sine":
+        raise NotImplementedError
+    ceps = {"num_ceps": given.num_ceps, "cepstral_lifter": given.cepstral_lifter} if given.program == MFCC else {}
+    layer = layers[given.program](
+        sampling_rate=int(given.sample_frequency), frame_length=given.frame_length / 1000, dither=0.0,
+        frame_shift=given.frame_shift / 1000, round_to_power_of_two=given.round_to_power_of_two,
+        remove_dc_offset=given.remove_dc_offset, preemph_coeff=given.preemphasis_coefficient,
+        window_type=given.window_type, snip_edges=given.snip_edges, use_energy=given.use_energy,
+        raw_energy=given.raw_energy, use_fft_mag=not getattr(given, "use_power", True), low_freq=given.low_freq,
+        high_freq=given.high_freq, num_filters=given.num_mel_bins,
+        energy_floor=given.energy_floor or float(np.finfo(np.float32).eps), **ceps,
+    )  # fmt: skip
+    return layer(torch.from_numpy(samples.astype(np.float32))[None])[0].numpy()
+
+
+def transformers(samples: Array, options: Options) -> Array:
+    """transformers.audio_utils, called as SeamlessM4T's and Speech2Text's feature extractors call it."""
+    from transformers.audio_utils import mel_filter_bank, spectrogram, window_function
+
+    known = set(FRAMES) - {"snip_edges", "blackman_coeff"}
+    given = take(options, FBANK, *MELS, *known, "use_power")
+    length, shift = in_samples(given)
+    points = 1 << (length - 1).bit_length() if given.round_to_power_of_two else length
+    names = {"hanning": "hann", "rectangular": "boxcar"}
+    if given.window_type in ("sine", "blackman") or len(samples) < length:
+        raise NotImplementedError
+    window = window_function(length, names.get(given.window_type, given.window_type), periodic=False)
+    filters = mel_filter_bank(points // 2 + 1, given.num_mel_bins, given.low_freq, high(given),
+                              int(given.sample_frequency), norm=None, mel_scale="kaldi",
+                              triangularize_in_mel_space=True)  # fmt: skip
+    return spectrogram(
+        samples.astype(np.float32), window, frame_length=length, hop_length=shift, fft_length=points, center=False,
+        power=2.0 if given.use_power else 1.0, preemphasis=given.preemphasis_coefficient, mel_filters=filters,
+        log_mel="log", mel_floor=1.192092955078125e-07, remove_dc_offset=given.remove_dc_offset,
+    ).T  # fmt: skip
+
+
+def python_speech_features(samples: Array, options: Options) -> Array:
+    """python_speech_features.fbank and mfcc, with a povey window where the function takes one."""
+    from python_speech_features import fbank, mfcc
+
+    program = options["program"]
+    if program not in (FBANK, MFCC):
+        raise NotImplementedError
+    given = take(options, program, *MELS, "frame_length", "frame_shift", "preemphasis_coefficient", "num_ceps",
+                 "cepstral_lifter", "window_type")  # fmt: skip
+    windows = {"povey": lambda n: np.hanning(n) ** 0.85, "hamming": np.hamming, "hanning": np.hanning,
+               "rectangular": np.ones}  # fmt: skip
+    if given.window_type not in windows:
+        raise NotImplementedError
+    length, _ = in_samples(given)
+    common: dict[str, Any] = {
+        "samplerate": given.sample_frequency, "winlen": given.frame_length / 1000,
+        "preemph": given.preemphasis_coefficient,
+        "winstep": given.frame_shift / 1000, "nfilt": given.num_mel_bins, "nfft": 1 << (length - 1).bit_length(),
+        "lowfreq": given.low_freq, "highfreq": high(given), "winfunc": windows[given.window_type],
+    }  # fmt: skip
+    if program == FBANK:
+        return np.log(fbank(samples, **common)[0])
+    return mfcc(samples, numcep=given.num_ceps, ceplifter=given.cepstral_lifter, **common)
+
+
+def librosa(samples: Array, options: Options) -> Array:
+    """librosa.feature.melspectrogram with HTK's scale, no norm and frames that are not centred, then the logarithm."""
+    import librosa
+
+    given = take(options, FBANK, *MELS, "frame_length", "frame_shift", "window_type", "use_power")
+    if given.window_type not in ("hamming", "hanning", "povey", "rectangular"):
+        raise NotImplementedError
+    length, shift = in_samples(given)
+    window = {"povey": np.hanning(length) ** 0.85, "hamming": np.hamming(length), "hanning": np.hanning(length),
+              "rectangular": np.ones(length)}[given.window_type]  # fmt: skip
+    points = 1 << (length - 1).bit_length()
+    energies = librosa.feature.melspectrogram(
+        y=librosa.effects.preemphasis(samples.astype(np.float32)), sr=int(given.sample_frequency), n_fft=points,
+        hop_length=shift, win_length=length, window=window, center=False, power=2.0 if given.use_power else 1.0,
+        n_mels=given.num_mel_bins, fmin=given.low_freq, fmax=high(given), htk=True, norm=None,
+    )  # fmt: skip
+    return np.log(np.maximum(energies.T, np.finfo(np.float32).eps))
+
+
+def speechbrain(samples: Array, options: Options) -> Array:
+    """speechbrain.lobes.features.Fbank; in decibels, as it computes them."""
+    import torch
+    from speechbrain.lobes.features import Fbank
+
+    given = take(options, FBANK, *MELS, "frame_length", "frame_shift")
+    length, _ = in_samples(given)
+    layer = Fbank(sample_rate=int(given.sample_frequency), n_mels=given.num_mel_bins, f_min=int(given.low_freq),
+                  f_max=int(high(given)), win_length=given.frame_length, hop_length=given.frame_shift,
+                  n_fft=1 << (length - 1).bit_length())  # fmt: skip
+    return layer(torch.from_numpy(samples.astype(np.float32))[None])[0].numpy()
+
+
+def vbx(samples: Array, options: Options) -> Array:
+    """VBx's features.py, called as its predict.py calls it."""
+    import features as vbx_features
+
+    known = set(FRAMES) - {"blackman_coeff", "round_to_power_of_two"}
+    given = take(options, FBANK, *MELS, *known, "use_power")
+    length, shift = in_samples(given)
+    windows = {"povey": vbx_features.povey_window, "hamming": np.hamming, "hanning": np.hanning, "rectangular": np.ones}
+    if given.window_type not in windows or len(samples) < length:
+        raise NotImplementedError
+    if not given.snip_edges:
+        before, after = length // 2 - shift // 2, length // 2
+        samples = np.r_[samples[before - 1 :: -1], samples, samples[-1 : -after - 1 : -1]]
+    filters = vbx_features.mel_fbank_mx(length, given.sample_frequency, NUMCHANS=given.num_mel_bins,
+                                        LOFREQ=given.low_freq, HIFREQ=high(given), htk_bug=False)  # fmt: skip
+    return vbx_features.fbank_htk(samples, windows[given.window_type](length), length - shift, filters,
+                                  USEPOWER=given.use_power, PREEMCOEF=given.preemphasis_coefficient,
+                                  ZMEANSOURCE=given.remove_dc_offset)  # fmt: skip
+
+
+def onnx_asr(samples: Array, options: Options) -> Array:
+    """The graphs kaldi.onnx and wespeaker.onnx of onnx-asr, whose options are fixed."""
+    given = take(options, FBANK, *ALL)
+    asked = {name: value for name, value in options.items() if value != defaults()[FBANK][name]}
+    graphs = {
+        "kaldi": {"num_mel_bins": 80, "high_freq": -400.0, "snip_edges": False},
+        "wespeaker": {"num_mel_bins": 80, "window_type": "hamming"},
+    }
+    [name] = [name for name, fixed in graphs.items() if fixed == asked] or [""]
+    if not name or given.sample_frequency != 16000:
+        raise NotImplementedError
+    lengths = np.array([len(samples)], np.int64)
+    audio = samples[None].astype(np.float32)
+    features, _ = _graph(name).run(None, {"waveforms": audio, "waveforms_lens": lengths})
+    return features[0]
+
+
+@functools.lru_cache(maxsize=2)
+def _graph(name: str) -> Any:
+    import onnx_asr
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(Path(onnx_asr.__file__).parent / "preprocessors" / "data" / f"{name}.onnx")
+
+
+def paddleaudio(samples: Array, options: Options) -> Array:
+    """paddleaudio.compliance.kaldi."""
+    import paddle
+    from paddleaudio.compliance import kaldi
+
+    names = {"hanning": "hann", "rectangular": "rect"}
+    functions = {FBANK: kaldi.fbank, MFCC: kaldi.mfcc, SPECTROGRAM: kaldi.spectrogram}
+    if options["program"] not in functions or options["window_type"] == "sine":
+        raise NotImplementedError
+    given = take(options, options["program"], *ALL)
+    renamed = {
+        "sr": int(given.sample_frequency), "window_type": names.get(given.window_type, given.window_type),
+        "preemphasis_coefficient": given.preemphasis_coefficient, "n_mels": getattr(given, "num_mel_bins", None),
+        "n_mfcc": getattr(given, "num_ceps", None),
+    }  # fmt: skip
+    values = {name: value for name, value in {**options, **renamed}.items()
+              if name in functions[options["program"]].__annotations__}  # fmt: skip
+    return functions[options["program"]](paddle.to_tensor(samples.astype(np.float32))[None], **values).numpy()
+
+
+def archives(package: str) -> Callable[[Array, Options], Array]:
+    """Return the adapter of a package with kaldiio's names, for matrices and vectors."""
+
+    def compute(given: Array, options: Options) -> Array:
+        import tempfile
+
+        kaldiio = __import__(package, fromlist=["load_ark"])
+        if options["program"] not in ("read-archive", "write-archive") or options["object"] == "posterior":
+            raise NotImplementedError
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "a.ark"
+            if options["program"] == "read-archive":
+                file.write_bytes(given.tobytes())
+                [(_, value)] = kaldiio.load_ark(str(file))
+                return np.asarray(value)
+            method = {"compression_method": options["compression_method"]} if options.get("compress") else {}
+            kaldiio.save_ark(str(file), {options["key"]: given}, text=not options.get("binary", True), **method)
+            return np.frombuffer(file.read_bytes(), np.uint8)
+
+    return compute
+
+
+def kaldi_native_io(given: Array, options: Options) -> Array:
+    """kaldi_native_io's readers and writers."""
+    import tempfile
+
+    import kaldi_native_io as kio
+
+    kinds = {"float-matrix": "FloatMatrix", "double-matrix": "DoubleMatrix", "float-vector": "FloatVector",
+             "int32-vector": "Int32Vector"}  # fmt: skip
+    if options["program"] not in ("read-archive", "write-archive") or options["object"] not in kinds:
+        raise NotImplementedError
+    kind = kinds[options["object"]]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "a.ark"
+        if options["program"] == "read-archive":
+            file.write_bytes(given.tobytes())
+            with getattr(kio, f"Sequential{kind}Reader")(f"ark:{file}") as reader:
+                [value] = [np.array(value) for _, value in reader]  # a copy: its own memory is used again
+            return value
+        if options.get("compress"):
+            with kio.CompressedMatrixWriter(f"ark:{file}") as writer:
+                writer.write(options["key"], given, kio.CompressionMethod(options["compression_method"]))
+        else:
+            with getattr(kio, f"{kind}Writer")(f"ark{'' if options['binary'] else ',t'}:{file}") as writer:
+                writer.write(options["key"], given.tolist() if kind == "Int32Vector" else given)
+        return np.frombuffer(file.read_bytes(), np.uint8)
+
+
+def installed(name: str) -> str:
+    """Return the version of a package."""
+    return importlib.metadata.version(name)
+
+
+def commit(folder: str) -> str:
+    """Return the commit of a checkout: what the file COMMIT in it says."""
+    return (Path(folder) / "COMMIT").read_text().strip()
+
+
+def implementations() -> list[Implementation]:
+    """Return what can be scored here: see score.py for the environment."""
+    sources = os.environ.get("SCORE_SOURCES", "")
+    listed: list[tuple[str, Callable[[], str], str, Any]] = [
+        ("kaldi-compat, its programs", lambda: installed("kaldi-compat"), "", programs),
+        ("kaldi-native-fbank", lambda: installed("kaldi_native_fbank"), "", kaldi_native_fbank),
+        ("torchaudio.compliance.kaldi", lambda: installed("torchaudio"), "", torchaudio),
+        ("lhotse", lambda: installed("lhotse"), "", lhotse),
+        ("transformers, audio_utils", lambda: installed("transformers"), "", transformers),
+        ("transformers.js", lambda: os.environ["TRANSFORMERS_JS_VERSION"], "",
+         ("node", os.environ.get("TRANSFORMERS_JS", ""), "{list.json}")),
+        ("paddleaudio.compliance.kaldi", lambda: commit(f"{sources}/PaddleSpeech"), "", paddleaudio),
+        ("onnx-asr, its graphs", lambda: installed("onnx-asr"), "two graphs of fixed options", onnx_asr),
+        ("VBx, features.py", lambda: commit(f"{sources}/VBx"), "follows HTK: a floor of 1 under the logarithm", vbx),
+        ("librosa", lambda: installed("librosa"), "not meant to be Kaldi: HTK's triangles in Hz, no DC removal, "
+         "preemphasis of the recording", librosa),
+        ("python_speech_features", lambda: installed("python_speech_features"), "not meant to be Kaldi: mel bins are "
+         "rounded to the FFT's, a power spectrum divided by its points", python_speech_features),
+        ("speechbrain", lambda: installed("speechbrain"), "not meant to be Kaldi: decibels above the loudest less 80, "
+         "centred frames", speechbrain),
+        ("kaldiio", lambda: installed("kaldiio"), "archives only", archives("kaldiio")),
+        ("kaldi_native_io", lambda: installed("kaldi_native_io"), "archives only", kaldi_native_io),
+    ]  # fmt: skip
+    found = []
+    for name, version, note, how in listed:
+        try:
+            stated = version()
+        except (ImportError, KeyError, OSError) as error:
+            print(f"left out: {name}: {error!r}", file=sys.stderr)
+            continue
+        given: dict[str, Any] = {"command": how} if isinstance(how, tuple) else {"compute": how}
+        found.append(Implementation(name, stated, note, **given))
+    return found

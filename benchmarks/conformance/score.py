@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Run implementations over the conformance kit and write docs/scorecard.md.
+
+usage: python -m benchmarks.conformance.score [--only TEXT] [--print]
+
+Libraries are found on PYTHONPATH. The environment names what is not a package: SCORE_SOURCES (a folder with checkouts
+of PaddleSpeech and VBx, each with its commit in a file COMMIT), TRANSFORMERS_JS (transformers_js.mjs beside this file),
+TRANSFORMERS_JS_SOURCE (src/utils/audio.js of the package) and
+TRANSFORMERS_JS_VERSION. What is not found is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+from benchmarks.conformance.implementations import Implementation, implementations
+from kaldi_compat.frontends.conform import LEVELS, Scorecard, conform
+from kaldi_compat.frontends.conform_command import conform_command
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
+MOST = 8  # causes that are listed for each
+HEAD = """\
+# What implementations hold
+
+The [conformance kit](conformance.md), run over libraries that compute Kaldi's kind of features or read its archives.
+`python -m benchmarks.conformance.score` wrote this page. Each is called with the options that it has; vectors with
+others count as not supported, and are no fault. **Many differ on purpose**: they are made for models that were trained
+with their own numbers. A cell says how many of the supported vectors are held to 1e-3 (relative to max(1, |value|)),
+and in parentheses how many are equal in all bits.
+
+"""
+
+
+def row(implementation: Implementation, card: Scorecard) -> str:
+    """Return a row of the table."""
+    cells = []
+    for level in LEVELS:
+        counts = card.counts()[level]
+        supported = sum(counts.values()) - counts["not supported"]
+        held = counts["bits"] + counts["1e-5"] + counts["1e-3"]
+        cells.append(f"{held} of {supported} ({counts['bits']})" if supported else "")
+    return " | ".join(["", implementation.name, implementation.version, *cells, ""]).strip()
+
+
+def details(implementation: Implementation, card: Scorecard) -> str:
+    """Return where an implementation differs, as `explain` says it."""
+    lines = [f"## {implementation.name}", ""]
+    if implementation.note:
+        lines += [f"{implementation.note[0].upper()}{implementation.note[1:]}.", ""]
+    failed = [result for result in card.results if result.grade == "failed"]
+    if not card.causes and not failed:
+        lines += ["Holds everything that it supports."]
+    for cause in card.causes[:MOST]:
+        lines.append(f"- {cause.name}: {len(cause.vectors)}, such as {cause.vectors[0]}")
+    if rest := card.causes[MOST:]:
+        lines.append(f"- {len(rest)} more causes: {sum(len(cause.vectors) for cause in rest)}")
+    if failed:
+        lines.append(
+            f"- ends with an error: {len(failed)}, such as {failed[0].vector.id} ({failed[0].why[:100].strip()})"
+        )
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Write docs/scorecard.md.")
+    parser.add_argument("--only", default="", metavar="TEXT", help="implementations whose name has this in it")
+    parser.add_argument("--print", action="store_true", help="print the page, and write nothing")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows, parts = [], []
+    for each in implementations():
+        if given.only in each.name:
+            card = conform_command(each.command, timeout=3600) if each.command else conform(each.compute)
+            if all("ModuleNotFoundError" in result.why for result in card.results if result.grade != "not supported"):
+                print(f"left out: {each.name}: {card.results[0].why}", file=sys.stderr)
+                continue
+            rows.append(row(each, card))
+            parts.append(details(each, card))
+            print(each.name, file=sys.stderr, flush=True)
+    columns = ["", "implementation", "version", *(f"{level} {title}" for level, title in LEVELS.items()), ""]
+    table = [" | ".join(columns).strip(), "|---" * (len(columns) - 2) + "|", *rows]
+    page = HEAD + "\n".join([*table, "", *parts])
+    if given.print:
+        print(page)
+    else:
+        PAGE.write_text(page.rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()
