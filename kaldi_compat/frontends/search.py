@@ -224,7 +224,7 @@ class Search:
         ends: list[Candidate] = []
         for start in first:
             ends.append(self._descend(start, sources))
-            if self._is_explained(ends[-1]):
+            if self._is_explained(ends[-1]) or self._settled(ends[-1]).fit.residual <= self._tolerance:
                 return self._settled(ends[-1])
         ends.sort(key=lambda end: self._settled(end).cost())
         for each in (ends[0], *first):
