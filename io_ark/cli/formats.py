@@ -10,7 +10,9 @@ import contextlib
 import io
 import math
 import os
+import signal
 import tarfile
+import threading
 import time
 import zipfile
 import zlib
@@ -217,14 +219,35 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
-        # A slash would make a group of the part before it.
-        file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
+        with _uninterrupted():
+            # A slash would make a group of the part before it.
+            file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
 
     with _ForHdf5(path, "w+") as raw:
-        with h5py.File(raw, "w", track_order=True) as file:
+        file = h5py.File(raw, "w", track_order=True)
+        try:
             yield put
+        finally:
+            with _uninterrupted():
+                file.close()
         raw.check()
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keep ^C until the end: an exception out of HDF5's calls of Python leaves it with a file that it cannot close."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: kept.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if kept:
+        raise KeyboardInterrupt
 
 
 class _ForHdf5(io.FileIO):

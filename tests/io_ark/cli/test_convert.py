@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import signal
 import sys
 import tarfile
 import tracemalloc
@@ -20,9 +21,9 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.cli import convert
+from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
-from io_ark.cli.formats import FORMATS, format_of
+from io_ark.cli.formats import FORMATS, Settings, format_of
 
 WHOLE = ("npz", "hdf5", "parquet", "tar")  # of which nothing remains if they are not finished
 FEATS = {
@@ -109,6 +110,24 @@ def test_numpy_reads_the_npz_file() -> None:
     main(["convert", "feats.ark", "o.npz"])
     with np.load("o.npz") as loaded:
         same(dict(loaded))
+
+
+def test_an_interrupt_while_hdf5_writes_is_raised_when_it_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    h5py = pytest.importorskip("h5py")
+    write, done = formats._ForHdf5.write, []
+
+    def interrupted(self: Any, data: Any) -> int:
+        if not done:
+            os.kill(os.getpid(), signal.SIGINT)
+        done.append(write(self, data))
+        return done[-1]
+
+    monkeypatch.setattr(formats._ForHdf5, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt), FORMATS["hdf5"].write(Path("o.h5"), Settings()) as put:
+        for key in "ab":
+            put(key, np.zeros((1000, 80)))
+    assert len(done) > 1 and not h5py.h5f.get_obj_count(types=h5py.h5f.OBJ_FILE)
+    assert not [name for name in os.listdir() if name.startswith("o.h5")]
 
 
 def test_h5py_reads_the_hdf5_file() -> None:
