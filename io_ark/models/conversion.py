@@ -6,6 +6,7 @@ Source: ``ConvertAlignment`` in Kaldi's ``src/hmm/hmm-utils.cc``.
 from __future__ import annotations
 
 import logging
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
@@ -249,31 +250,30 @@ def _codes(windows: Integers) -> Indices:
 def _at_least(lengths: list[int], least: Sequence[int]) -> list[int] | None:
     """Return numbers of frames of phones that are not below the least ones; None if there are too few for all phones.
 
-    Phones with too few frames take them one by one, in turns, from the nearest phone that can spare one.
+    Phones with too few frames take them one by one, in turns, from the nearest phone that can spare one: with the
+    fewest frames between the two, the one before if there are as many on both sides.
     """
     lacking = [i for i, needed in enumerate(least) if lengths[i] < needed]
+    donors = [i for i, needed in enumerate(least) if lengths[i] > needed]
     while lacking:
         for i in lacking:
-            donor = _nearest_donor(lengths, least, i)
-            if donor is None:
+            if not donors:
                 return None
+            place = bisect(donors, i)
+            sides = range(max(place - 1, 0), min(place + 1, len(donors)))  # the nearest before and after it
+            _, nearest = min((_between(lengths, donors[side], i), side) for side in sides)
+            donor = donors[nearest]
             lengths[i] += 1
             lengths[donor] -= 1
+            if lengths[donor] == least[donor]:
+                del donors[nearest]
         lacking = [i for i in lacking if lengths[i] < least[i]]
     return lengths
 
 
-def _nearest_donor(lengths: Sequence[int], least: Sequence[int], i: int) -> int | None:
-    """Return the phone that can spare a frame with the fewest frames between it and phone ``i``; None without one."""
-    found: list[tuple[int, int]] = []
-    for others in (range(i - 1, -1, -1), range(i + 1, len(lengths))):
-        distance = 0
-        for j in others:
-            if lengths[j] > least[j]:
-                found.append((distance, j))
-                break
-            distance += lengths[j]
-    return min(found, key=lambda each: each[0])[1] if found else None
+def _between(lengths: Sequence[int], one: int, other: int) -> int:
+    """Return the number of frames between two phones."""
+    return sum(lengths[min(one, other) + 1 : max(one, other)])
 
 
 def _interleaved(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
