@@ -32,16 +32,7 @@ __all__ = ["Result", "Scorecard", "Vector", "conform", "vectors"]
 
 Array = npt.NDArray[Any]
 Implementation = Callable[[Array, dict[str, Any]], npt.ArrayLike]
-LEVELS = {
-    1: "defaults of fbank",
-    2: "defaults of every feature",
-    3: "common options",
-    4: "post-processing",
-    5: "every option",
-    6: "edge audio",
-    7: "archives",
-    8: "streaming",
-}
+LEVELS = range(1, 9)
 GRADES = ("bits", "1e-5", "1e-3", "wrong", "failed", "not supported")
 HELD = GRADES[:3]
 PACKAGE = "kaldi_conformance"
@@ -60,6 +51,7 @@ class Vector:
         given: the input: int16 audio (T,), an array, or the bytes of an archive, uint8.
         expected: what Kaldi gives.
         rounding: how far that is from a computation in double precision.
+        title: of its level.
     """
 
     id: str
@@ -69,6 +61,7 @@ class Vector:
     given: Array
     expected: Array
     rounding: float = 0.0
+    title: str = ""
 
     def __str__(self) -> str:
         return self.id
@@ -159,9 +152,10 @@ class Scorecard:
 
     def __str__(self) -> str:
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
+        titles = {result.vector.level: result.vector.title for result in self.results}
         for level, counts in sorted(self.counts().items()):
             numbers = "".join(f" {counts[grade]:>{max(6, len(grade))}}" for grade in GRADES)
-            lines.append(f"{level} {LEVELS[level]:28} {sum(counts.values()):>8}{numbers}")
+            lines.append(f"{level} {titles[level]:28} {sum(counts.values()):>8}{numbers}")
         lines += [f"wrong: {cause}" for cause in self.causes]
         failed = [result for result in self.results if result.grade == "failed"]
         lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
@@ -245,7 +239,7 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
     """
     asked = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)
     if wrong := [each for each in asked if each not in LEVELS]:
-        raise OptionError(f"level={wrong[0]} does not exist: the kit has the levels 1 to {max(LEVELS)}")
+        raise OptionError(f"level={wrong[0]} does not exist: the kit has the levels 1 to {LEVELS[-1]}")
     folder = kit_folder(kit)
     try:
         return [vector for each in asked for vector in _level(folder, each)]
@@ -286,10 +280,13 @@ def _level(folder: Path, level: int) -> list[Vector]:
         return array
 
     found = []
-    for each in json.loads((folder / f"level-{level}.json").read_text())["vectors"]:
+    content = json.loads((folder / f"level-{level}.json").read_text())
+    for each in content["vectors"]:
         place = each["input"]
         file = None if "offset" in place else folder / "audio" / Path(place["file"]).name
         given = part(place) if file is None else samples(file.name)
         rounding = each.get("rounding", 0.0)
-        found.append(Vector(each["id"], level, each["options"], file, given, part(each["expected"]), rounding))
+        found.append(
+            Vector(each["id"], level, each["options"], file, given, part(each["expected"]), rounding, content["title"])
+        )
     return found
