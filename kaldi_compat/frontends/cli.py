@@ -131,13 +131,13 @@ def explain_main(argv: Sequence[str] | None = None) -> int:
             wave = io_ark.read_object("wave", given.audio, pipes=False)
             samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
             found = explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
+        print(found)
         if given.plot:
             _save_plot(found, given.plot)
     except SystemExit as end:  # of --help
         return int(end.code or 0)
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return _fail(error, INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS)
-    print(found)
     return 0 if found.is_exact else DIFFERENT_STATUS
 
 
@@ -145,6 +145,8 @@ def _save_plot(found: Explanation, path: str) -> None:
     try:
         axes: Any = found.plot()
         axes[0].figure.savefig(path)
+    except OSError as error:
+        raise FeatureError(f"cannot write {path}: {error.strerror}") from None
     except (ModuleNotFoundError, ValueError) as error:
         raise FeatureError(f"cannot draw {path}: {error}") from None
 

@@ -33,14 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         given = _parser().parse_args(sys.argv[2:] if argv is None else argv)
         card = conform_command(given.command, level=given.level, kit=given.kit, timeout=given.timeout)
+        print(card)
         if given.json:
-            Path(given.json).write_text(card.as_json() + "\n")
+            _write(given.json, card.as_json() + "\n")
     except SystemExit as end:  # of --help
         return int(end.code or 0)
     except (KaldiCompatError, OSError) as error:
         print(f"kaldi-compat: {printable(str(error))}", file=sys.stderr)
         return INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS
-    print(card)
     return 0 if card.passed else DIFFERENT_STATUS
 
 
@@ -58,6 +58,13 @@ def _parser() -> Parser:
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
     return parser
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise FeatureError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _levels(text: str) -> list[int]:

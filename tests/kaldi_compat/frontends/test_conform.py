@@ -217,6 +217,14 @@ def test_mistake_is_one_line(argv: list[str], status: int, words: str, capsys: p
     assert len(captured.err.splitlines()) == 1
 
 
+def test_scorecard_is_printed_where_its_file_cannot_be_written(kit: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--kit", str(kit), "--level", "1", "--json", "nosuch/card.json", "--", "true", "{out.npy}"]
+    assert conform_command.main(given) == 255
+    captured = capsys.readouterr()
+    assert "1 defaults of fbank" in captured.out
+    assert captured.err == "kaldi-compat: cannot write nosuch/card.json: No such file or directory\n"
+
+
 def test_damaged_kit_is_an_error(kit: Path) -> None:
     (kit / "level-1.json").write_text('{"vectors": [{"id": "1-0001"}]}')
     with pytest.raises(FeatureError, match="is not a conformance kit"):
