@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -19,11 +20,13 @@ from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
 from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
 from io_ark.codecs.nested_lists import (
+    entries_of,
     format_lists,
     pack_lists,
     pack_nested,
     pack_objects,
     print_nested,
+    print_objects,
     read_lists,
     remove_counts,
     write_lists,
@@ -158,12 +161,15 @@ class IntVectorCodec(ArrayCodec):
             sink.write(format_integers(numbers) + b"\n")
 
     def pack(self, binary: bool) -> Pack:
-        return Pack(block=self._packed) if binary and self.dtype.itemsize == 4 else Pack()
+        return Pack(block=partial(self._pack_block, binary)) if self.dtype.itemsize == 4 else Pack()
 
-    def _packed(self, block: Block) -> PackedBlock | None:
+    def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or block.dimensions != 1:
             return None
-        return pack_objects(block.keys, None, block.shapes[:, 0], (np.ascontiguousarray(block.values),))
+        lengths, columns = block.shapes[:, 0], (np.ascontiguousarray(block.values),)
+        if binary:
+            return pack_objects(block.keys, None, lengths, columns)
+        return entries_of(block.keys, b" ", print_objects(None, lengths, b"", b"\n", columns))
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
@@ -234,13 +240,17 @@ class PairVectorCodec(Codec[Array]):
         self._types = "ii" if self.dtype.kind == "i" else "ff"
 
     def pack(self, binary: bool) -> Pack:
-        return replace(objects(self._small), block=self._packed) if binary else Pack()
+        pack = Pack(block=partial(self._pack_block, binary))
+        return replace(objects(self._small), block=pack.block) if binary else pack
 
-    def _packed(self, block: Block) -> PackedBlock | None:
-        if not isinstance(block, ArrayBlock) or block.values.dtype != np.int32 or block.dimensions != 2:
+    def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
+        if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
             return None
-        first, second = map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
-        return pack_objects(block.keys, None, block.shapes[:, 0], (first, second))
+        counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
+        if binary:
+            return pack_objects(block.keys, None, counts, (first, second))
+        lines = print_objects(counts, np.ones(len(first), np.int64), b"", b"; ", (first, second))
+        return entries_of(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
 
     def _small(self, value: object) -> bytes | None:
         """Encode a list of few pairs in binary with the marker; return None for anything else."""

@@ -132,16 +132,39 @@ def pack_objects(keys: bytes, lists: Places | None, lengths: Places, columns: Co
         lengths, columns: the lists of all objects: see :func:`pack_lists`.
     """
     packed = bytes(pack_lists(lengths, columns))
-    ends = np.append(0, np.cumsum(_SIZED.itemsize * (1 + len(columns) * lengths)))
-    ends = ends if lists is None else ends[np.append(0, np.cumsum(lists))]
-    names, start = keys.split(b"\n")[:-1], b" \0B"
-    heads = [start] * len(names) if lists is None else [start + int32_bytes(count) for count in lists.tolist()]
-    parts = [b""] * (3 * len(names))
-    parts[::3], parts[1::3] = names, heads
-    parts[2::3] = [packed[begin:end] for begin, end in pairwise(ends.tolist())]
+    objects = _cut(packed, np.cumsum(_SIZED.itemsize * (1 + len(columns) * lengths)), lists)
+    if lists is not None:
+        objects = [int32_bytes(count) + each for count, each in zip(lists.tolist(), objects, strict=True)]
+    return entries_of(keys, b" \0B", objects)
+
+
+def print_objects(lists: Places | None, lengths: Places, begin: bytes, end: bytes, columns: Columns) -> list[bytes]:
+    """Return the text of objects that are lists, or lists of lists.
+
+    Args:
+        lists: number of lists of each object; None if each object is one list.
+        lengths, begin, end, columns: the lists of all objects: see :func:`format_lists`. The first character of ``end``
+            stands nowhere else.
+    """
+    text = format_lists(lengths, begin, end, columns)
+    return _cut(text, np.flatnonzero(np.frombuffer(text, np.uint8) == end[0]) + len(end), lists)
+
+
+def entries_of(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
+    """Return entries as an archive has them: each key, ``start``, which begins with a space, and the object."""
+    names = keys.split(b"\n")[:-1]
+    parts = [start] * (3 * len(names))
+    parts[::3], parts[2::3] = names, objects
     before = np.cumsum([0, *map(len, parts)])[::3][:-1]  # bytes before each entry
     data = np.frombuffer(b"".join(parts), np.uint8)
     return PackedBlock(keys, data, before + np.fromiter(map(len, names), np.int64, len(names)) + 1)
+
+
+def _cut(data: bytes, ends: Places, lists: Places | None) -> list[bytes]:
+    """Return the bytes of each object from where each list ends; ``lists`` as for :func:`print_objects`."""
+    bounds = np.append(0, ends)
+    bounds = bounds if lists is None else bounds[np.append(0, np.cumsum(lists))]
+    return [data[begin:end] for begin, end in pairwise(bounds.tolist())]
 
 
 def _checked(lengths: Lengths, columns: Columns) -> Places:
@@ -232,5 +255,6 @@ def format_lists(lengths: Lengths, begin: bytes, end: bytes, columns: Columns) -
     for i, column in enumerate(columns):
         formatted = format_integers if column.dtype.kind == "i" else format_values
         words[i :: len(columns)] = formatted(column).split()
-    lists = {length: begin + b"%b " * (len(columns) * length) + end for length in set(lengths)}
-    return b"".join([lists[length] for length in lengths]) % tuple(words)
+    counts = _checked(lengths, columns).tolist()
+    lists = {length: begin + b"%b " * (len(columns) * length) + end for length in set(counts)}
+    return b"".join([lists[length] for length in counts]) % tuple(words)

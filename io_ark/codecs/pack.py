@@ -34,7 +34,7 @@ class Pack:
             writes all values.
         encode: returns the bytes of entries from their keys and kept values.
         arrays: type and dimensions of the arrays that are written in binary as they are.
-        block: encodes the entries of a block in binary; returns None for another kind of block.
+        block: encodes the entries of a block; returns None for another kind of block.
     """
 
     take: Callable[[Any], Any] | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, qu
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
 from io_ark.codecs.nested_lists import (
     Columns,
+    entries_of,
     format_lists,
     pack_nested,
     pack_objects,
     print_nested,
+    print_objects,
     read_lists,
     remove_counts,
     write_lists,
@@ -38,10 +41,42 @@ GaussPosterior = list[list[tuple[int, npt.NDArray[Any]]]]
 _WORD = re.compile(rb"\S+")
 
 
+class PosteriorArraysCodec(Codec[PosteriorArrays]):
+    """Codec of posteriors as arrays, for many frames."""
+
+    scan_kind = "posterior-arrays"
+    _brackets = b"[ ", b"] "  # of each frame in text
+
+    def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
+        return _read_arrays(source, binary)
+
+    def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
+        if binary:
+            write_lists(sink, value.counts, self._columns(value))
+        else:
+            sink.write(format_lists(value.counts, *self._brackets, self._columns(value)) + b"\n")
+
+    def _columns(self, value: PosteriorArrays) -> Columns:
+        return np.ascontiguousarray(value.integers, np.int32), np.ascontiguousarray(value.weights, np.float32)
+
+    def pack(self, binary: bool) -> Pack:
+        return Pack(block=partial(self._pack_block, binary))
+
+    def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
+        if not isinstance(block, PosteriorBlock):
+            return None
+        counts, columns = block.posteriors.counts, self._columns(block.posteriors)
+        if binary:
+            return pack_objects(block.keys, block.frames, counts, columns)
+        lines = print_objects(block.frames, counts, *self._brackets, columns)
+        return entries_of(block.keys, b" ", [line + b"\n" for line in lines])
+
+
 class PosteriorCodec(Codec[Posterior]):
     """Codec of posteriors: a list of frames, each a list of (integer, weight)."""
 
     scan_kind = "posterior"
+    _plain = PosteriorArraysCodec()
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
         return _read_arrays(source, binary).lists()
@@ -52,37 +87,14 @@ class PosteriorCodec(Codec[Posterior]):
         elif not binary and (text := print_nested(value, 2, "if", b"[ ", b"] ")) is not None:
             sink.write(text + b"\n")
         else:
-            _write_arrays(sink, _arrays(value), binary)
-
-
-class PosteriorArraysCodec(Codec[PosteriorArrays]):
-    """Codec of posteriors as arrays, for many frames."""
-
-    scan_kind = "posterior-arrays"
-
-    def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
-        return _read_arrays(source, binary)
-
-    def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
-        _write_arrays(sink, value, binary)
-
-    def columns(self, value: PosteriorArrays) -> Columns:
-        """Return the numbers that are written."""
-        return np.ascontiguousarray(value.integers, np.int32), np.ascontiguousarray(value.weights, np.float32)
-
-    def pack(self, binary: bool) -> Pack:
-        return Pack(block=self._packed) if binary else Pack()
-
-    def _packed(self, block: Block) -> PackedBlock | None:
-        if not isinstance(block, PosteriorBlock):
-            return None
-        return pack_objects(block.keys, block.frames, block.posteriors.counts, self.columns(block.posteriors))
+            self._plain.write_body(sink, _arrays(value), binary)
 
 
 class IntListsCodec(PosteriorArraysCodec):
     """Codec of lists of vectors of int32, such as selected Gaussians, as posteriors whose weights are all 1."""
 
     scan_kind = "int-lists"
+    _brackets = b"", b"; "
     _lists = IntVectorVectorCodec()
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
@@ -91,13 +103,7 @@ class IntListsCodec(PosteriorArraysCodec):
         lists = self._lists.read_body(source, binary=False)
         return unweighted(np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)]))
 
-    def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
-        if binary:
-            write_lists(sink, value.counts, self.columns(value))
-        else:
-            sink.write(format_lists(value.counts.tolist(), b"", b"; ", self.columns(value)) + b"\n")
-
-    def columns(self, value: PosteriorArrays) -> Columns:
+    def _columns(self, value: PosteriorArrays) -> Columns:
         return (np.ascontiguousarray(value.integers, np.int32),)
 
 
@@ -119,15 +125,6 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
             parts.append(_arrays([read_pairs(source, entries, "a posterior")]))
         count -= len(parts[-1].counts)
     return PosteriorArrays.joined(parts)
-
-
-def _write_arrays(sink: Sink, value: PosteriorArrays, binary: bool) -> None:
-    """Write a posterior, without its marker."""
-    columns = value.integers, value.weights
-    if binary:
-        write_lists(sink, value.counts, columns)
-    else:
-        sink.write(format_lists(value.counts.tolist(), b"[ ", b"] ", columns) + b"\n")
 
 
 def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:

@@ -235,14 +235,16 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     def takes_packed(self, keys: bytes) -> bool:
         """Return True if :meth:`write_block` takes a PackedBlock with these keys, whose objects are of this kind."""
-        is_archive = isinstance(self._target, ArchiveTarget) and self._table.binary
-        return is_archive and not _UNSAFE_IN_KEYS.search(keys)
+        return self._table.binary and self._takes_entries(keys)
+
+    def _takes_entries(self, keys: bytes) -> bool:
+        return isinstance(self._target, ArchiveTarget) and not _UNSAFE_IN_KEYS.search(keys)
 
     def write_block(self, block: Block) -> None:
         """Add the entries of a block to the table, in one go where the kind and the table allow that."""
         self._check_process()
         with self._lock:
-            if len(block) > 1 and not isinstance(block, PackedBlock) and self.takes_packed(block.keys):
+            if len(block) > 1 and not isinstance(block, PackedBlock) and self._takes_entries(block.keys):
                 block = self._pack.block(block) or block
             if isinstance(block, PackedBlock) or (
                 isinstance(block, ArrayBlock) and len(block) > 1 and self._pack.takes(block)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 import numpy as np
 
-from io_ark.blocks import ArrayBlock, Block
+from io_ark.blocks import ArrayBlock
 from io_ark.models import TransitionModel, read_transition_model, split_to_phones
 from io_ark.streams import open_output
 from kaldi_compat.cli.log import logger
@@ -75,12 +76,17 @@ class CtmFile:
         # Kaldi compares the single-precision number, so its default of 0.01 is below 0.01.
         self._time = "%.2f" if float(self._shift) >= 0.01 else "%.3f"
 
-    def write_block(self, block: Block) -> None:
+    def write_block(self, block: ArrayBlock) -> None:
         """Write a line for each phone. Times add up in single precision, as in Kaldi."""
-        lines: list[str] = []
-        for key, phones in block.entries():
-            durations = self._shift * phones[:, 1].astype(np.float32)
-            starts = np.add.accumulate(np.append(np.float32(0), durations))
-            line = f"{key.replace('%', '%%')} 1 {self._time} {self._time} %d\n"
-            lines += map(line.__mod__, zip(starts.tolist(), durations.tolist(), phones[:, 0].tolist(), strict=False))
-        self._write("".join(lines).encode(errors="surrogateescape"))
+        phones, lengths = block.values.reshape(-1, 2).T
+        durations = self._shift * lengths.astype(np.float32)
+        starts = np.zeros_like(durations)
+        starts[1:] = durations[:-1]
+        for begin, end in pairwise(block.rows().tolist()):
+            starts[begin : begin + 1] = 0
+            np.add.accumulate(starts[begin:end], out=starts[begin:end])
+        line = f" 1 {self._time} {self._time} %d\n"
+        counts = zip(block.names(), block.shapes[:, 0].tolist(), strict=True)
+        lines = "".join([(key.replace("%", "%%") + line) * count for key, count in counts])
+        numbers = zip(starts.tolist(), durations.tolist(), phones.tolist(), strict=True)
+        self._write((lines % tuple(chain.from_iterable(numbers))).encode(errors="surrogateescape"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from io_ark.blocks import (
     block_of,
     concatenate,
 )
+from io_ark.blocks.posterior import posterior_block
+from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
 
 POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32))
 VALUES = {
@@ -90,16 +93,36 @@ def test_map_makes_arrays_of_small_arrays_of_one_type_only() -> None:
     assert np.shares_memory(next(large.entries())[1], large.values)
 
 
-@pytest.mark.parametrize("kind", ["matrix", "compressed-matrix"])
-def test_matrices_without_elements_are_written_without_rows_and_columns(kind: io_ark.Kind, tmp_path: Path) -> None:
-    values = [np.ones((2, 2), np.float32), np.ones((0, 2), np.float32), np.ones((3, 0), np.float32)]
-    together, alone = tmp_path / "together.ark", tmp_path / "alone.ark"
-    with io_ark.Writer[Any](kind, f"ark:{together}") as writer:
-        writer.write_block(block_of(list("abc"), values))
-    with io_ark.Writer[Any](kind, f"ark:{alone}") as writer:
-        for key, value in zip("abc", values, strict=True):
-            writer[key] = value
-    assert together.read_bytes() == alone.read_bytes()
+WITH_EMPTY = [np.ones((2, 2), np.float32), np.ones((0, 2), np.float32), np.ones((3, 0), np.float32)]
+PAIRS = ArrayBlock(b"a\nb\nc\n", np.array([1, -2, 3, 40, 5, 6], np.int32), np.array([[2, 2], [0, 2], [1, 2]]))
+LISTS = PosteriorArrays(np.array([2, 0, 1]), np.array([7, -8, 9], np.int32), np.array([0.5, np.nan, 1e-8], np.float32))
+FRAMES = posterior_block(b"a\nb\nc\n", np.array([2, 0, 1]), LISTS)
+
+
+@pytest.mark.parametrize("options", ["", ",t"])
+@pytest.mark.parametrize(
+    ("kind", "block"),
+    [
+        ("matrix", block_of(list("abc"), WITH_EMPTY)),
+        ("compressed-matrix", block_of(list("abc"), WITH_EMPTY)),
+        ("int-vector", block_of(list("abc"), [np.array(each, np.int32) for each in ([1, -20], [], [3])])),
+        ("int-pair-vector", PAIRS),
+        ("float-pair-vector", replace(PAIRS, values=PAIRS.values / np.float32(3))),
+        ("float-pair-vector", PAIRS),
+        (PosteriorArraysCodec(), FRAMES),
+        (IntListsCodec(), FRAMES),
+    ],
+)
+def test_blocks_are_written_as_their_entries(kind: Any, block: Block, options: str, tmp_path: Path) -> None:
+    found = []
+    for name in "together", "alone":
+        with io_ark.Writer[Any](kind, f"ark{options},scp:{tmp_path}/ark,{tmp_path}/scp") as writer:
+            if name == "together":
+                writer.write_block(block)
+            for key, value in block.entries() if name == "alone" else ():
+                writer[key] = value
+        found.append(((tmp_path / "ark").read_bytes(), (tmp_path / "scp").read_bytes()))
+    assert found[0] == found[1]
 
 
 def test_map_leaves_skipped_entries_out_and_logs_their_messages(caplog: pytest.LogCaptureFixture) -> None:
