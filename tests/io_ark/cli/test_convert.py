@@ -24,6 +24,7 @@ import io_ark
 from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, Settings, format_of
+from tests.support.ark_program import Ark
 
 WHOLE = ("npz", "hdf5", "parquet", "tar")  # of which nothing remains if they are not finished
 FEATS = {
@@ -34,8 +35,7 @@ TARGETS = {"npz": "o.npz", "npy": "o/", "hdf5": "o.h5", "parquet": "o.parquet", 
 
 
 @pytest.fixture(autouse=True)
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def table(ark: Ark) -> None:
     kaldiio.save_ark("feats.ark", FEATS, scp="feats.scp")
 
 
@@ -45,11 +45,16 @@ def same(found: dict[str, np.ndarray]) -> None:
         np.testing.assert_array_equal(found[key], value)
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
-def test_table_survives_the_way_there_and_back(name: str) -> None:
-    pytest.importorskip(NEEDED.get(name, "numpy"))
-    assert main(["convert", "feats.scp", TARGETS[name]]) == 0
-    assert main(["convert", TARGETS[name], "back.scp"]) == 0
+@pytest.fixture(params=sorted(FORMATS))
+def target(request: pytest.FixtureRequest) -> str:
+    """A name that ends as a format's names do."""
+    pytest.importorskip(NEEDED.get(request.param, "numpy"))
+    return TARGETS[request.param]
+
+
+def test_table_survives_the_way_there_and_back(target: str, ark: Ark) -> None:
+    ark(f"convert feats.scp {target}")
+    ark(f"convert {target} back.scp")
     same(dict(io_ark.load_scp("back.scp")))
 
 
@@ -68,41 +73,37 @@ def test_table_survives_the_way_there_and_back(name: str) -> None:
         ("o/", "o"),
     ],
 )
-def test_source_is_not_overwritten(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_source_is_not_overwritten(source: str, target: str, ark: Ark) -> None:
     Path("sub").mkdir()
     Path("link.ark").symlink_to("feats.ark")
     os.link("feats.ark", "hard.ark")
     lines = Path("feats.scp").read_text()
     Path("long.scp").write_text("".join(f"k{i} other.ark:{i}\n" for i in range(2000)) + lines)
-    main(["convert", "feats.ark", "o.npz"])
-    main(["convert", "feats.ark", "o/"])
+    ark("convert feats.ark o.npz")
+    ark("convert feats.ark o/")
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
-    capsys.readouterr()
-    assert main(["convert", "--to=npy" if target == "o" else "--no-pipes", source, target]) == 2
-    assert "is read as well, and writing would destroy it" in capsys.readouterr().err
+    said = ark(f"convert {'--to=npy' if target == 'o' else '--no-pipes'} {source} {target}", 2).err
+    assert "is read as well, and writing would destroy it" in said
     assert before == {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
-def test_target_is_opened_after_the_first_entry_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_target_is_opened_after_the_first_entry_was_read(ark: Ark) -> None:
     Path("old.npz").write_bytes(b"old")
     Path("empty.ark").touch()
-    for source in "empty.ark", "none.ark", "false |":
-        assert main(["convert", source, "old.npz"]) == 2
-        assert Path("old.npz").read_bytes() == b"old"
-    assert "empty.ark: has no entries, so nothing is written" in capsys.readouterr().err
-    assert main(["convert", "feats.ark", "none/x.npz"]) == 2
-    assert capsys.readouterr().err == "ark: none/x.npz: cannot be opened for writing: No such file or directory\n"
-    assert main(["convert", "--no-pipes", "feats.ark", "ark:| touch made"]) == 2
+    assert "empty.ark: has no entries, so nothing is written" in ark("convert empty.ark old.npz", 2).err
+    for source in "none.ark", "'false |'":
+        ark(f"convert {source} old.npz", 2)
+    assert Path("old.npz").read_bytes() == b"old"
+    said = ark("convert feats.ark none/x.npz", 2).err
+    assert said == "ark: none/x.npz: cannot be opened for writing: No such file or directory\n"
+    ark("convert --no-pipes feats.ark 'ark:| touch made'", 2)
     assert not Path("made").exists()
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
-def test_key_that_is_not_utf8_fails_alone(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip(NEEDED.get(name, "numpy"))
+def test_key_that_is_not_utf8_fails_alone(target: str, ark: Ark) -> None:
     Path("odd.ark").write_bytes(Path("feats.ark").read_bytes().replace("ü%".encode(), b"\xffx"))
-    assert main(["convert", "odd.ark", TARGETS[name]]) == 1
-    assert "the key is not UTF-8" in capsys.readouterr().err
-    assert main(["convert", TARGETS[name], "back.ark"]) == 0
+    assert "the key is not UTF-8" in ark(f"convert odd.ark {target}", 1).err
+    ark(f"convert {target} back.ark")
     assert set(dict(io_ark.read("ark:back.ark"))) == {"b.1", "a/2"}
 
 
@@ -195,27 +196,22 @@ def test_interrupted_file_does_not_appear(name: str, count: int, monkeypatch: py
     assert sorted(path.name for path in Path().iterdir()) == ["feats.ark", "feats.scp"]
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
-def test_duplicate_key_fails_alone(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip(NEEDED.get(name, "numpy"))
+def test_duplicate_key_fails_alone(target: str, ark: Ark) -> None:
     Path("twice.ark").write_bytes(2 * Path("feats.ark").read_bytes())
-    assert main(["convert", "twice.ark", TARGETS[name]]) == 1
-    assert capsys.readouterr().err.count("is a duplicate key") == 3
-    assert main(["convert", TARGETS[name], "back.ark"]) == 0
+    assert ark(f"convert twice.ark {target}", 1).err.count("is a duplicate key") == 3
+    ark(f"convert {target} back.ark")
     same(dict(io_ark.read("ark:back.ark")))
 
 
 @pytest.mark.parametrize("line", ["garbage", '{"a": 1}', '{"a', '{"type": "x", "storage_type": "no such"}', ""])
-def test_damaged_lhotse_manifests_are_refused_in_a_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_lhotse_manifests_are_refused_in_a_line(line: str, ark: Ark) -> None:
     pytest.importorskip("lhotse")
     Path("bad.jsonl").write_text(line)
-    assert main(["convert", "bad.jsonl", "o.ark"]) == 2
-    assert capsys.readouterr().err.startswith("ark: bad.jsonl: cannot be read: ")
+    assert ark("convert bad.jsonl o.ark", 2).err.startswith("ark: bad.jsonl: cannot be read: ")
 
 
-def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "--to=lhotse", "feats.ark", "manifest"]) == 2
-    assert "ends in .jsonl or .jsonl.gz" in capsys.readouterr().err
+def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:
+    assert "ends in .jsonl or .jsonl.gz" in ark("convert --to=lhotse feats.ark manifest", 2).err
     assert not Path("manifest").exists()
 
 
@@ -227,25 +223,23 @@ def test_vectors_keep_their_type() -> None:
     assert value.dtype == np.int32 and value.tolist() == [1, 2, 3]
 
 
-def test_entries_that_are_no_arrays_fail_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_entries_that_are_no_arrays_fail_alone(ark: Ark) -> None:
     Path("mixed.ark").write_bytes(b"spk anna\n" + Path("feats.ark").read_bytes())
-    assert main(["convert", "--json", "mixed.ark", "o.npz"]) == 1
-    captured = capsys.readouterr()
+    captured = ark("convert --json mixed.ark o.npz", 1)
     assert "spk: token: only arrays are converted" in captured.err
     assert json.loads(captured.out)["converted"] == 3
 
 
-def test_audio_is_refused_because_its_rate_would_be_lost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_audio_is_refused_because_its_rate_would_be_lost(ark: Ark) -> None:
     with io_ark.writer("ark:wav.ark") as writer:
         writer["a"] = io_ark.Wave(8000.0, np.zeros((1, 10), np.int16))
-    assert main(["convert", "wav.ark", "o.npz"]) == 1
-    assert "a: audio 8000 Hz: only arrays" in capsys.readouterr().err
+    assert "a: audio 8000 Hz: only arrays" in ark("convert wav.ark o.npz", 1).err
 
 
-def test_pickles_are_not_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pickles_are_not_loaded(ark: Ark) -> None:
     np.savez("evil.npz", a=np.array([{"x": 1}], dtype=object))
-    assert main(["convert", "evil.npz", "o.ark"]) == 2
-    assert "evil.npz: a.npy: is not a .npy array: Object arrays cannot be loaded" in capsys.readouterr().err
+    said = ark("convert evil.npz o.ark", 2).err
+    assert "evil.npz: a.npy: is not a .npy array: Object arrays cannot be loaded" in said
 
 
 def bomb(name: str) -> None:
@@ -285,65 +279,47 @@ def bomb(name: str) -> None:
                 file.create_dataset("a", (10**12,), "f4", chunks=(1000,))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "header.npz",
-        "ratio.npz",
-        "header.tar",
-        "ratio.parquet",
-        "header/",
-        "external.h5",
-        "link.h5",
-        "virtual.h5",
-        "fill.h5",
-    ],
-)
-def test_small_file_neither_fills_the_memory_nor_names_other_files(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+BOMBS = "header.npz ratio.npz header.tar ratio.parquet header/ external.h5 link.h5 virtual.h5 fill.h5"
+
+
+@pytest.mark.parametrize("name", BOMBS.split())
+def test_small_file_neither_fills_the_memory_nor_names_other_files(name: str, ark: Ark) -> None:
     bomb(name)
     tracemalloc.start()
     try:
-        assert main(["convert", name, "o.ark"]) == 2
+        assert len(ark(f"convert {name} o.ark", 2).err.splitlines()) == 1
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
-    assert len(capsys.readouterr().err.splitlines()) == 1
     assert not Path("o.ark").exists()
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_order_of_an_array_in_memory_does_not_matter(order: str) -> None:
+def test_order_of_an_array_in_memory_does_not_matter(order: str, ark: Ark) -> None:
     values = np.asarray(np.arange(12.0).reshape(3, 4), order=order)  # type: ignore[call-overload]
     np.savez_compressed("o.npz", a=values)
-    assert main(["convert", "o.npz", "back.ark"]) == 0
+    ark("convert o.npz back.ark")
     np.testing.assert_array_equal(dict(io_ark.read("ark:back.ark"))["a"], values)
 
 
 @pytest.mark.parametrize("name", ["x.npz", "x.h5", "x.parquet", "x.tar"])
-def test_damaged_and_missing_files_give_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_and_missing_files_give_one_line(name: str, ark: Ark) -> None:
     pytest.importorskip({"x.h5": "h5py", "x.parquet": "pyarrow"}.get(name, "numpy"))
     Path(name).write_bytes(b"no such format at all" * 40)
-    assert main(["convert", name, "o.ark"]) == 2
-    assert main(["convert", f"none.{name}", "o.ark"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and f"ark: {name}: cannot be read" in lines[0] and "no such file" in lines[1]
+    for each, said in (name, f"ark: {name}: cannot be read"), (f"none.{name}", "no such file"):
+        (line,) = ark(f"convert {each} o.ark", 2).err.splitlines()
+        assert said in line
 
 
-def test_missing_library_is_named_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
-    assert main(["convert", "feats.ark", "o.h5"]) == 2
-    assert "HDF5 files need h5py, which is not installed: pip install h5py" in capsys.readouterr().err
+    said = ark("convert feats.ark o.h5", 2).err
+    assert "HDF5 files need h5py, which is not installed: pip install h5py" in said
 
 
-def test_format_option_wins_over_the_ending(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "--to=npz", "feats.ark", "data"]) == 0
-    assert main(["convert", "--from=npz", "--compress", "data", "c.ark"]) == 0
-    assert main(["ls", "c.ark"]) == 0
-    assert capsys.readouterr().out.count("compressed: 1 byte per value") == 3
-    assert main(["convert", "--to=npzz", "feats.ark", "data"]) == 2
-    assert "there is no format 'npzz': choose from ark, npz" in capsys.readouterr().err
+def test_format_option_wins_over_the_ending(ark: Ark) -> None:
+    ark("convert --to=npz feats.ark data")
+    ark("convert --from=npz --compress data c.ark")
+    assert ark("ls c.ark").out.count("compressed: 1 byte per value") == 3
+    assert "there is no format 'npzz': choose from ark, npz" in ark("convert --to=npzz feats.ark data", 2).err
     assert format_of("feats.ark") is None

@@ -9,17 +9,16 @@ import kaldiio
 import numpy as np
 import pytest
 
-from io_ark.cli.ark import main
 from io_ark.cli.diff import compare, pairs
 from io_ark.cli.entries import Entry
 from io_ark.codecs.wave import Wave
+from tests.support.ark_program import Ark
 
 FEATS = {f"utt{i}": np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i in range(4)}
 
 
 @pytest.fixture(autouse=True)
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def table(ark: Ark) -> None:
     kaldiio.save_ark("a.ark", FEATS, scp="a.scp")
 
 
@@ -27,41 +26,36 @@ def changed(**values: np.ndarray) -> None:
     kaldiio.save_ark("b.ark", {**FEATS, **values}, scp="b.scp")
 
 
-def test_equal_tables_in_another_order_and_precision_give_status_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_tables_in_another_order_and_precision_give_status_0(ark: Ark) -> None:
     kaldiio.save_ark("b.ark", {key: FEATS[key].astype("f8") for key in reversed(FEATS)})
-    assert main(["diff", "a.scp", "b.ark"]) == 0
-    assert "4 keys compared: 4 equal, 0 different" in capsys.readouterr().out
+    assert "4 keys compared: 4 equal, 0 different" in ark("diff a.scp b.ark").out
 
 
-def test_worst_frames_and_the_largest_difference_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_worst_frames_and_the_largest_difference_are_named(ark: Ark) -> None:
     other = FEATS["utt2"].copy()
     other[3, 1] += 2
     other[5, 0] -= 4
     changed(utt2=other)
-    assert main(["diff", "--worst=2", "a.scp", "b.scp"]) == 1
-    out = capsys.readouterr().out
+    out = ark("diff --worst=2 a.scp b.scp", 1).out
     assert "utt2\tlargest 4 at [5, 0], mean 0.214; worst frames: 5 (4), 3 (2)" in out
     assert "4 keys compared: 3 equal, 1 different" in out
 
 
-def test_tolerance_decides_the_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tolerance_decides_the_status(ark: Ark) -> None:
     changed(utt1=FEATS["utt1"] + np.float32(0.5))
-    assert main(["diff", "--tolerance=0.4", "a.scp", "b.scp"]) == 1
-    assert main(["diff", "--tolerance=0.6", "a.scp", "b.scp"]) == 0
-    assert "3 equal, 1 within the tolerance, 0 different" in capsys.readouterr().out
+    ark("diff --tolerance=0.4 a.scp b.scp", 1)
+    assert "3 equal, 1 within the tolerance, 0 different" in ark("diff --tolerance=0.6 a.scp b.scp").out
 
 
-def test_difference_of_exactly_the_tolerance_is_within_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_difference_of_exactly_the_tolerance_is_within_it(ark: Ark) -> None:
     kaldiio.save_ark("a.ark", {"a": np.zeros((1, 2), "f4")})
     kaldiio.save_ark("b.ark", {"a": np.array([[0, 0.5]], "f4")})
-    assert main(["diff", "--tolerance=0.5", "a.ark", "b.ark"]) == 0
-    assert "1 within the tolerance" in capsys.readouterr().out
+    assert "1 within the tolerance" in ark("diff --tolerance=0.5 a.ark b.ark").out
 
 
-def test_missing_keys_and_other_shapes_are_differences(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_keys_and_other_shapes_are_differences(ark: Ark) -> None:
     kaldiio.save_ark("b.ark", {"utt0": FEATS["utt0"][:4], "utt1": FEATS["utt1"], "new": FEATS["utt1"]}, scp="b.scp")
-    assert main(["diff", "--json", "a.scp", "b.scp"]) == 1
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(ark("diff --json a.scp b.scp", 1).out)
     assert found["only_in_first"] == ["utt2", "utt3"] and found["only_in_second"] == ["new"]
     [difference] = found["differing"]
     assert (difference["key"], difference["reason"]) == ("utt0", "shape 5 x 4 and 4 x 4")
@@ -85,11 +79,10 @@ def test_words_audio_and_rates_are_compared() -> None:
     assert "8000 Hz and audio 16000 Hz" in compare("a", Wave(8000.0, samples), Wave(16000.0, samples)).reason
 
 
-def test_damaged_entry_is_a_difference_and_a_missing_table_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_entry_is_a_difference_and_a_missing_table_an_error(ark: Ark) -> None:
     Path("b.ark").write_bytes(Path("a.ark").read_bytes()[:-3])
-    assert main(["diff", "a.ark", "b.ark"]) == 1
-    assert "unreadable" in capsys.readouterr().out
-    assert main(["diff", "a.ark", "none.ark"]) == 2
+    assert "unreadable" in ark("diff a.ark b.ark", 1).out
+    ark("diff a.ark none.ark", 2)
 
 
 def test_tables_in_the_same_order_are_not_held_in_memory() -> None:
@@ -105,15 +98,13 @@ def test_tables_in_the_same_order_are_not_held_in_memory() -> None:
     assert len(held) == 10
 
 
-def test_diff_reads_pipes_and_refuses_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "a.scp", "ark:cat a.ark |"]) == 0
-    assert main(["diff", "--no-pipes", "a.scp", "ark:cat a.ark |"]) == 2
-    assert "is not run" in capsys.readouterr().err
+def test_diff_reads_pipes_and_refuses_them(ark: Ark) -> None:
+    ark("diff a.scp 'ark:cat a.ark |'")
+    assert "is not run" in ark("diff --no-pipes a.scp 'ark:cat a.ark |'", 2).err
 
 
 @pytest.mark.parametrize(("missing", "listed"), [(5, "k0, k1, k2, k3, k4\n"), (7, "k0, k1, k2, k3, k4 and 2 more\n")])
-def test_keys_of_one_table_are_listed_up_to_five(missing: int, listed: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keys_of_one_table_are_listed_up_to_five(missing: int, listed: str, ark: Ark) -> None:
     kaldiio.save_ark("long.ark", {f"k{i}": np.zeros((1, 1), np.float32) for i in range(missing + 1)})
     kaldiio.save_ark("short.ark", {f"k{missing}": np.zeros((1, 1), np.float32)})
-    assert main(["diff", "long.ark", "short.ark"]) == 1
-    assert f"{missing} keys: {listed}" in capsys.readouterr().out
+    assert f"{missing} keys: {listed}" in ark("diff long.ark short.ark", 1).out

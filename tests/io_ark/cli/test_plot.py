@@ -10,14 +10,13 @@ import pytest
 
 import io_ark
 from io_ark.cli import plot, terminal
-from io_ark.cli.ark import main
 from io_ark.cli.terminal import blocks, graphics_protocol
 from io_ark.streams.access import Access
+from tests.support.ark_program import Ark
 
 
 @pytest.fixture(autouse=True)
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def table(ark: Ark, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KITTY_WINDOW_ID", "TERM_PROGRAM", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -28,10 +27,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         writer["word"] = "anna"
 
 
-def test_picture_file_has_a_panel_for_each_key() -> None:
+def test_picture_file_has_a_panel_for_each_key(ark: Ark) -> None:
     pytest.importorskip("matplotlib")
-    assert main(["plot", "-o", "one.png", "a.scp", "matrix"]) == 0
-    assert main(["plot", "-o", "three.png", "--frame-shift=10", "a.scp", "matrix", "vector", "audio"]) == 0
+    ark("plot -o one.png a.scp matrix")
+    ark("plot -o three.png --frame-shift=10 a.scp matrix vector audio")
     heights = [struct.unpack(">II", Path(name).read_bytes()[16:24])[1] for name in ("one.png", "three.png")]
     assert heights[1] > 2 * heights[0]
 
@@ -48,18 +47,15 @@ def test_elements_of_a_vector_are_drawn_at_their_times(shift: float, end: float,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a.scp", "matrix"], "standard output is not a terminal: add -o FILE.png"),
-        (["-o", "x.png", "a.scp", "word"], "a.scp: word: a token cannot be drawn"),
-        (["-o", "x.png", "a.scp", "nobody"], "the table has no such key"),
-        (["-o", "x.nonsense", "a.scp", "matrix"], "x.nonsense: Format 'nonsense' is not supported"),
+        ("a.scp matrix", "standard output is not a terminal: add -o FILE.png"),
+        ("-o x.png a.scp word", "a.scp: word: a token cannot be drawn"),
+        ("-o x.png a.scp nobody", "the table has no such key"),
+        ("-o x.nonsense a.scp matrix", "x.nonsense: Format 'nonsense' is not supported"),
     ],
 )
-def test_what_cannot_be_drawn_gives_one_line(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_drawn_gives_one_line(arguments: str, said: str, ark: Ark) -> None:
     pytest.importorskip("matplotlib")
-    assert main(["plot", *arguments]) == 2
-    message = capsys.readouterr().err
+    message = ark(f"plot {arguments}", 2).err
     assert said in message and message.count("\n") == 1
 
 
@@ -89,21 +85,17 @@ def test_terminal_protocol_follows_the_terminal(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("protocol", "start"), [("kitty", "\x1b_Ga=T,f=100,m="), ("iterm", "\x1b]1337;File=inline=1")])
 def test_terminals_with_pictures_get_the_png(
-    protocol: str, start: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    protocol: str, start: str, monkeypatch: pytest.MonkeyPatch, ark: Ark
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("io_ark.cli.plot.graphics_protocol", lambda: protocol)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert main(["plot", "a.scp", "matrix"]) == 0
-    assert start in capsys.readouterr().out
+    assert start in ark("plot a.scp matrix").out
 
 
-def test_other_terminals_get_characters_and_need_no_matplotlib(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_terminals_get_characters_and_need_no_matplotlib(monkeypatch: pytest.MonkeyPatch, ark: Ark) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert main(["plot", "a.scp", "matrix", "vector"]) == 0
-    out = capsys.readouterr().out
+    out = ark("plot a.scp matrix vector").out
     assert "matrix: matrix 10 x 4" in out and "0 (dark) to 39 (bright)" in out and "@" in out

@@ -13,69 +13,59 @@ import kaldiio
 import numpy as np
 import pytest
 
-from io_ark.cli.ark import main, parser
+from io_ark.cli.ark import parser
 from io_ark.cli.completion import SHELLS, of_parser, script
 from io_ark.cli.histogram import Histogram
+from tests.support.ark_program import Ark
 
 FEATS = {f"utt{i}": np.full((5 + i, 3), i, "f4") for i in range(12)}
 ARK = [sys.executable, "-m", "io_ark.cli.ark"]
 
 
 @pytest.fixture(autouse=True)
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def table(ark: Ark) -> None:
     kaldiio.save_ark("feats.ark", FEATS, scp="feats.scp")
 
 
-def keys(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
+def keys(listed: pytest.CaptureResult[str]) -> list[str]:
+    return [line.split("\t")[0] for line in listed.out.splitlines()]
 
 
-def test_head_reads_no_more_than_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_head_reads_no_more_than_it_prints(ark: Ark) -> None:
     Path("endless.scp").write_text(Path("feats.scp").read_text() + "last touch ran; false |\n")
-    assert main(["head", "-n", "2", "endless.scp"]) == 0
-    assert keys(capsys) == ["utt0", "utt1"]
+    assert keys(ark("head -n 2 endless.scp")) == ["utt0", "utt1"]
     assert not Path("ran").exists()
-    assert main(["head", "feats.ark"]) == 0
-    assert len(keys(capsys)) == 10
+    assert len(keys(ark("head feats.ark"))) == 10
 
 
-def test_grep_selects_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["grep", "^UTT1[01]$", "-i", "feats.scp"]) == 0
-    assert keys(capsys) == ["utt10", "utt11"]
-    assert main(["grep", "-v", "1", "feats.scp"]) == 0
-    assert "utt1" not in keys(capsys)
-    assert main(["grep", "nobody", "feats.scp"]) == 1
-    assert main(["grep", "(", "feats.scp"]) == 2
-    assert "is not a regular expression" in capsys.readouterr().err
+def test_grep_selects_keys(ark: Ark) -> None:
+    assert keys(ark("grep '^UTT1[01]$' -i feats.scp")) == ["utt10", "utt11"]
+    assert "utt1" not in keys(ark("grep -v 1 feats.scp"))
+    ark("grep nobody feats.scp", 1)
+    assert "is not a regular expression" in ark("grep '(' feats.scp", 2).err
 
 
-def test_json_of_ls_show_check_and_stat(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ls", "--json", "feats.scp"]) == 0
-    first = json.loads(capsys.readouterr().out.splitlines()[0])
+def test_json_of_ls_show_check_and_stat(ark: Ark) -> None:
+    first = json.loads(ark("ls --json feats.scp").out.splitlines()[0])
     assert first == {"key": "utt0", "kind": "matrix", "shape": [5, 3], "stored": "float32", "where": "feats.ark:5"}
-    assert main(["show", "--json", "feats.scp", "utt1"]) == 0
-    assert json.loads(capsys.readouterr().out)["value"] == FEATS["utt1"].tolist()
-    assert main(["check", "--json", "feats.scp"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"table": "feats.scp", "entries": 12, "problems": []}
-    assert main(["stat", "--json", "feats.scp"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    assert json.loads(ark("show --json feats.scp utt1").out)["value"] == FEATS["utt1"].tolist()
+    checked = json.loads(ark("check --json feats.scp").out)
+    assert checked == {"table": "feats.scp", "entries": 12, "problems": []}
+    found = json.loads(ark("stat --json feats.scp").out)
     assert found["columns"]["3"]["max"] == [11.0] * 3 and sum(found["histogram"]["counts"]) == 3 * sum(range(5, 17))
 
 
-def test_stat_names_columns_with_nan_infinities_and_constants(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stat_names_columns_with_nan_infinities_and_constants(ark: Ark) -> None:
     values = np.arange(20, dtype="f4").reshape(5, 4)
     values[0, 1], values[1, 1], values[2, 3], values[:, 2] = np.nan, np.nan, np.inf, 7
     kaldiio.save_ark("bad.ark", {"a": values})
-    assert main(["stat", "bad.ark"]) == 0
-    out = capsys.readouterr().out
+    out = ark("stat bad.ark").out
     assert "NaN: 2 values in column 1\n" in out and "infinite: 1 value in column 3\n" in out
     assert "constant: column 2\n" in out
 
 
-def test_stat_draws_histograms(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["stat", "feats.scp"]) == 0
-    out = capsys.readouterr().out
+def test_stat_draws_histograms(ark: Ark) -> None:
+    out = ark("stat feats.scp").out
     assert "histogram of lengths:" in out and "histogram of values:" in out and "█" in out
 
 
@@ -133,13 +123,9 @@ def completed(line: str) -> list[str]:
     complete = 'COMP_LINE="$LINE" COMP_POINT=${#LINE}; _kaldi_compat ark 2>/dev/null'
     code = f'source <(cat); {complete}; echo "${{COMPREPLY[@]}}"'
     written = script("bash", [of_parser(parser(), "ark")])
+    environment = {**os.environ, "LINE": line}
     result = subprocess.run(
-        ["bash", "-c", code],
-        input=written,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "LINE": line},
-        check=True,
+        ["bash", "-c", code], input=written, capture_output=True, text=True, env=environment, check=True
     )
     return result.stdout.split()
 
@@ -152,9 +138,8 @@ def test_bash_completes_commands_options_and_files() -> None:
 
 
 @pytest.mark.parametrize("shell", sorted(SHELLS))
-def test_completion_scripts_name_every_command_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    written = capsys.readouterr().out
+def test_completion_scripts_name_every_command_and_option(shell: str, ark: Ark) -> None:
+    written = ark(f"completion {shell}").out
     command = of_parser(parser(), "ark")
     for each in command.commands:
         assert each.name in written

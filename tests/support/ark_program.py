@@ -1,0 +1,26 @@
+"""The program ``ark`` in a folder of its own."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from io_ark.cli.ark import main
+
+Ark = Callable[..., "pytest.CaptureResult[str]"]
+
+
+@pytest.fixture
+def ark(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ark:
+    """Run a command line in a new working directory, check its exit status, and return what it wrote (out, err)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str, status: int = 0) -> pytest.CaptureResult[str]:
+        capsys.readouterr()
+        assert main(shlex.split(line)) == status
+        return capsys.readouterr()
+
+    return run
