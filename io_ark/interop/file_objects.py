@@ -15,6 +15,7 @@ from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import Output, open_output
+from io_ark.streams.remote import is_url
 from io_ark.streams.source import Source, StreamSource
 
 Stream = IO[bytes] | IO[str]
@@ -106,7 +107,7 @@ def input_file(name: str, access: Access) -> Any:
         ArkError: it cannot be opened.
     """
     target = parse_rxfilename(name)
-    if target.kind == "file":
+    if target.kind == "file" and not is_url(target.path):
         file = _open(target.path, "rb")
         file.seek(target.offset or 0)
         return file
@@ -120,7 +121,7 @@ def output_file(name: str, access: Access, *, append: bool = False) -> Any:
         ArkError: it cannot be opened.
     """
     target = parse_wxfilename(name)
-    if target.kind == "file":
+    if target.kind == "file" and not is_url(target.path):
         return _open(target.path, "ab" if append else "wb")
     return io.BufferedWriter(_SinkFile(open_output(target, access=access, append=append)))
 

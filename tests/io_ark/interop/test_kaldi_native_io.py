@@ -263,38 +263,6 @@ def test_durations_equal_kaldi_native_ios(count: int, rate: int, tmp_path: Path)
     assert len(durations) == 1
 
 
-def test_commands_and_urls_are_refused_everywhere(tmp_path: Path) -> None:
-    write(ours, "FloatMatrix", tmp_path, "")
-    array = ours.FloatMatrix(MATRICES["a"])
-    calls: list[tuple[Any, tuple[Any, ...]]] = [
-        (ours.FloatMatrix.read, ()),
-        (ours.DoubleVector.read, ()),
-        (array.write, (True,)),
-        (ours.MatrixShape.read, ()),
-        (ours.read_int32_vector, ()),
-        (ours.read_int8_vector, ()),
-        (ours.read_blob, ()),
-        (ours.read_wave, ()),
-        (ours.read_wave_info, ()),
-    ]
-    for call, more in calls:
-        name = f"| cat > {tmp_path}/x" if more else f"cat {tmp_path}/a.ark |"
-        with pytest.raises(ours.TableError, match="pipes=False"):
-            call(name, *more, pipes=False)
-        with pytest.raises(ours.TableError, match="network=False"):
-            call("https://localhost/a.ark", *more, network=False)
-    for kind in (ours.SequentialFloatMatrixReader, ours.RandomAccessFloatMatrixReader):
-        with pytest.raises(ours.TableError, match="pipes=False"):
-            kind(f"ark:cat {tmp_path}/a.ark |", pipes=False)
-        with pytest.raises(ours.TableError, match="network=False"):
-            reader = kind(f"ark:{tmp_path}/a.ark", network=False)
-            reader.open("scp:https://localhost/a.scp")
-    for specifier, argument in (f"ark:| cat > {tmp_path}/x", "pipes"), ("ark:https://localhost/a.ark", "network"):
-        with pytest.raises(ours.TableError, match=f"{argument}=False"):
-            ours.FloatMatrixWriter(specifier, **{argument: False})
-    assert not (tmp_path / "x").exists()
-
-
 def test_integer_vectors_are_read_from_files_of_their_own(tmp_path: Path) -> None:
     for kind, name in ("Int32Vector", "read_int32_vector"), ("Int8Vector", "read_int8_vector"):
         write(theirs, kind, tmp_path, "")

@@ -13,11 +13,9 @@ import pytest
 import io_ark
 from io_ark.errors import (
     PipeError,
-    PipesRefusedError,
     ReaderGoneError,
     WriteError,
 )
-from io_ark.streams.access import NO_PIPES_VARIABLE, Access
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 
@@ -58,27 +56,6 @@ def test_command_that_fails_or_stops_reading_is_an_error(tmp_path: Path) -> None
     assert isinstance(caught.value, BrokenPipeError)
     with pytest.raises(WriteError, match="output is incomplete"):
         gone.close()
-
-
-def test_refused_pipe_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(PipesRefusedError, match="'touch x' is not run"):
-        open_input("touch x |", access=Access(pipes=False))
-    with pytest.raises(PipesRefusedError):
-        open_output("| touch x", access=Access(pipes=False))
-    monkeypatch.setenv(NO_PIPES_VARIABLE, "1")
-    (tmp_path / "evil.scp").write_text(f"a touch {tmp_path}/made |\n")
-    for call in (
-        lambda: open_input("touch x |"),
-        lambda: list(io_ark.read(f"scp:{tmp_path}/evil.scp")),
-        lambda: io_ark.load_scp(f"{tmp_path}/evil.scp")["a"],
-        lambda: io_ark.load(f"touch {tmp_path}/made |"),
-        lambda: io_ark.writer(f"ark:| touch {tmp_path}/made"),
-    ):
-        with pytest.raises(PipesRefusedError, match=NO_PIPES_VARIABLE):
-            call()
-    assert not (tmp_path / "made").exists()
-    monkeypatch.setenv(NO_PIPES_VARIABLE, "0")
-    assert content("echo x |") == b"x\n"
 
 
 @pytest.mark.parametrize("target", ["ark:o", "ark:| exec sleep 8"])

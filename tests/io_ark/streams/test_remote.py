@@ -231,35 +231,6 @@ def test_server_without_ranges_is_refused(server: RangeServer) -> None:
         io_ark.load(f"{server.url}/feats.ark:100")
 
 
-def test_network_is_refused_everywhere(server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = f"{server.url}/feats"
-    calls = [
-        lambda **no: io_ark.load(f"{url}.ark:7", **no),
-        lambda **no: dict(io_ark.read(f"ark:{url}.ark", **no)),
-        lambda **no: dict(io_ark.SequentialReader("matrix", f"scp:{url}.scp", **no)),
-        lambda **no: dict(io_ark.SequentialReader("matrix", f"scp:{tmp_path}/feats.scp", **no)),
-        lambda **no: io_ark.load_scp(f"{url}.scp", **no),
-        lambda **no: io_ark.load_scp(f"{tmp_path}/feats.scp", **no)["utt003"],
-        lambda **no: io_ark.RandomAccessReader("matrix", f"ark:{url}.ark", **no)["utt003"],
-        lambda **no: io_ark.RandomAccessReader("matrix", f"scp:{tmp_path}/feats.scp", **no)["utt003"],
-        lambda **no: io_ark.Writer("matrix", "ark:s3://bucket/a.ark", **no),
-        lambda **no: io_ark.write_object("matrix", "s3://bucket/a.mat", TABLE["utt003"], **no),
-        lambda **no: kaldiio.load_mat(f"{url}.ark:7", **no),
-        lambda **no: kaldiio.load_scp(f"{tmp_path}/feats.scp", **no)["utt003"],
-        lambda **no: dict(kaldi_io.read_mat_ark(f"{url}.ark", **no)),
-        lambda **no: dict(kaldi_io.read_mat_scp(f"{tmp_path}/feats.scp", **no)),
-    ]
-    server.requests.clear()
-    for call in calls:
-        with pytest.raises(NetworkRefusedError, match=r"network=False"):
-            call(network=False)
-    monkeypatch.setenv("IO_ARK_NO_NETWORK", "1")
-    for call in calls:
-        with pytest.raises(NetworkRefusedError, match="IO_ARK_NO_NETWORK"):
-            call()
-    assert not server.requests
-
-
 def test_urls_are_not_written_where_they_cannot_be(server: RangeServer) -> None:
     with pytest.raises(OpenError, match="only reads"):
         io_ark.Writer("matrix", f"ark:{server.url}/new.ark")
