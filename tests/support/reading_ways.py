@@ -30,6 +30,7 @@ __all__ = [
     "by_script",
     "expected",
     "frozen",
+    "same",
     "sequential_ways",
     "without_library",
     "without_offset",
@@ -67,12 +68,19 @@ def frozen(value: Any) -> Any:
         return "array", value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, list | tuple):
         return type(value).__name__, [frozen(element) for element in value]
+    if isinstance(value, dict):
+        return [(key, frozen(element)) for key, element in value.items()]
     if isinstance(value, CompressedMatrix):
         numbers = np.array([value.minimum, value.range], np.float32)
         return value.format, frozen(numbers), frozen(value.codes), frozen(value.percentiles)
     if isinstance(value, float):
         return "float", np.float64(value).tobytes()
     return type(value).__name__, value
+
+
+def same(found: Any, expected: Any) -> None:
+    """Check that two values have the same types and the same bits, however deep, and dictionaries the same order."""
+    assert frozen(found) == frozen(expected)
 
 
 def _outcome(entries: Iterable[Any]) -> Outcome:

@@ -22,6 +22,13 @@ def save(path: str, values: dict[str, np.ndarray[Any, Any]]) -> str:
     return f"ark:{path}"
 
 
+def write_table(kind: Any, wspecifier: str, table: dict[str, Any], **options: Any) -> None:
+    """Write a table by our own writer."""
+    with io_ark.Writer(kind, wspecifier, **options) as writer:
+        for key, value in table.items():
+            writer[key] = value
+
+
 def load(path: str) -> dict[str, np.ndarray[Any, Any]]:
     return {key: np.array(value) for key, value in kaldiio.load_ark(path)}
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import kaldi_native_io as native
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -20,7 +19,7 @@ from io_ark.codecs import IntListsCodec, codec, posterior
 from io_ark.codecs import int_vector as integers
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams.source import BytesSource, Source, StreamSource
-from tests.support.codec_tools import archive_bytes, archive_entries, from_bytes, to_bytes
+from tests.support.codec_tools import archive_bytes, from_bytes, to_bytes
 from tests.support.reading_ways import Trickle, frozen, without_library
 
 QUICK = settings(max_examples=400, deadline=None)
@@ -209,25 +208,6 @@ def test_vectors_of_a_vector_can_be_written_to_and_do_not_overlap() -> None:
         first, second = from_bytes("int-vector-vector", to_bytes("int-vector-vector", [[1], [2, 3]], binary))
         first[:] = 9
         assert second.tolist() == [2, 3]
-
-
-@FILES
-@given(
-    frames=st.lists(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.floats(-1e30, 1e30)), max_size=4)),
-    times=st.sampled_from([1, 1, 400]),
-    text=st.booleans(),
-)
-@example(frames=[[(1, 0.12345675), (3, -0.0), (4, 1e-7)], []], times=1, text=True)
-def test_posteriors_with_kaldi_native_io(tmp_path: Path, frames: Any, times: int, text: bool) -> None:
-    value = frames * times
-    file = tmp_path / "native"
-    with native.PosteriorWriter(f"ark,t:{file}" if text else f"ark:{file}") as out:
-        out.write("key", value)
-    theirs = file.read_bytes()
-    assert archive_bytes([(b"key", value)], "posterior", not text) == theirs
-    with native.SequentialPosteriorReader(f"ark:{file}") as entries:
-        expected = [[tuple(pair) for pair in frame] for frame in next(iter(entries))[1]]
-    assert frozen(archive_entries(theirs, "posterior")[0][1]) == frozen(expected)
 
 
 @pytest.mark.parametrize("value", [[[(1.5, 0.5)]], [[(2**31, 0.5)]], [[("1", 0.5)]]])

@@ -23,6 +23,7 @@ from io_ark.errors import (
     WriteError,
 )
 from io_ark.interop import kaldi_io
+from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)
 MATRICES = {"a": RNG.standard_normal((20, 5)).astype(np.float32), "b": RNG.standard_normal((3, 4))}
@@ -34,13 +35,6 @@ KINDS = [
     (VECTORS, kaldi_io.read_vec_flt_ark, kaldi_io.read_vec_flt, kaldi_io.write_vec_flt),
     (INTEGERS, kaldi_io.read_vec_int_ark, kaldi_io.read_vec_int, kaldi_io.write_vec_int),
 ]
-
-
-def same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert list(one) == list(other)
-    for key, value in one.items():
-        assert value.dtype == other[key].dtype
-        np.testing.assert_array_equal(value, other[key])
 
 
 @pytest.mark.parametrize(("table", "read_ark", "read_one", "write"), KINDS, ids=["mat", "vec_flt", "vec_int"])
@@ -254,10 +248,7 @@ def test_script_of_write_ark_scp_names_the_matrices(tmp_path: Path) -> None:
     with open(tmp_path / "m.ark", "wb") as archive, open(tmp_path / "m.scp", "w") as script:
         for key, matrix in MATRICES.items():
             kaldi_io.write_ark_scp(key, matrix, archive, script)
-    found = dict(kaldi_io.read_mat_scp(f"{tmp_path}/m.scp"))
-    assert list(found) == list(MATRICES)
-    for key, matrix in MATRICES.items():
-        np.testing.assert_array_equal(found[key], matrix)
+    same(dict(kaldi_io.read_mat_scp(f"{tmp_path}/m.scp")), MATRICES)
 
 
 def test_submodule_can_be_imported_under_kaldi_ios_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import io_ark
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, PipeError, SpecifierError
 from io_ark.interop import kaldiio as ours
 from io_ark.interop.kaldiio import matio, utils, wavio
+from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)
 TABLE: dict[str, Any] = {
@@ -31,15 +32,6 @@ AUDIO: dict[str, Any] = {
     "mono": (8000, RNG.integers(-2000, 2000, 8000).astype(np.int16)),
     "stereo": (16000, RNG.integers(-2000, 2000, (8000, 2)).astype(np.int16)),
 }
-
-
-def same(one: Any, other: Any) -> None:
-    assert type(one) is type(other)
-    if isinstance(one, tuple):
-        assert one[0] == other[0]
-        one, other = one[1], other[1]
-    assert one.dtype == other.dtype
-    np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("table", [TABLE, AUDIO], ids=["arrays", "audio"])

@@ -18,6 +18,8 @@ import io_ark
 from io_ark.errors import MissingFileError, OpenError
 from io_ark.streams import remote
 from tests.support.range_server import range_server
+from tests.support.reading_ways import same
+from tests.support.tables import write_table
 
 pytest.importorskip("fsspec")
 pytest.importorskip("aiohttp")
@@ -131,9 +133,7 @@ def test_bad_server(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(remote, "_BACK_OFF", (0.0, 0.0, 0.0))
     monkeypatch.setattr(remote, "_SECONDS", 0.3)
     answer, message = KINDS[name]
-    with io_ark.Writer("matrix", f"ark:{tmp_path}/feats.ark") as writer:
-        for key, value in TABLE.items():
-            writer[key] = value
+    write_table("matrix", f"ark:{tmp_path}/feats.ark", TABLE)
     data = (tmp_path / "feats.ark").read_bytes()
 
     def special(handler: Any) -> bool:
@@ -150,9 +150,6 @@ def test_bad_server(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert not isinstance(caught.value, MissingFileError)
             assert "\n" not in str(caught.value)
         else:
-            found = dict(io_ark.read(f"ark:{server.url}/feats.ark"))
-            assert list(found) == list(TABLE)
-            for key, value in TABLE.items():
-                np.testing.assert_array_equal(found[key], value)
+            same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
     assert time.monotonic() - begin < 30
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB

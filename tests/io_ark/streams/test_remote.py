@@ -20,6 +20,8 @@ from io_ark.streams import remote
 from io_ark.streams.access import Access
 from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
+from tests.support.reading_ways import same
+from tests.support.tables import write_table
 
 pytest.importorskip("fsspec")
 pytest.importorskip("aiohttp")
@@ -33,9 +35,7 @@ SMALL = {f"utt{i:03}": RNG.standard_normal(3).astype(np.float32) for i in range(
 def server(tmp_path: Path) -> Iterator[RangeServer]:
     with range_server(tmp_path) as serving:
         for name, kind, table in ("feats", "matrix", TABLE), ("small", "vector", SMALL):
-            with io_ark.Writer(kind, f"ark,scp:{tmp_path}/{name}.ark,{tmp_path}/{name}.scp") as writer:
-                for key, value in table.items():
-                    writer[key] = value
+            write_table(kind, f"ark,scp:{tmp_path}/{name}.ark,{tmp_path}/{name}.scp", table)
             lines = (tmp_path / f"{name}.scp").read_text()
             (tmp_path / f"{name}.scp").write_text(lines.replace(str(tmp_path), serving.url))
         yield serving
@@ -44,12 +44,6 @@ def server(tmp_path: Path) -> Iterator[RangeServer]:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_BACK_OFF", (0.0, 0.0, 0.0))
-
-
-def same(found: dict[str, Any], table: dict[str, Any]) -> None:
-    assert list(found) == list(table)
-    for key, value in table.items():
-        np.testing.assert_array_equal(found[key], value)
 
 
 @pytest.mark.parametrize(("name", "kind", "table"), [("feats", "matrix", TABLE), ("small", "vector", SMALL)])
@@ -250,9 +244,7 @@ def s3() -> Iterator[str]:
 
 
 def test_tables_are_written_to_and_read_from_s3(s3: str) -> None:
-    with io_ark.Writer("matrix", f"ark,scp:{s3}/a.ark,{s3}/a.scp") as writer:
-        for key, value in TABLE.items():
-            writer[key] = value
+    write_table("matrix", f"ark,scp:{s3}/a.ark,{s3}/a.scp", TABLE)
     same(dict(io_ark.read(f"scp:{s3}/a.scp")), TABLE)
     table = io_ark.load_scp(f"{s3}/a.scp")
     for key in "utt099", "utt000":

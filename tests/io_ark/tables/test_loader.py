@@ -10,11 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.errors import (
-    FormatError,
-    RangeError,
-    TruncatedError,
-)
+from io_ark.errors import FormatError, RangeError, TruncatedError
+from tests.support.tables import write_table
 
 
 @settings(max_examples=60, deadline=None)
@@ -26,9 +23,7 @@ def test_script_in_any_order_reads_the_same_values(
     lines: list[tuple[str, np.ndarray]] = []
     for name in ("a", "b"):
         values = {f"{name}{i}": np.random.default_rng(i).random((n, 3), np.float32) for i, n in enumerate(rows)}
-        with io_ark.Writer("matrix", f"ark,scp:{folder}/{name}.ark,{folder}/{name}.scp") as writer:
-            for key, value in values.items():
-                writer[key] = value
+        write_table("matrix", f"ark,scp:{folder}/{name}.ark,{folder}/{name}.scp", values)
         lines += zip((folder / f"{name}.scp").read_text().splitlines(), values.values(), strict=True)
     chosen = data.draw(st.lists(st.sampled_from(lines), max_size=20), label="lines")
     (folder / "chosen.scp").write_text("".join(f"{line}\n" for line, _ in chosen))
@@ -76,11 +71,8 @@ def test_range_equals_a_slice(
 ) -> None:  # fmt: skip
     folder = tmp_path_factory.getbasetemp()
     matrix = np.arange(rows * columns, dtype=np.float64).reshape(rows, columns)
-    with io_ark.Writer(
-        "double-matrix" if double else "matrix", f"ark{text},scp:{folder}/r.ark,{folder}/r.scp"
-    ) as writer:
-        writer["before"] = matrix
-        writer["a"] = matrix
+    kind = "double-matrix" if double else "matrix"
+    write_table(kind, f"ark{text},scp:{folder}/r.ark,{folder}/r.scp", {"before": matrix, "a": matrix})
     place = (folder / "r.scp").read_text().split()[-1]
     last, right = first + length, left + width
     for part, wanted in (f"[{first}:{last}]", matrix[first : last + 1]), (
@@ -105,9 +97,7 @@ def test_range_of_a_truncated_matrix_is_an_error(folder: Path) -> None:
 @pytest.mark.parametrize("mmap", [False, True])
 def test_archive_that_grows_while_open_is_read(folder: Path, mmap: bool) -> None:
     first, second = (np.arange(i, i + 20000, dtype=np.float32).reshape(2000, 10) for i in (0, 7))
-    with io_ark.Writer("matrix", "ark:g.ark") as writer:
-        writer["k"] = first
-        writer["k3"] = second
+    write_table("matrix", "ark:g.ark", {"k": first, "k3": second})
     whole = Path("g.ark").read_bytes()
     place = whole.index(b"k3 ") + 3
     for cut in 40_000, place, place + 20:

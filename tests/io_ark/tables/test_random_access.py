@@ -23,6 +23,7 @@ from io_ark.errors import (
     OrderError,
     TruncatedError,
 )
+from tests.support.tables import write_table
 
 KEYS = ["u01_normal", "u02_feat", "u18_long"]
 
@@ -139,9 +140,7 @@ def test_utt2spk_maps_keys_to_speakers(folder: Path) -> None:
 
 def test_option_o_releases_values_after_use(folder: Path) -> None:
     keys = [f"k{i}" for i in range(20)]
-    with io_ark.Writer("matrix", "ark:large.ark") as writer:
-        for key in keys:
-            writer[key] = np.zeros((300, 100), np.float32)
+    write_table("matrix", "ark:large.ark", dict.fromkeys(keys, np.zeros((300, 100), np.float32)))
     for rspecifier, kept in ("ark:large.ark", 20), ("ark,o:large.ark", 0):
         with io_ark.RandomAccessReader("matrix", rspecifier) as reader:
             values = [weakref.ref(reader[key]) for key in keys]

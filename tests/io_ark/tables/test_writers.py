@@ -9,11 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
-import kaldi_native_io
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import io_ark
 from io_ark.blocks import ArrayBlock, PackedBlock
@@ -26,26 +23,12 @@ from io_ark.errors import (
     PipeError,
     WriteError,
 )
+from tests.support.tables import write_table
 
 
 def shapes(rspecifier: str, **options: object) -> list[tuple[str, tuple[int, ...]]]:
     with io_ark.SequentialReader("matrix", rspecifier, **options) as reader:
         return [(key, value.shape) for key, value in reader]
-
-
-MATRICES = st.dictionaries(
-    st.text("abcdefghij_-0123456789", min_size=1, max_size=12),
-    st.tuples(st.integers(1, 300), st.integers(1, 30), st.integers(0, 2**32 - 1)),
-    min_size=1,
-    max_size=8,
-)
-
-
-def made(table: dict[str, tuple[int, int, int]]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
-    return {
-        key: np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
-        for key, (rows, columns, seed) in sorted(table.items())
-    }
 
 
 @pytest.mark.parametrize(
@@ -56,11 +39,8 @@ def made(table: dict[str, tuple[int, int, int]]) -> dict[str, np.ndarray]:  # ty
 def test_written_table_is_read_back(wspecifier: str, back: str, folder: Path) -> None:
     rng = np.random.default_rng(0)
     table = {f"utt{i}é": rng.standard_normal((i, 5 if i else 0)).astype(np.float32) for i in range(10)}
-    with io_ark.Writer("matrix", wspecifier) as writer:
-        for key, value in table.items():
-            writer[key] = value
-    with io_ark.SequentialReader("matrix", back) as reader:
-        again = dict(reader)
+    write_table("matrix", wspecifier, table)
+    again = dict(io_ark.SequentialReader("matrix", back))
     assert list(again) == list(table)
     for key, value in table.items():
         np.testing.assert_allclose(again[key], value, rtol=0 if "t" not in wspecifier.split(":")[0] else 1e-4)
@@ -127,33 +107,6 @@ def test_script_file_for_a_pipe_warns(folder: Path, caplog: pytest.LogCaptureFix
     caplog.set_level(logging.WARNING)
     io_ark.Writer("matrix", "ark,scp:| cat > o,s").close()
     assert "is not a file, so the script file cannot point into it" in caplog.text
-
-
-@settings(max_examples=30, deadline=None)
-@given(table=MATRICES)
-def test_kaldi_native_io_writes_and_reads_the_same(
-    table: dict[str, tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    matrices = made(table)
-    with io_ark.Writer("matrix", f"ark,scp:{folder}/o.ark,{folder}/o.scp") as ours:
-        for key, value in matrices.items():
-            ours[key] = value
-    ark, scp = (folder / "o.ark").read_bytes(), (folder / "o.scp").read_bytes()
-    with kaldi_native_io.FloatMatrixWriter(f"ark,scp:{folder}/o.ark,{folder}/o.scp") as theirs:
-        for key, value in matrices.items():
-            theirs[key] = value
-    assert ark == (folder / "o.ark").read_bytes()
-    assert scp == (folder / "o.scp").read_bytes()
-    for rspecifier in (f"ark:{folder}/o.ark", f"scp:{folder}/o.scp"):
-        with kaldi_native_io.SequentialFloatMatrixReader(rspecifier) as reader:
-            for key, value in reader:
-                np.testing.assert_array_equal(value, matrices[key])
-        with io_ark.SequentialReader("matrix", rspecifier) as reader:
-            assert [key for key, _ in reader] == list(matrices)
-    with io_ark.RandomAccessReader("matrix", f"ark,s,cs:{folder}/o.ark") as lookup:
-        for key, value in matrices.items():
-            np.testing.assert_array_equal(lookup[key], value)
 
 
 @pytest.mark.parametrize("wspecifier", ["ark,scp:o.ark,o.scp", "ark,t:o.ark", "ark,f:o.ark"])
