@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.errors import (
-    OpenError,
-)
+from io_ark.errors import OpenError
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.input import open_input
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from io_ark.errors import (
-    OpenError,
-)
+from io_ark.errors import OpenError
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 

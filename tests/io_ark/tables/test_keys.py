@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 import io_ark
-from io_ark.errors import (
-    KeyFormatError,
-)
+from io_ark.errors import KeyFormatError
 
 
 def test_tab_or_newline_may_follow_a_key(folder: Path) -> None:

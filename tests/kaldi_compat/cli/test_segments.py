@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,6 @@ from io_ark.blocks import Skip
 from io_ark.codecs.wave import Wave
 from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
 from kaldi_compat.errors import AudioError
-
-Run = Callable[..., int]
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from kaldi_compat.programs import (
-    append_post_to_feats,
-)
+from kaldi_compat.programs import append_post_to_feats
 from tests.support.programs import check_failed
 from tests.support.tables import load, mat, read, save, text
-
-Stderr = pytest.CaptureFixture[str]
 
 
 def test_posteriors_are_appended_to_features() -> None:

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from kaldi_compat.programs import (
-    append_vector_to_feats,
-)
+from kaldi_compat.programs import append_vector_to_feats
 from tests.support.programs import check_failed
 from tests.support.tables import load, mat, matrices, read, save
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    apply_cmvn_sliding,
-)
+from kaldi_compat.programs import apply_cmvn_sliding
 from tests.support.tables import load, save
 
 Stderr = pytest.CaptureFixture[str]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    compose_transforms,
-)
+from kaldi_compat.programs import compose_transforms
 from tests.support.programs import check_refused
 from tests.support.tables import load, mat, save, text
 

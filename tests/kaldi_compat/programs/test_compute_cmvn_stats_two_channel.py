@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.functional.cmvn import cmvn_stats
-from kaldi_compat.programs import (
-    compute_cmvn_stats_two_channel,
-)
+from kaldi_compat.programs import compute_cmvn_stats_two_channel
 from tests.support.programs import check_refused
 from tests.support.tables import load, matrices, save
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    compute_vad,
-)
+from kaldi_compat.programs import compute_vad
 from tests.support.tables import load, save
 
 Stderr = pytest.CaptureFixture[str]

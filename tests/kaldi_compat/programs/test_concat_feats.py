@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import kaldiio
 
-from kaldi_compat.programs import (
-    concat_feats,
-)
+from kaldi_compat.programs import concat_feats
 from tests.support.programs import check_refused
 from tests.support.tables import matrices
-
-Run = Callable[..., int]
 
 
 def test_frames_are_concatenated_and_other_dimensions_refused() -> None:

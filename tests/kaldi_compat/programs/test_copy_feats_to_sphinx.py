@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,6 @@ from kaldi_compat.programs import (
     copy_feats_to_sphinx,
 )
 from tests.support.tables import load, matrices
-
-Run = Callable[..., int]
 
 
 def test_files_are_little_endian() -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kaldi_compat.programs import (
-    copy_int_vector,
-)
+from kaldi_compat.programs import copy_int_vector
 from tests.support.programs import check_refused
 from tests.support.tables import text
-
-Run = Callable[..., int]
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.programs import (
-    copy_matrix,
-)
-
-Run = Callable[..., int]
+from kaldi_compat.programs import copy_matrix
 
 
 @given(

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.programs import (
-    copy_vector,
-)
-
-Run = Callable[..., int]
+from kaldi_compat.programs import copy_vector
 
 
 def test_vectors_are_truncated_extended_and_scaled() -> None:

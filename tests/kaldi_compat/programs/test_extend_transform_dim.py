@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from kaldi_compat.programs import (
-    extend_transform_dim,
-)
+from kaldi_compat.programs import extend_transform_dim
 from tests.support.programs import check_refused
 from tests.support.tables import load, mat, read, save
-
-Stderr = pytest.CaptureFixture[str]
 
 
 def test_new_dimensions_are_left_unchanged() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,7 @@ import pytest
 
 from io_ark.blocks import Skip
 from kaldi_compat.cli.segments import parse_segment
-from kaldi_compat.programs import (
-    extract_feature_segments,
-)
-
-Run = Callable[..., int]
+from kaldi_compat.programs import extract_feature_segments
 
 
 def test_bounds_of_segments_in_frames() -> None:

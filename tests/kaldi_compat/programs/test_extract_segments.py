@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from kaldi_compat.programs import (
-    extract_segments,
-)
+from kaldi_compat.programs import extract_segments
 from tests.support.programs import run
 from tests.support.tables import wav
-
-Run = Callable[..., int]
 
 
 def test_a_short_segment_without_channel_does_not_stop_the_program() -> None:

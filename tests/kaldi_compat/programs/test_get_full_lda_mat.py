@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from kaldi_compat.programs import (
-    get_full_lda_mat,
-)
+from kaldi_compat.programs import get_full_lda_mat
 from tests.support.programs import check_refused
 from tests.support.tables import mat, read
-
-Stderr = pytest.CaptureFixture[str]
 
 
 def test_missing_rows_are_appended_and_the_inverse_is_written() -> None:

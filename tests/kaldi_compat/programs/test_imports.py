@@ -14,8 +14,6 @@ import pytest
 import io_ark
 from tests.support.reference import ROOT, cases_of
 
-Stderr = pytest.CaptureFixture[str]
-
 
 def test_running_them_does_not_import_torch() -> None:
     inputs = ROOT / "inputs"

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.functional.cmvn import cmvn_stats
-from kaldi_compat.programs import (
-    modify_cmvn_stats,
-)
+from kaldi_compat.programs import modify_cmvn_stats
 from tests.support.programs import check_refused
 from tests.support.tables import load, matrices, save
 

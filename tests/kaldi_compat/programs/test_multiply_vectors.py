@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import io_ark
-from kaldi_compat.programs import (
-    multiply_vectors,
-)
+from kaldi_compat.programs import multiply_vectors
 from tests.support.programs import check_failed
 from tests.support.tables import load, read, save
-
-Stderr = pytest.CaptureFixture[str]
 
 
 def test_vectors_are_multiplied_element_by_element() -> None:

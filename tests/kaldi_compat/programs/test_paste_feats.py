@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import kaldiio
 import numpy as np
 import pytest
 
 from io_ark.blocks import Skip
 from kaldi_compat.cli.paste import pasted
-from kaldi_compat.programs import (
-    paste_feats,
-)
+from kaldi_compat.programs import paste_feats
 from tests.support.programs import check_failed, check_refused
 from tests.support.tables import load, matrices, save
-
-Run = Callable[..., int]
 
 
 def test_lengths_beyond_the_tolerance_are_skipped() -> None:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from kaldi_compat.programs import (
-    post_to_feats,
-)
+from kaldi_compat.programs import post_to_feats
 from tests.support.programs import check_refused
 from tests.support.tables import load, read, text
-
-Stderr = pytest.CaptureFixture[str]
 
 
 def test_posteriors_are_converted_to_columns() -> None:

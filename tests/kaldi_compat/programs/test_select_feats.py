@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.programs import (
-    select_feats,
-)
-
-Run = Callable[..., int]
+from kaldi_compat.programs import select_feats
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    select_voiced_frames,
-)
+from kaldi_compat.programs import select_voiced_frames
 from tests.support.programs import check_refused
 from tests.support.tables import load, matrices, save
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.programs import (
-    shift_feats,
-)
+from kaldi_compat.programs import shift_feats
 from tests.support.tables import load, text
-
-Run = Callable[..., int]
 
 
 @given(st.integers(1, 9), st.integers(-12, 12))

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from kaldi_compat.programs import (
-    splice_feats,
-)
+from kaldi_compat.programs import splice_feats
 from tests.support.programs import check_refused
 from tests.support.tables import load, save
-
-Stderr = pytest.CaptureFixture[str]
 
 
 def test_an_empty_matrix_is_refused() -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaldi_compat.programs import (
-    subsample_feats,
-)
+from kaldi_compat.programs import subsample_feats
 from tests.support.programs import check_refused
 from tests.support.tables import load, matrices, save
-
-Run = Callable[..., int]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 5))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    subset_feats,
-)
+from kaldi_compat.programs import subset_feats
 from tests.support.programs import check_refused
 from tests.support.tables import load, matrices, save
-
-Run = Callable[..., int]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    transform_feats,
-)
+from kaldi_compat.programs import transform_feats
 from tests.support.programs import check_refused
 from tests.support.tables import load, mat, matrices, save, text
 

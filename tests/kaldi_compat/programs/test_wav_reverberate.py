@@ -8,9 +8,7 @@ import kaldiio
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    wav_reverberate,
-)
+from kaldi_compat.programs import wav_reverberate
 from tests.support.programs import check_refused
 from tests.support.tables import noise, wav
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kaldi_compat.programs import (
-    wav_to_duration,
-)
+from kaldi_compat.programs import wav_to_duration
 from tests.support.tables import wav
-
-Run = Callable[..., int]
 
 
 def test_durations_come_from_header_or_samples(capfd: pytest.CaptureFixture[str]) -> None:
