@@ -34,6 +34,7 @@ from tests.support.block_commands import (
     left,
     program,
     remove_outputs,
+    words_of,
     write,
     write_tables,
 )
@@ -188,7 +189,7 @@ def test_commands_leave_what_kaldis_left(
     name: str, tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: Stderr
 ) -> None:
     monkeypatch.chdir(tables)
-    command, arguments = COMMANDS[name]
+    command, *arguments = words_of(COMMANDS[name])
     run = partial(program(command), arguments)
     check_all_sizes(run, monkeypatch, capsys, seed=len(name))
     if not any(name in names for names in DEVIATIONS.values()):
