@@ -1,8 +1,7 @@
-"""Transforms of features: Kaldi's numbers, and the algebra."""
+"""Transforms of features: the algebra."""
 
 from __future__ import annotations
 
-import kaldiio
 import numpy as np
 import pytest
 import torch
@@ -17,20 +16,9 @@ from kaldi_compat.functional.transform import (
     full_lda,
     log_determinant,
 )
-from tests.support.reference import ROOT
 
-INPUTS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "mfcc.ark")))
 RANDOM = np.random.default_rng(0)
 DIM = st.integers(1, 5)
-
-
-@pytest.mark.parametrize(("case", "name"), [("043", "lin"), ("044", "aff"), ("045", "sq")])
-def test_transformed_features_are_kaldis(case: str, name: str) -> None:
-    transform = kaldiio.load_mat(str(ROOT / "inputs" / f"{name}.mat"))
-    for key, kaldis in kaldiio.load_ark(str(ROOT / "expected" / "tools" / case / "o.ark")):
-        # A sum of 13 products of this size, each rounded to float, may be off by so much.
-        np.testing.assert_allclose(apply_transform(INPUTS[key], transform), kaldis, rtol=0, atol=2e-4)
-        np.testing.assert_allclose(apply_transform(torch.tensor(INPUTS[key]), transform), kaldis, rtol=0, atol=2e-4)
 
 
 @given(DIM, DIM, DIM, st.booleans(), st.booleans())
