@@ -147,6 +147,30 @@ COMMANDS = {
     "feat-to-len": "feat-to-len IN ark,t:out_len",
     "feat-to-len of a script": "feat-to-len scp:in.scp ark:out_len",
     "feat-to-dim": "feat-to-dim ark:mixed.ark ark,t:out_dim",
+    "copy-vector --change_dim=0": "copy-vector --change_dim=0 ark:lengths.ark OUT",
+    "copy-vector of a file": "copy-vector four.vec out.vec",
+    "select-voiced-frames of lengths": "select-voiced-frames ark:longer.ark ark:vad.ark OUT",
+    "compute-cmvn-stats --weights": "compute-cmvn-stats --weights=ark:weights.ark ark:full.ark OUT",
+    "compute-cmvn-stats --weights of all": "compute-cmvn-stats --weights=ark:weights.ark ark:full.ark out.stats",
+    "compute-cmvn-stats --weights --spk2utt": (
+        "compute-cmvn-stats --weights=ark:weights.ark --spk2utt=ark:spk2utt ark:full.ark OUT"
+    ),
+    "modify-cmvn-stats of nothing": "modify-cmvn-stats --convert-to-mean-and-var ark:no_stats.ark OUT",
+    "transform-feats --utt2spk": "transform-feats --utt2spk=ark:utt2spk ark:speaker_transforms.ark ark:full.ark OUT",
+    "append-post-to-feats of files": "append-post-to-feats --post-dim=6 affine.mat two.post out.mat",
+    "append-vector-to-feats of files": "append-vector-to-feats affine.mat four.vec out.mat",
+    "append-vector-to-feats of none": "append-vector-to-feats ark:/dev/null ark:vectors.ark OUT",
+    "concat-feats": "concat-feats affine.mat transform.mat affine.mat out.mat",
+    "compose-transforms of files": "compose-transforms transform.mat square.mat out.mat",
+    "compose-transforms of an empty file": "compose-transforms square.mat empty.mat out.mat",
+    "extend-transform-dim of a file": "extend-transform-dim --new-dimension=7 square.mat out.mat",
+    "multiply-vectors --length-tolerance": "multiply-vectors --length-tolerance=1 ark:long.ark ark:vad.ark OUT",
+    "multiply-vectors --length-tolerance=-1": "multiply-vectors --length-tolerance=-1 ark:vad.ark ark:vad.ark OUT",
+    "multiply-vectors of files": "multiply-vectors four.vec four.vec four.vec out.vec",
+    "multiply-vectors of files of lengths": "multiply-vectors four.vec three.vec out.vec",
+    "paste-feats --length-tolerance=-1": "paste-feats --length-tolerance=-1 ark:full.ark ark:full.ark OUT",
+    "paste-feats of files": "paste-feats affine.mat transform.mat out.mat",
+    "paste-feats of files of lengths": "paste-feats affine.mat square.mat out.mat",
 }
 
 # Commands of which Kaldi's programs make something else, and why (see docs/programs.md).
@@ -297,6 +321,20 @@ def write_tables() -> None:
     gaps = {key: np.where(each > 95, 0, each) for key, each in tracks.items()}
     write("matrix", "gaps", {key: np.abs(each).astype(np.float32) for key, each in gaps.items()})
     write("int-vector", "ints", {key: each[:, 0].astype(np.int32) for key, each in feats.items()})
+    weights = {
+        key: rng.rand(len(each) + (i % 50 == 9)) for i, (key, each) in enumerate(list(full.items())[:80]) if i % 60
+    }
+    write("vector", "weights", {key: each.astype(np.float32) for key, each in weights.items()})
+    write(
+        "vector",
+        "long",
+        {key: np.ones(len(each) + i % 3, "f4") for i, (key, each) in enumerate(feats.items())},
+    )
+    write("double-matrix", "no_stats", {"a": np.zeros((2, 3)), "b": np.full((2, 3), 2.0), "c": -np.ones((2, 3))})
+    io_ark.write_object("posterior", "two.post", [[(1, 0.5), (2, 0.25), (2, 0.75)], []])
+    for name, numbers in ("four", [1, -2, 3, 0.5]), ("three", [1, 2, 3]):
+        io_ark.write_object("vector", f"{name}.vec", np.array(numbers, np.float32))
+    io_ark.write_object("matrix", "empty.mat", np.zeros((0, 0), np.float32))
 
 
 def remove_outputs() -> None:

@@ -15,29 +15,16 @@ from io_ark.blocks import PosteriorArrays
 from io_ark.models import read_transition_model, split_to_phones
 from kaldi_compat.cli import orders
 from kaldi_compat.programs import (
-    ali_to_pdf,
     convert_ali,
-    copy_gselect,
     ivector_normalize_length,
     post_to_pdf_post,
-    show_transitions,
     vector_sum,
     weight_silence_post,
 )
-from tests.support.programs import check_refused, run
+from tests.support.programs import run
 from tests.support.tables import text
 
 MODELS = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
-
-
-def test_error_in_an_alignment_names_its_key() -> None:
-    check_refused(
-        ali_to_pdf.main,
-        str(MODELS / "mono.mdl"),
-        f"ark:{MODELS}/ali_bad.txt",
-        "ark:/dev/null",
-        message="b: 999 is not a transition-id",
-    )
 
 
 @pytest.mark.parametrize("factor", [1, 2])
@@ -104,15 +91,6 @@ def test_weights_of_a_pdf_are_added_up(frames: list[list[tuple[int, float]]]) ->
 def test_infinite_vectors_become_zero() -> None:
     assert ivector_normalize_length.main([text("vectors", "a [ inf 1 ]\n"), "ark,t:out"]) == 0
     assert Path("out").read_text() == "a  [ 0 0 ]\n"  # as Kaldi's; inf * 0 would be NaN
-
-
-def test_phones_have_no_negative_numbers() -> None:
-    Path("phones").write_text("<eps> 0\nSIL -3\n")
-    check_refused(show_transitions.main, "phones", str(MODELS / "mono.mdl"), message="expected a symbol and its number")
-
-
-def test_gaussians_in_text_cut_in_the_last_line_are_refused() -> None:
-    check_refused(copy_gselect.main, text("lists", "a 1 2 ; 3 ;"), "ark,t:-", message="lacks the end of its line")
 
 
 @pytest.mark.parametrize("scale", ["0", "0.5"])

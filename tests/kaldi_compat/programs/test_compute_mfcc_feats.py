@@ -9,13 +9,7 @@ import pytest
 
 from kaldi_compat.cli import compute
 from kaldi_compat.options.spectral import MfccOptions
-from kaldi_compat.programs import compute_fbank_feats, compute_mfcc_feats
-
-QUIET = ["--print-args=false", "--dither=0"]
-
-
-def fbank(*argv: str) -> int:
-    return compute_fbank_feats.main([*QUIET, *argv])
+from kaldi_compat.programs import compute_mfcc_feats
 
 
 def test_options_of_the_feature_reach_the_module() -> None:

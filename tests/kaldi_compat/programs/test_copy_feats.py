@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import subprocess
 import sys
@@ -15,13 +14,8 @@ import pytest
 from kaldi_compat.programs import (
     copy_feats,
     copy_feats_to_htk,
-    copy_int_vector,
-    copy_matrix,
-    copy_vector,
-    wav_copy,
 )
-from tests.support.programs import check_refused
-from tests.support.tables import load, matrices, save, text
+from tests.support.tables import load, matrices, save
 
 Run = Callable[..., int]
 
@@ -48,33 +42,6 @@ def test_single_files_are_converted_between_formats(capfd: pytest.CaptureFixture
     np.testing.assert_array_equal(kaldiio.load_mat("b.mat"), matrix)
     assert copy_feats.main(["--htk-in", "scp:echo k htk/k.fea |", "ark:b.ark"]) == 0
     np.testing.assert_array_equal(load("b.ark")["k"], matrix)
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("--compress", "--compress works on tables"),
-        ("--write-num-frames=ark:n", "--write-num-frames option not supported"),
-        ("--sphinx-in", "sphinx input is not yet supported"),
-    ],
-)
-def test_table_options_are_refused_for_single_files(option: str, message: str) -> None:
-    kaldiio.save_mat("a.mat", matrices(4)["u0"])
-    check_refused(copy_feats.main, option, "a.mat", "b.mat", message=message)
-    assert not os.path.exists("b.mat")
-
-
-@pytest.mark.parametrize(
-    "main", [copy_feats.main, copy_matrix.main, copy_vector.main, copy_int_vector.main, wav_copy.main]
-)
-def test_a_table_and_a_single_file_are_refused(main: Run) -> None:
-    check_refused(main, "ark:a.ark", "b.mat", message="ark:a.ark is a table and b.mat a single file")
-    check_refused(main, "a.mat", "ark:b.ark", message="ark:b.ark is a table and a.mat a single file")
-
-
-def test_an_empty_table_gives_status_1_and_an_empty_archive() -> None:
-    assert copy_feats.main([text("a.ark", ""), "ark:b.ark"]) == 1
-    assert os.path.getsize("b.ark") == 0
 
 
 def test_memory_does_not_grow_with_the_table() -> None:

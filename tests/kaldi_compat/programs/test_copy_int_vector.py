@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kaldi_compat.programs import copy_int_vector
-from tests.support.programs import check_refused
 from tests.support.tables import text
 
 
@@ -29,9 +28,3 @@ def test_single_files_have_kaldis_plain_layout(numbers: list[int], written: byte
 def test_tables_have_a_size_byte_per_number() -> None:
     assert copy_int_vector.main([text("a", "u 1 -2 3\n"), "ark:b"]) == 0
     assert Path("b").read_bytes() == b"u \0B\4" + struct.pack("<i", 3) + struct.pack("<bibibi", 4, 1, 4, -2, 4, 3)
-
-
-@pytest.mark.parametrize("content", [b"1 2 3\n", b"[ 1 2\n", b"[ 1 x ]\n", b"\0B\4\2\0\0\0\1\0\0\0"])
-def test_files_of_other_content_are_refused(content: bytes) -> None:
-    Path("a").write_bytes(content)
-    check_refused(copy_int_vector.main, "a", "b", message="a:")

@@ -8,23 +8,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.programs import subset_feats
-from tests.support.programs import check_refused
 from tests.support.tables import load, matrices, save
-
-
-@pytest.mark.parametrize(
-    ("options", "keys"),
-    [
-        (["--n=2"], ["u0", "u1"]),
-        ([], ["u0", "u1", "u2"]),
-        (["--include=list"], ["u0", "u2"]),
-        (["--exclude=list"], ["u1"]),
-    ],
-)
-def test_subset_is_the_first_n_or_listed_utterances(options: list[str], keys: list[str]) -> None:
-    Path("list").write_text("u2 and more\nu0\nelsewhere\n")
-    assert subset_feats.main([*options, save("a.ark", matrices(1, 2, 3)), "ark:b.ark"]) == 0
-    assert list(load("b.ark")) == keys
 
 
 @pytest.mark.parametrize("option", ["--include=u0", "--exclude=u1"])
@@ -43,22 +27,3 @@ def test_listed_keys_with_wide_spaces_are_found() -> None:
     source = save("a.ark", {key: np.ones((1, 2), "f4") for key in ("u", "u\u30000")})
     assert subset_feats.main(["--include=list", source, "ark:b.ark"]) == 0
     assert list(load("b.ark")) == ["u\u30000"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--n=0"], "--n must be at least 1, not 0"),
-        (["--n=2", "--include=l"], "--n cannot be combined"),
-        (["--include=l", "--exclude=l"], "--include and --exclude cannot both be given"),
-    ],
-)
-def test_conflicting_options_are_refused(options: list[str], message: str) -> None:
-    Path("l").write_text("u0\n")
-    check_refused(subset_feats.main, *options, save("a.ark", matrices(1)), "ark:b.ark", message=message)
-
-
-def test_an_empty_line_in_the_list_is_refused() -> None:
-    Path("list").write_text("u0\n\n")
-    source = save("a.ark", matrices(1))
-    check_refused(subset_feats.main, "--include=list", source, "ark:b.ark", message="has an empty line")

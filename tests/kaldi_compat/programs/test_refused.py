@@ -1,0 +1,110 @@
+"""A user's mistake ends a program with status 255 and one line that says what is wrong."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.output_order import write_inputs
+from tests.support.programs import ERROR_STATUS, run_words
+
+# Inputs besides those of the commands on outputs. Names of tables have a prefix.
+INPUTS = {
+    "empty": "",
+    "e": "u [ 1 2 ]\ne [ ]\n",
+    "narrow": "u [ 1 2 3 ]\nn [ 1 2 ]\n",
+    "dims": "u [ 1 2 ]\nx [ 1 2 3 4 ]\n",
+    "half": "u [ 1 0.5 0 ]\n",
+    "one": "u [ 1 2 3 ]\n",
+    "spk2utt2": "s u x\n",
+    "fewer": "x y\n",
+    "three": " [ 1 0 0\n 0 1 0\n 0 0 1 ]\n",
+    "row": " [ 1 1 ]\n",
+    "ones": " [ 1 1\n 1 1 ]\n",
+    "wide": " [ 1 1 1 1\n 1 1 1 1 ]\n",
+    "nothing": " [ 0 0 0\n 0 0 0 ]\n",
+    "rows": " [ 1 1 1\n 1 1 1\n 1 1 1 ]\n",
+    "bare": "1 2 3\n",
+    "open": "[ 1 2\n",
+    "word": "[ 1 x ]\n",
+    "cut": "\0B\4\2\0\0\0\1\0\0\0",
+    "blank": "u\n\n",
+    "phones": "<eps> 0\nSIL -3\n",
+    "lists": "a 1 2 ; 3 ;",
+}
+MODELS = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
+REFUSED = {
+    "add-deltas --truncate=3 ark:m ark:out": "u: Cannot truncate features as dimension 2 is smaller than --truncate=3",
+    "add-deltas --truncate=-1 ark:m ark:out": "--truncate must be at least 0, not -1",
+    "add-deltas-sdc --truncate=3 ark:m ark:out": "dimension 2 is smaller than --truncate=3",
+    "add-deltas-sdc --truncate=-1 ark:m ark:out": "--truncate must be at least 0, not -1",
+    f"ali-to-pdf {MODELS}/mono.mdl ark:{MODELS}/ali_bad.txt ark:out": "b: 999 is not a transition-id",
+    "apply-cmvn --norm-vars --norm-means=false sums ark:m ark:out": "--norm-vars=true needs --norm-means=true",
+    "apply-cmvn --utt2spk=ark:x sums ark:m ark:out": "--utt2spk option not compatible with rxfilename",
+    "apply-cmvn --skip-dims=1,2 sums ark:m ark:out": "--skip-dims: expected a colon-separated list of integers",
+    "apply-cmvn --skip-dims=2 sums ark:m ark:out": "u: dimensions to skip must lie in 0 to 1: 2",
+    "apply-cmvn --skip-dims=1 rows ark:m ark:out": "u: CMVN statistics have two rows",
+    "apply-cmvn wide ark:m ark:out": "u: CMVN statistics of shape (2, 4) do not fit",
+    "apply-cmvn nothing ark:m ark:out": "u: too little to normalize by",
+    "compose-transforms square square ark:out": "ark:out: the output must be a table if",
+    "compose-transforms ark:t ark:t out": "out: the output must be a table if",
+    "compose-transforms --utt2spk=ark:x square ark:t ark:out": "--utt2spk needs two tables",
+    "compose-transforms square three out": "2 columns cannot follow one with 3 rows",
+    "compute-cmvn-stats --spk2utt=ark:spk2utt2 ark:dims ark:out": "x: dimension 4, but 2 before",
+    "compute-cmvn-stats --spk2utt=ark:spk2utt ark:m out": "--spk2utt option not compatible with wxfilename",
+    "compute-cmvn-stats-two-channel fewer ark:m ark:out": (
+        "Expecting 3 fields per line of reco2file_and_channel file fewer, got: x y (line 1)"
+    ),
+    "compute-fbank-feats --channel=-2 scp:wav.scp ark:out": "--channel must be at least -1, not -2",
+    "concat-feats mat three out": "three has 3 columns, but mat has 2",
+    "copy-feats --compress mat out": "--compress works on tables",
+    "copy-feats --write-num-frames=ark:n mat out": "--write-num-frames option not supported",
+    "copy-feats --sphinx-in mat out": "sphinx input is not yet supported",
+    "copy-feats-to-htk --output-dir=no/out ark:m": "Could not create output directory: no/out: No such file",
+    "copy-feats-to-sphinx --output-dir=no/out ark:m": "Could not create output directory: no/out: No such file",
+    "copy-gselect ark:lists ark,t:-": "lacks the end of its line",
+    **{f"copy-int-vector {name} out": f"{name}:" for name in ("bare", "open", "word", "cut")},
+    **{
+        f"copy-{kind} {words}": message
+        for kind in ("feats", "matrix", "vector", "int-vector")
+        for words, message in {
+            "ark:m out": "ark:m is a table and out a single file",
+            "mat ark:out": "ark:out is a table and mat a single file",
+        }.items()
+    },
+    "extend-transform-dim square out": "--new-dimension argument invalid or not specified",
+    "extend-transform-dim --new-dimension=1 square out": "the new dimension 1 must be at least 2",
+    "feat-to-dim ark:empty -": "Could not read any features from ark:empty",
+    "get-full-lda-mat row ones out out2": "has no inverse",
+    "get-full-lda-mat square wide out": "2 x 4",
+    "modify-cmvn-stats 0-2 ark:stats ark:out": "first argument: expected a colon-separated list of integers",
+    "modify-cmvn-stats ark:one ark:out": "u: Expected input to be CMVN stats",
+    "post-to-feats --post-dim=1 ark:post ark:out": "u: posterior of class 1: with --post-dim=1, classes are 0 to 0",
+    "post-to-feats ark:post ark:out": "--post-dim=D",
+    "select-feats 0-2 ark:narrow ark:out": "n: the selection needs 3 columns, but there are 2",
+    "select-voiced-frames ark:m ark:half ark:out": "u: voice activity must be 0 or 1",
+    f"show-transitions phones {MODELS}/mono.mdl": "expected a symbol and its number",
+    "splice-feats ark:e ark:out": "e: there are no frames to splice",
+    "subsample-feats --n=0 ark:m ark:out": "--n=0",
+    "subsample-feats --offset=-1 ark:m ark:out": "--offset must be at least 0, not -1",
+    "subset-feats --n=0 ark:m ark:out": "--n must be at least 1, not 0",
+    "subset-feats --n=2 --include=list ark:m ark:out": "--n cannot be combined",
+    "subset-feats --include=list --exclude=list ark:m ark:out": "--include and --exclude cannot both be given",
+    "subset-feats --include=blank ark:m ark:out": "has an empty line",
+    "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "u: is not in the utt2spk map",
+    "wav-copy scp:wav.scp out": "scp:wav.scp is a table and out a single file",
+    "wav-copy u.wav ark:out": "ark:out is a table and u.wav a single file",
+}
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_a_mistake_is_refused_in_one_line(command: str) -> None:
+    write_inputs()
+    for name, content in INPUTS.items():
+        Path(name).write_text(content)
+    status, stderr = run_words(shlex.split(command))
+    assert status == ERROR_STATUS
+    last = stderr.splitlines()[-1]
+    assert last.startswith("ERROR (") and REFUSED[command] in last
