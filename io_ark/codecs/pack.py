@@ -21,8 +21,9 @@ from io_ark.native import NATIVE
 _LONGEST_ENTRY = 18  # characters of an entry besides its key
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38
-# Maximum number of bytes of an object that is written with others.
-_LARGEST = 1 << 12
+
+LARGEST = 1 << 12
+"""Maximum number of bytes of an object that is written with others."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def objects(take: Callable[[Any], bytes | None]) -> Pack:
 
     def take_small(value: Any) -> bytes | None:
         taken = take(value)
-        return taken if taken is not None and len(taken) <= _LARGEST else None
+        return taken if taken is not None and len(taken) <= LARGEST else None
 
     def encode(keys: Sequence[str], values: Sequence[bytes]) -> bytes:
         parts = [b" "] * (3 * len(keys))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
 from io_ark.codecs.dense import bracketed_text
-from io_ark.codecs.pack import Pack, objects
+from io_ark.codecs.pack import LARGEST, Pack, objects
 from io_ark.codecs.text_format import format_values
 from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
 from io_ark.errors import FormatError
@@ -44,8 +44,8 @@ class VectorCodec(ArrayCodec):
         return replace(objects(self._plain_bytes), arrays=(self._stored, 1)) if binary else Pack()
 
     def _plain_bytes(self, value: object) -> bytes | None:
-        """Encode an array of this type in binary with the marker; return None for anything else."""
-        if type(value) is not np.ndarray or value.ndim != 1 or value.dtype != self.dtype:
+        """Encode a short array of this type in binary with the marker; return None for anything else."""
+        if type(value) is not np.ndarray or value.ndim != 1 or value.dtype != self.dtype or value.nbytes > LARGEST:
             return None
         return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()
 

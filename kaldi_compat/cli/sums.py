@@ -174,7 +174,7 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
                         block.names()[0], shape_of(found[0].shape), where, shape_of(shapes[0]), kind, source,
                     )  # fmt: skip
                 elif factor != 0:
-                    result = plus(result, np.float32(factor), np.concatenate([each.reshape(-1) for each in found]))
+                    result = plus(result, np.float32(factor), ArrayBlock.of(block.names(), found).values)
             return replace(block, values=result)
 
         counts = map_table(blocks, writer, add)
@@ -188,7 +188,9 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
 
 def plus(x: Floats, factor: np.float32, y: Floats) -> Floats:
     """Return ``x + factor * y``, rounded once."""
-    return x + factor * y if abs(factor) == 1 else fused(factor, y, x)
+    if abs(factor) == 1:
+        return x + y if factor > 0 else x - y
+    return fused(factor, y, x)
 
 
 def shape_of(shape: Iterable[int]) -> str:
