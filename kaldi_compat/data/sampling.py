@@ -22,8 +22,10 @@ Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 BUCKETS = 30
 """Number of buckets of long data."""
 
-# A bucket holds at least so many batches, if there are as many: else epochs would have the same batches.
+# A bucket holds at least so many whole batches, if there are as many: else epochs would have the same batches.
 _BATCHES_PER_BUCKET = 2
+# Small data are cut into so many times as many batches as would be full, because that saves much padding.
+_MORE_BATCHES = 1.5
 
 _LARGEST_RATIO = 1e6  # of lengths: there are empty utterances
 
@@ -59,9 +61,11 @@ class BucketBatchSampler(Sampler[list[int]]):
     """Sampler of batches of utterances of similar length, which need little padding, distributed over ranks.
 
     Utterances are assigned to buckets by length, so that padding is least, and shuffled within them. Each bucket is cut
-    into batches; what is left over goes to the next bucket, so that only one batch of an epoch is incomplete. Ranks get
-    batches of similar size at the same time. The order follows from ``seed`` and the epoch, identically on every rank:
-    call :meth:`set_epoch` before each epoch.
+    into batches; what is left over goes to the next bucket, so that only one batch of an epoch is incomplete. Only if
+    the limit is a padded size alone, without ``drop_last``, small data have up to 1.5 times as many batches as would be
+    full, one for each bucket, because full ones would be padded much more. Ranks get batches of similar size at the
+    same time. The order follows from ``seed`` and the epoch, identically on every rank: call :meth:`set_epoch` before
+    each epoch.
 
     All ranks get the same number of batches, and every utterance comes once an epoch: large batches are split to make
     up the number, or with ``drop_last`` the last few are dropped. Only if there are fewer utterances than the number
@@ -78,7 +82,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         shuffle: False keeps batches in order of length, longest first, so that too little memory shows early.
         seed: of the shuffling.
         drop_last: leave out the incomplete batch, and the batches that do not divide among the ranks.
-        num_buckets: maximum number of buckets; there are fewer if there are few batches.
+        num_buckets: maximum number of buckets; there are fewer if there are few batches. Fewer buckets mix the
+            utterances of small data more from epoch to epoch, and pad them more.
         rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
 
     Raises:
@@ -120,6 +125,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         sizes = [limit for limit in (max_frames, max_seconds and max_seconds * sample_frequency) if limit is not None]
         self._batch_size, self._max_size = batch_size, min(sizes, default=None)
         self._shuffle, self._seed, self._drop_last = shuffle, seed, drop_last
+        self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
         self._buckets = self._make_buckets(num_buckets if shuffle else 1)
         self._epoch = 0
@@ -185,7 +191,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return [len(self._lengths), lengths, *limits, self._world_size]
 
     def _make_buckets(self, most: int) -> list[Indices]:
-        """Return the utterances of each bucket, longest first: whole batches, several in each if there are as many."""
+        """Return the utterances of each bucket, longest first: whole batches, or a part of one if that is allowed."""
         by_length = np.argsort(-self._lengths, kind="stable")
         lengths = self._lengths[by_length]
         shares = np.zeros(len(lengths))  # of a batch, by either limit
@@ -193,16 +199,20 @@ class BucketBatchSampler(Sampler[list[int]]):
             shares += 1 / self._batch_size
         if self._max_size is not None:
             shares = np.maximum(shares, lengths / self._max_size)
-        count = int(np.clip(shares.sum() // _BATCHES_PER_BUCKET, 1, most))
+        least = _BATCHES_PER_BUCKET if self._fills_batches else 1
+        count = shares.sum() // least if self._fills_batches else shares.sum() * _MORE_BATCHES
         ends = [0]
-        for end in _ends_of_least_padding(lengths, shares, count):
+        for end in _ends_of_least_padding(lengths, shares, int(np.clip(count, 1, most))):
             batch, longest = self._batch_size or len(lengths), lengths[min(ends[-1], len(lengths) - 1)]
             if self._max_size is not None and longest > 0:
                 batch = min(batch, max(1, int(self._max_size // longest)))
-            # What is left over of a bucket would be padded to its length in the next.
-            batches = round((end - ends[-1]) / batch)
-            if batches > 0 and ends[-1] < len(lengths):
-                ends.append(ends[-1] + max(batches, _BATCHES_PER_BUCKET) * batch)
+            size = end - ends[-1]
+            if self._fills_batches or size > batch:
+                # What is left over of a bucket's whole batches would be padded to its length in the next.
+                batches = round(size / batch)
+                size = batch * (max(batches, least) if batches else 0)
+            if size > 0 and ends[-1] < len(lengths):
+                ends.append(ends[-1] + size)
         return np.split(by_length, ends[1:])
 
     def _plan_of_this_rank(self) -> _Plan:
@@ -233,6 +243,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         for bucket in self._buckets:
             waiting = np.concatenate((left, rng.permutation(bucket) if self._shuffle else bucket))
             of_bucket = self._cut(waiting)
+            if not self._fills_batches and not len(of_bucket) and len(waiting):
+                of_bucket = np.array([len(waiting)])
             end = int(of_bucket[-1]) if len(of_bucket) else 0
             utterances.append(waiting[:end])
             ends.append(cut + of_bucket)

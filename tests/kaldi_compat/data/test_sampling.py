@@ -90,10 +90,10 @@ def test_buckets_save_padding_and_change_with_the_epoch() -> None:
         assert second != list(BucketBatchSampler(lengths, seed=1, **limits))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("utterances", "most"), [(3000, 0.036), (30_000, 0.034)])
+@pytest.mark.parametrize(("utterances", "most"), [(1000, 0.037), (3000, 0.036), (30_000, 0.034)])
 def test_padding_of_speech_is_at_most_that_of_lhotse(utterances: int, most: float) -> None:
     seconds = np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)
-    batches = list(BucketBatchSampler(seconds, max_seconds=600.0))  # lhotse's: 3.57% and 3.60%
+    batches = list(BucketBatchSampler(seconds, max_seconds=600.0))  # lhotse's: 3.71%, 3.57%, 3.60%
     padded = sum(float(seconds[batch].max()) * len(batch) for batch in batches)
     assert 1 - seconds.sum() / padded < most
 
