@@ -1,0 +1,321 @@
+"""Each library that we stand in for beside its stand-in, call by call, for the pages on migrating.
+
+    OMP_NUM_THREADS=1 python benchmarks/stand_ins.py [kaldiio torchaudio ...] [--rounds 15] [--record]
+
+Prints milliseconds of processor time, the least of several rounds in which the two take turns. A library that cannot be
+imported is left out, and its stored figures stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from figures import Table, report
+
+RATE = 16000
+COMMAND = "OMP_NUM_THREADS=1 python benchmarks/stand_ins.py"
+Work = Callable[[], object]
+Cases = dict[str, dict[str, Work]]  # by row and by what is measured of it, such as "10 s"
+
+
+def samples(seconds: float) -> np.ndarray:
+    """Return noise on the scale of 16-bit integers, as float32."""
+    return (1000 * np.random.default_rng(0).standard_normal(int(seconds * RATE))).astype(np.float32)
+
+
+def matrices() -> list[tuple[str, np.ndarray]]:
+    """Return 500 float32 matrices of 200 to 800 frames of 80, 81 MB."""
+    rng = np.random.default_rng(0)
+    frames = rng.integers(200, 800, 500)
+    return [(f"utt{i:03}", rng.standard_normal((n, 80), dtype=np.float32)) for i, n in enumerate(frames)]
+
+
+def write_inputs(values: list[tuple[str, np.ndarray]]) -> None:
+    """Write the matrices to archives and script files in the current folder, plain and compressed."""
+    import io_ark
+
+    for name, compress in (("plain", None), ("small", 2)):
+        with io_ark.writer(f"ark,scp:{name}.ark,{name}.scp", compress=compress) as writer:
+            for key, matrix in values:
+                writer[key] = matrix
+
+
+def kaldiio_cases(lib: Any) -> Cases:
+    """kaldiio: mappings, archives and writers."""
+    values = matrices()
+    write_inputs(values)
+
+    def write(specifier: str, **options: Any) -> Work:
+        def work() -> None:
+            with lib.WriteHelper(specifier, **options) as writer:
+                for key, matrix in values:
+                    writer(key, matrix)
+
+        return work
+
+    def look_up(name: str) -> Work:
+        return lambda: list(lib.load_scp(name).values())
+
+    return {
+        "`load_scp`, all values": {"": look_up("plain.scp")},
+        "`load_ark`": {"": lambda: [matrix for _, matrix in lib.load_ark("plain.ark")]},
+        "`load_scp`, compressed (method 2)": {"": look_up("small.scp")},
+        "`load_ark`, compressed": {"": lambda: [matrix for _, matrix in lib.load_ark("small.ark")]},
+        "`WriteHelper`, archive and script file": {"": write("ark,scp:out.ark,out.scp")},
+        "`WriteHelper`, compressed": {"": write("ark:out.ark", compression_method=2)},
+    }
+
+
+def kaldi_native_io_cases(lib: Any) -> Cases:
+    """kaldi_native_io: typed readers and writers."""
+    values = matrices()
+    write_inputs(values)
+
+    def read(specifier: str) -> Work:
+        def work() -> None:
+            with lib.SequentialFloatMatrixReader(specifier) as reader:
+                for _ in reader:
+                    pass
+
+        return work
+
+    def look_up(specifier: str) -> Work:
+        def work() -> None:
+            with lib.RandomAccessFloatMatrixReader(specifier) as reader:
+                for key, _ in values:
+                    reader[key]
+
+        return work
+
+    def write() -> None:
+        with lib.FloatMatrixWriter("ark,scp:out.ark,out.scp") as writer:
+            for key, matrix in values:
+                writer[key] = matrix
+
+    def compress() -> None:
+        with lib.CompressedMatrixWriter("ark:out.ark") as writer:
+            for key, matrix in values:
+                writer.write(key, matrix, lib.CompressionMethod.kAutomaticMethod)
+
+    return {
+        "`SequentialFloatMatrixReader`, `scp:`": {"": read("scp:plain.scp")},
+        "`SequentialFloatMatrixReader`, `ark:`": {"": read("ark:plain.ark")},
+        "`RandomAccessFloatMatrixReader`": {"": look_up("scp:plain.scp")},
+        "`SequentialFloatMatrixReader`, `scp:`, compressed": {"": read("scp:small.scp")},
+        "`RandomAccessFloatMatrixReader`, compressed": {"": look_up("scp:small.scp")},
+        "`FloatMatrixWriter`, archive and script file": {"": write},
+        "`CompressedMatrixWriter`": {"": compress},
+    }
+
+
+def kaldi_io_cases(lib: Any) -> Cases:
+    """kaldi_io: generators, and matrices that are written to an open file."""
+    values = matrices()
+    write_inputs(values)
+
+    def write() -> None:
+        with open("out.ark", "wb") as file:
+            for key, matrix in values:
+                lib.write_mat(file, matrix, key)
+
+    return {
+        "`read_mat_scp`": {"": lambda: [matrix for _, matrix in lib.read_mat_scp("plain.scp")]},
+        "`read_mat_ark`": {"": lambda: [matrix for _, matrix in lib.read_mat_ark("plain.ark")]},
+        "`write_mat` to an open file": {"": write},
+    }
+
+
+def torchaudio_cases(lib: Any) -> Cases:
+    """torchaudio.compliance.kaldi: functions of one utterance."""
+    import torch
+
+    audio = {f"{seconds} s": torch.from_numpy(samples(seconds))[None] for seconds in (10, 1)}
+    options: dict[str, dict[str, Any]] = {"fbank": {"num_mel_bins": 80}, "mfcc": {}, "spectrogram": {}}
+    return {
+        f"`{name}`": {length: partial(getattr(lib, name), x, dither=0.0, **chosen) for length, x in audio.items()}
+        for name, chosen in options.items()
+    }
+
+
+def kaldifeat_cases(lib: Any) -> Cases:
+    """kaldifeat: objects of options and features, one utterance, a list, and chunks."""
+    import torch
+
+    cases: Cases = {}
+    for name in ("Fbank", "Mfcc", "Plp", "Spectrogram"):
+        options = getattr(lib, f"{name}Options")()
+        options.frame_opts.dither = 0
+        if name == "Fbank":
+            options.mel_opts.num_bins = 80
+        feature = getattr(lib, name)(options)
+        one, many = torch.from_numpy(samples(10)), [torch.from_numpy(samples(1))] * 32
+        label = "`Fbank` (80 bins)" if name == "Fbank" else f"`{name}`"
+        cases[label] = {
+            "10 s": partial(feature, one),
+            "32 x 1 s": partial(feature, many),
+        }
+    return cases
+
+
+def kaldi_native_fbank_cases(lib: Any) -> Cases:
+    """kaldi_native_fbank: audio is accepted, and each frame is taken by ``get_frame``, as its users do."""
+    whole = samples(10) / 32768
+
+    def options(name: str) -> Any:
+        if name == "WhisperFbank":
+            return lib.WhisperFeatureOptions()
+        chosen = getattr(lib, f"{name}Options")()
+        chosen.frame_opts.dither = 0
+        if name == "Fbank":
+            chosen.mel_opts.num_bins = 80
+        return chosen
+
+    def frames(name: str, chunks: list[Any]) -> Work:
+        def work() -> None:
+            feature = getattr(lib, f"Online{name}")(options(name))
+            done = 0
+            for chunk in chunks:
+                feature.accept_waveform(RATE, chunk)
+                for i in range(done, feature.num_frames_ready):
+                    feature.get_frame(i)
+                done = feature.num_frames_ready
+
+        return work
+
+    def transform() -> None:
+        lib.Stft(lib.StftConfig(n_fft=512, hop_length=160, win_length=400))(whole.tolist())
+
+    def pitch() -> None:
+        lib.compute_and_process_kaldi_pitch(
+            lib.PitchExtractionOptions(), lib.ProcessPitchOptions(), (32768 * whole).tolist()
+        )
+
+    def split(seconds: float) -> list[np.ndarray]:
+        return np.split(whole, round(10 / seconds))
+
+    return {
+        "`OnlineFbank` (80 bins), 10 s as a list": {"": frames("Fbank", [whole.tolist()])},
+        "10 s as an array": {"": frames("Fbank", [whole])},
+        "10 s in chunks of 100 ms as arrays": {"": frames("Fbank", split(0.1))},
+        "10 s in chunks of 10 ms as arrays": {"": frames("Fbank", split(0.01))},
+        "10 s in chunks of 10 ms as lists": {"": frames("Fbank", [chunk.tolist() for chunk in split(0.01)])},
+        "0.5 s as a list": {"": frames("Fbank", [whole[:8000].tolist()])},
+        "`OnlineMfcc`, 10 s as a list": {"": frames("Mfcc", [whole.tolist()])},
+        "`OnlineWhisperFbank`, 10 s as a list": {"": frames("WhisperFbank", [whole.tolist()])},
+        "`Stft`, 10 s": {"": transform},
+        "`compute_and_process_kaldi_pitch`, 10 s": {"": pitch},
+    }
+
+
+def lhotse_cases(lib: Any) -> Cases:
+    """lhotse: extractors, one recording and a batch."""
+    cases: Cases = {}
+    for label, name in (("fbank", "Fbank"), ("MFCC", "Mfcc")):
+        extractor = getattr(lib, name)(getattr(lib, f"{name}Config")())
+        many = [samples(1) / 32768] * 32
+        cases[label] = {
+            "10 s": partial(extractor.extract, samples(10) / 32768, RATE),
+            "1 s": partial(extractor.extract, samples(1) / 32768, RATE),
+            "32 x 1 s": partial(extractor.extract_batch, many, RATE),
+        }
+    return cases
+
+
+def transformers_cases(lib: Any) -> Cases:
+    """transformers: four utterances of 10 s, padded to tensors."""
+    audio = [samples(10) / 32768] * 4
+    names = {"Speech2Text": "Speech2Text", "SeamlessM4T": "SeamlessM4T", "AST": "AST",
+             "Phi-4-multimodal": "Phi4Multimodal", "LASR": "Lasr"}  # fmt: skip
+    cases: Cases = {}
+    for label, name in names.items():
+        extractor = getattr(lib, f"{name}FeatureExtractor")()
+        cases[label] = {"": partial(extractor, audio, sampling_rate=RATE, return_tensors="pt")}
+    return cases
+
+
+# Library: its module, the module that stands in for it, the calls, and the head of the rows.
+LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
+    "kaldiio": ("kaldiio", "io_ark.interop.kaldiio", kaldiio_cases, "call"),
+    "kaldi_native_io": ("kaldi_native_io", "io_ark.interop.kaldi_native_io", kaldi_native_io_cases, "class"),
+    "kaldi_io": ("kaldi_io", "io_ark.interop.kaldi_io", kaldi_io_cases, "function"),
+    "torchaudio": ("torchaudio.compliance.kaldi", "kaldi_compat.interop.torchaudio", torchaudio_cases, "function"),
+    "kaldifeat": ("kaldifeat", "kaldi_compat.interop.kaldifeat", kaldifeat_cases, "feature"),
+    "kaldi_native_fbank": (
+        "kaldi_native_fbank", "kaldi_compat.interop.kaldi_native_fbank", kaldi_native_fbank_cases, "audio",
+    ),
+    "lhotse": ("lhotse", "kaldi_compat.interop.lhotse", lhotse_cases, "feature"),
+    "transformers": ("transformers", "kaldi_compat.interop.transformers", transformers_cases, "extractor"),
+}  # fmt: skip
+
+
+def least(works: list[Work], rounds: int) -> list[float]:
+    """Return the least processor time of each work in milliseconds; the works take turns."""
+    best = [float("inf")] * len(works)
+    for _ in range(rounds):
+        for i, work in enumerate(works):
+            start = time.process_time()
+            work()
+            best[i] = min(best[i], 1000 * (time.process_time() - start))
+    return best
+
+
+def compare(name: str, rounds: int) -> Table:
+    """Measure all calls of a library and of its stand-in."""
+    original, ours, cases, head = LIBRARIES[name]
+    theirs, here = (cases(importlib.import_module(module)) for module in (original, ours))
+    columns, rows = [head], []
+    for row, works in theirs.items():
+        rows.append([row])
+        for case, work in works.items():
+            heads = [f"{who}{', ' if case else ''}{case}: ms" for who in (name, "here")]
+            columns += [each for each in heads if each not in columns]
+            rows[-1] += [f"{ms:.3g}" for ms in least([work, here[row][case]], rounds)]
+    return Table(COMMAND, columns, rows)
+
+
+@contextmanager
+def in_scratch_folder() -> Iterator[None]:
+    """Work in a folder that is removed afterwards, in memory where there is one."""
+    place, old = Path("/dev/shm"), Path.cwd()
+    with tempfile.TemporaryDirectory(dir=place if place.is_dir() else None) as folder:
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(old)
+
+
+def main() -> None:
+    """Compare the libraries on the command line, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"of {', '.join(LIBRARIES)}; default: all")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in chosen.libraries or LIBRARIES:
+        if name not in LIBRARIES:
+            parser.error(f"unknown library {name!r}")
+        try:
+            importlib.import_module(LIBRARIES[name][0])
+        except (ImportError, OSError) as error:
+            print(f"{name}: left out ({error})")
+            continue
+        with in_scratch_folder():
+            table = compare(name, chosen.rounds)
+        report(f"stand-in-{name}", table)
+
+
+if __name__ == "__main__":
+    main()
