@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["has_avx512"]
-
 
 def has_avx512() -> bool:
     """Return True if the processor has AVX-512 and NumPy comes with OpenBLAS."""

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 
-__all__ = ["s3_bucket"]
-
 
 @contextmanager
 def s3_bucket() -> Iterator[str]:

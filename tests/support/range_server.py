@@ -14,8 +14,6 @@ from typing import Any
 
 from io_ark.streams.access import PRIVATE_VARIABLE
 
-__all__ = ["RangeServer", "range_server"]
-
 
 class RangeServer(ThreadingHTTPServer):
     """Serves the files of a folder.

@@ -22,20 +22,6 @@ from io_ark.streams.source import BytesSource, Source, StreamSource
 from io_ark.tables.blocks import read_archive, read_entries
 from io_ark.tables.readers import SequentialReader
 
-__all__ = [
-    "Outcome",
-    "Trickle",
-    "Way",
-    "by_lookup",
-    "by_script",
-    "expected",
-    "frozen",
-    "same",
-    "sequential_ways",
-    "without_library",
-    "without_offset",
-]
-
 Outcome = tuple[list[Any], tuple[Any, ...]]
 """Entries, and type, key and offset of the error after them."""
 Way = Callable[[bytes, str, Path], Outcome]

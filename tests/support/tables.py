@@ -10,6 +10,7 @@ import kaldiio
 import numpy as np
 
 import io_ark
+from io_ark.streams.input import open_input
 
 
 def matrices(*sizes: int, dim: int = 3) -> dict[str, np.ndarray[Any, Any]]:
@@ -27,6 +28,18 @@ def write_table(kind: Any, wspecifier: str, table: dict[str, Any], **options: An
     with io_ark.Writer(kind, wspecifier, **options) as writer:
         for key, value in table.items():
             writer[key] = value
+
+
+def content(rxfilename: str) -> bytes:
+    """Read all bytes of an rxfilename."""
+    with open_input(rxfilename) as opened:
+        return opened.source.read_rest()
+
+
+def shapes(rspecifier: str, **options: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the keys and shapes of a table of matrices."""
+    with io_ark.SequentialReader("matrix", rspecifier, **options) as reader:
+        return [(key, value.shape) for key, value in reader]
 
 
 def load(path: str) -> dict[str, np.ndarray[Any, Any]]:

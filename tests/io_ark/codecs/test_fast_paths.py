@@ -210,18 +210,6 @@ def test_vectors_of_a_vector_can_be_written_to_and_do_not_overlap() -> None:
         assert second.tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("value", [[[(1.5, 0.5)]], [[(2**31, 0.5)]], [[("1", 0.5)]]])
-def test_invalid_posterior_is_refused(value: Any) -> None:
-    with pytest.raises(FormatError, match=r"1\.5|2147483648|'1'"):
-        to_bytes("posterior", value)
-
-
-@pytest.mark.parametrize("tokens", [["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "]])
-def test_invalid_list_of_tokens_is_refused(tokens: list[str]) -> None:
-    with pytest.raises(FormatError, match="a token is not empty"):
-        to_bytes("token-vector", tokens)
-
-
 @pytest.mark.parametrize("lists", [[[1.5]], [[1], [2**31]], [["1"]], [[[1]]], [[1, [2]]], [[None]]])
 def test_invalid_lists_of_integers_give_the_error_of_one_list(lists: Any) -> None:
     def refusal(kind: str, value: Any) -> str:

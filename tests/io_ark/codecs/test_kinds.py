@@ -174,18 +174,6 @@ def test_undetectable_bytes_are_an_error(data: bytes) -> None:
         read_any(BytesSource(data))
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [("matrix", [1.0]), ("matrix", [["a"]]), ("vector", [[1.0]]), ("int-vector", [1.5]), ("int-vector", [2**31]),
-     ("int", 1.5), ("int", 2**31), ("float", "x"), ("token", "two words"), ("token", ""), ("token-vector", "abc"),
-     ("int-pair-vector", [1, 2, 3]), ("wave", (8000, [])), ("wave", (0, [1])), ("wave", (2.0**31, [1])),
-     ("packed-matrix", [1.0, 2.0])],
-)  # fmt: skip
-def test_values_of_another_kind_are_refused(kind: str, value: Any) -> None:
-    with pytest.raises(FormatError):
-        to_bytes(kind, value)
-
-
 def test_unknown_kinds_and_options() -> None:
     with pytest.raises(FormatError, match=r"unknown kind of object .matrices.: choose one of matrix"):
         codec("matrices")
@@ -282,18 +270,34 @@ def test_value_of_another_kind_is_written_or_refused(kind: str, name: str, binar
         assert sink.chunks
 
 
+NOT_A_TOKEN = "a token is not empty"
+REFUSED: list[tuple[str, Any, str]] = [
+    ("matrix", [1.0], ""), ("matrix", [["a"]], ""), ("vector", [[1.0]], ""), ("int-vector", [1.5], ""),
+    ("int-vector", [2**31], ""), ("int", 1.5, ""), ("int", 2**31, ""), ("float", "x", ""), ("token", "two words", ""),
+    ("token", "", ""), ("token-vector", "abc", ""), ("int-pair-vector", [1, 2, 3], ""), ("wave", (8000, []), ""),
+    ("wave", (0, [1]), ""), ("wave", (2.0**31, [1]), ""), ("packed-matrix", [1.0, 2.0], ""),
+    ("posterior", [[(1.5, 0.5)]], "1.5"), ("posterior", [[(2**31, 0.5)]], "2147483648"),
+    ("posterior", [[("1", 0.5)]], "'1'"),
+    *(("token-vector", tokens, NOT_A_TOKEN)
+      for tokens in (["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "])),
+]  # fmt: skip
+# Values of another type: the error that they cause stands behind ours.
+WITH_CAUSE: list[tuple[str, Any]] = [
+    ("token", 5), ("token-vector", 5), ("posterior", [[1, 2, 3]]), ("int-vector-vector", 5), ("gauss-posterior", 5),
+    ("wave", Wave(float("nan"), np.zeros((1, 9)))), ("wave", Wave("x", np.zeros((1, 9)))),  # type: ignore[arg-type]
+    ("htk", np.zeros((2, 2))), ("matrix", [[1.0], [1.0, 2.0]]),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("token", 5), ("token-vector", 5), ("posterior", [[1, 2, 3]]), ("int-vector-vector", 5), ("gauss-posterior", 5),
-        ("wave", Wave(float("nan"), np.zeros((1, 9)))), ("wave", Wave("x", np.zeros((1, 9)))),  # type: ignore[arg-type]
-        ("htk", np.zeros((2, 2))), ("matrix", [[1.0], [1.0, 2.0]]),
-    ],
-)  # fmt: skip
-def test_value_of_another_kind_is_refused_with_its_cause(kind: str, value: Any) -> None:
-    with pytest.raises(FormatError, match=f"cannot be written as '{kind}'") as refused:
+    ("kind", "value", "said"),
+    REFUSED + [(kind, value, f"cannot be written as '{kind}'") for kind, value in WITH_CAUSE],
+)
+def test_value_of_another_kind_is_refused(kind: str, value: Any, said: str) -> None:
+    with pytest.raises(FormatError) as refused:
         to_bytes(kind, value)
-    assert refused.value.__cause__ is not None
+    assert said in str(refused.value)
+    assert "cannot be written as" not in said or refused.value.__cause__ is not None
 
 
 def test_many_columns_take_little_memory() -> None:

@@ -18,11 +18,7 @@ import io_ark
 from io_ark.errors import OpenError
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.input import open_input
-
-
-def content(rxfilename: str) -> bytes:
-    with open_input(rxfilename) as opened:
-        return opened.source.read_rest()
+from tests.support.tables import content
 
 
 @pytest.fixture(scope="module")

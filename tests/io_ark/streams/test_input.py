@@ -13,11 +13,7 @@ import pytest
 from io_ark.errors import OpenError
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
-
-
-def content(rxfilename: str) -> bytes:
-    with open_input(rxfilename) as opened:
-        return opened.source.read_rest()
+from tests.support.tables import content
 
 
 class FakeStandardInput:

@@ -20,11 +20,6 @@ from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 
 
-def content(rxfilename: str) -> bytes:
-    with open_input(rxfilename) as opened:
-        return opened.source.read_rest()
-
-
 def test_exit_status_of_a_command_is_returned() -> None:
     opened = open_input("echo hello; exit 3 |")
     assert opened.source.read_rest() == b"hello\n"

@@ -25,12 +25,6 @@ from io_ark.errors import (
 )
 from tests.support.tables import write_table
 
-KEYS = ["u01_normal", "u02_feat", "u18_long"]
-
-
-WHOLE = [("u01_normal", (37, 13)), ("u02_feat", (64, 40)), ("u18_long", (300, 23))]
-
-
 RANDOM = ["ark:feats.ark", "scp:feats.scp", "ark,s:feats.ark", "ark,s,cs:feats.ark", "ark,o:feats.ark",
           "scp,p:feats.scp", "scp,s:feats.scp", "ark,s,o:feats.ark",
           "ark,p:feats.ark", "ark:cat feats.ark |"]  # fmt: skip

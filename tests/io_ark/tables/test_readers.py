@@ -21,14 +21,7 @@ from io_ark.errors import (
     SpecifierError,
     TruncatedError,
 )
-
-KEYS = ["u01_normal", "u02_feat", "u18_long"]
-
-
-def shapes(rspecifier: str, **options: object) -> list[tuple[str, tuple[int, ...]]]:
-    with io_ark.SequentialReader("matrix", rspecifier, **options) as reader:
-        return [(key, value.shape) for key, value in reader]
-
+from tests.support.tables import shapes
 
 WHOLE = [("u01_normal", (37, 13)), ("u02_feat", (64, 40)), ("u18_long", (300, 23))]
 
@@ -101,7 +94,7 @@ def test_entries_reads_values_on_demand(folder: Path) -> None:
     Path("some.scp").write_text(Path("feats.scp").read_text() + "u99 nosuch.ark:3\n")
     with io_ark.SequentialReader("matrix", "scp:some.scp") as reader:
         loads = dict(reader.entries())
-    assert list(loads) == [*KEYS, "u99"]
+    assert list(loads) == [*dict(WHOLE), "u99"]
     assert loads["u02_feat"]().shape == (64, 40)
     with pytest.raises(OpenError, match=r"^nosuch\.ark: u99: "):
         loads["u99"]()

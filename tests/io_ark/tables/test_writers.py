@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,12 +25,7 @@ from io_ark.errors import (
     PipeError,
     WriteError,
 )
-from tests.support.tables import write_table
-
-
-def shapes(rspecifier: str, **options: object) -> list[tuple[str, tuple[int, ...]]]:
-    with io_ark.SequentialReader("matrix", rspecifier, **options) as reader:
-        return [(key, value.shape) for key, value in reader]
+from tests.support.tables import shapes, write_table
 
 
 @pytest.mark.parametrize(
@@ -109,23 +106,30 @@ def test_script_file_for_a_pipe_warns(folder: Path, caplog: pytest.LogCaptureFix
     assert "is not a file, so the script file cannot point into it" in caplog.text
 
 
+@contextmanager
+def racing(work: Callable[[int], None]) -> Iterator[None]:
+    """Do work in four threads, which the interpreter switches as often as it can, and wait for their end."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        yield
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+
 @pytest.mark.parametrize("wspecifier", ["ark,scp:o.ark,o.scp", "ark,t:o.ark", "ark,f:o.ark"])
 def test_threads_sharing_a_writer_write_whole_entries(wspecifier: str, folder: Path) -> None:
     def write(thread: int) -> None:
         for i in range(300):
             writer[f"t{thread}-{i}"] = np.full((i % 7 + 1, 40 * (i % 5)), thread * 1000 + i, np.float32)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with io_ark.Writer("matrix", wspecifier) as writer:
-            threads = [threading.Thread(target=write, args=(thread,)) for thread in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+    with io_ark.Writer("matrix", wspecifier) as writer, racing(write):
+        pass
     rspecifiers = ["ark:o.ark", "scp:o.scp"] if "scp" in wspecifier else ["ark:o.ark"]
     for rspecifier in rspecifiers:
         found = dict(io_ark.SequentialReader("matrix", rspecifier))
@@ -149,20 +153,11 @@ def test_entry_that_a_thread_wrote_before_another_one_closed_the_writer_is_in_th
                 return
             accepted[thread] = i + 1
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        writer = io_ark.Writer("int", "ark:o.ark")
-        threads = [threading.Thread(target=write, args=(thread,)) for thread in range(4)]
-        for thread in threads:
-            thread.start()
+    writer = io_ark.Writer("int", "ark:o.ark")
+    with racing(write):
         while sum(accepted) < writes:
             pass
         writer.close()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
     assert max(accepted) < 100_000
     found: dict[int, list[int]] = {thread: [] for thread in range(4)}
     for key, value in io_ark.SequentialReader("int", "ark:o.ark"):
