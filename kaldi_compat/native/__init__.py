@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from io_ark.native.signatures import Library, Signatures, Structure, address
+import io_ark.native.signatures as signatures
 
-__all__ = ["NATIVE", "Library", "Structure", "address", "function", "library", "structure", "twin"]
-
-NATIVE = Signatures(os.path.dirname(os.path.abspath(__file__)))
+Library = signatures.Library
+Structure = signatures.Structure
+address = signatures.address
+NATIVE = signatures.Signatures(os.path.dirname(os.path.abspath(__file__)))
 library = NATIVE.library
 function = NATIVE.function
 structure = NATIVE.structure

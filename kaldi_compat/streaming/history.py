@@ -10,8 +10,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Counts", "Flags", "History"]
-
 # Numbers of items or frames, shape (slots,).
 Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -43,7 +43,7 @@ TEXTS = {
     "v": "u [ 1 0 1 ]\n",
     "v2": "u [ 1 1 ]\n",
     "vad": "u [ 1 0 ]\nv [ 0 0 ]\n",
-    "quiet": "u [ -20 0\n -20 0 ]\n",
+    "quiet": "u [ -20 0\n -20 0 ]\ne [ ]\n",
     "x": "x [ 1 2 ]\n",
     "weights": "u [ 1 1 ]\nx [ 1 ]\n",
     "spk2utts": "a u\nb v missing\nc missing\n",
@@ -96,7 +96,10 @@ SAID: dict[str, tuple[int, list[str]]] = {
         ],
     ),
     "select-voiced-frames ark:x ark:vad ark:o.ark": (1, ["No VAD input found for utterance x"]),
-    "compute-vad ark:quiet ark:o.ark": (1, ["and 1 were completely unvoiced", "was 0 over 2 frames"]),
+    "compute-vad ark:quiet ark:o.ark": (
+        1,
+        ["; 1 had empty features, and 1 were completely unvoiced", "was 0 over 2 frames"],
+    ),
     "wav-copy scp,p:pipe.scp ark:o.ark": (
         0,
         [
