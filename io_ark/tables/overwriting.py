@@ -1,4 +1,4 @@
-"""Find out if an output is one of the inputs, before it is opened: opening it would destroy the input."""
+"""Find out, before an output is opened, if that would destroy an input or another output."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 
 from io_ark.errors import ArkError, SpecifierError
 from io_ark.specifier import (
@@ -49,6 +50,21 @@ def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
     path = overwritten_input(output, inputs)
     if path is not None:
         raise SpecifierError("is read as well, and writing would destroy it: choose another output", file=path)
+
+
+def refuse_sharing(outputs: Iterable[str]) -> None:
+    """Raise :class:`SpecifierError` if two outputs are one file, where each would overwrite the other.
+
+    >>> refuse_sharing(["ark,scp:a.ark,a.scp", "ark,t:./a.scp"])
+    Traceback (most recent call last):
+    io_ark.errors.SpecifierError: ./a.scp: is written twice: choose another output
+    """
+    seen = set()
+    for path in chain.from_iterable(map(_written, outputs)):
+        real = os.path.realpath(path)
+        if real in seen and (os.path.isfile(real) or not os.path.exists(real)):
+            raise SpecifierError("is written twice: choose another output", file=path)
+        seen.add(real)
 
 
 def _identity(path: str | int) -> Identity | None:

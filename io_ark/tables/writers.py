@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from contextlib import AbstractContextManager, suppress
@@ -23,6 +24,7 @@ from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import as_codec, name_key
+from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
 
 logger = logging.getLogger("io_ark")
@@ -48,6 +50,8 @@ class ArchiveTarget:
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
+        if os.path.basename(table.archive) == os.path.basename(table.script):
+            refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
         self._archive = open_output(table.archive, access=access)
         self.entry = self._archive.entry
         self._script = None

@@ -13,8 +13,9 @@ A program is a module with a dataclass of options (if it has any) and one functi
         return counts.status
 
 The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
-takes any number (``at_least`` arguments in all). If the last one's name ends with ``target``, the last argument is an
-output; so are options that start with ``write_``. A table that is an input is refused as an output.
+takes any number (``at_least`` arguments in all). Those of which the name ends with ``target`` are outputs, and if the
+last one's does, the last argument is one; so are options that start with ``write_``. A table that is an input is
+refused as an output, and so is one that is another output.
 
 The function returns the exit status. An exception ends the program with status 255 and one line; ``ArkError`` and
 ``KaldiCompatError`` are for mistakes that the user can correct. ``[project.scripts]`` of pyproject.toml names ``main``;
@@ -36,7 +37,7 @@ from typing import Any
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, missing
 from io_ark.specifier import is_table_wspecifier
-from io_ark.tables.overwriting import refuse_overwriting
+from io_ark.tables.overwriting import refuse_overwriting, refuse_sharing
 from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
@@ -69,7 +70,7 @@ class Program:
         required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
         self.at_least = max(at_least, len(required))
         self.at_most = sys.maxsize if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
-        self.has_target = bool(parameters) and parameters[-1].name.endswith("target")
+        self.names = [each.name for each in parameters]
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run with these arguments and return the exit status; without, as this process, which may end here."""
@@ -111,19 +112,22 @@ class Program:
             return self._guarded(run)
 
     def refuse_overwriting(self, line: CommandLine[StandardOptions]) -> None:
-        """Raise an error if a table to write to is one that is read.
+        """Raise an error if a table to write to is one that is read, or another one that is written.
 
         A single file is not written before all inputs are read, and may be one of them, as in Kaldi.
 
         Raises:
-            SpecifierError: the table is an input.
+            SpecifierError: the table is an input, or an output twice.
         """
-        arguments, texts = line.arguments, {k: v for k, v in line.values.items() if isinstance(v, str)}
-        outputs = [value for name, value in texts.items() if name.startswith("write_")]
-        inputs = [value for name, value in texts.items() if not name.startswith("write_")]
-        inputs += arguments[:-1] if self.has_target else arguments
-        outputs += arguments[-1:] if self.has_target else ()
-        for output in filter(is_table_wspecifier, outputs):
+        values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
+        before = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]
+        values += zip([*before, *self.names[-1:]], line.arguments, strict=True)
+        inputs, outputs = [], []
+        for name, value in values:
+            (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
+        tables = list(filter(is_table_wspecifier, outputs))
+        refuse_sharing(tables)
+        for output in tables:
             refuse_overwriting(output, inputs)
 
     def usage(self) -> str:

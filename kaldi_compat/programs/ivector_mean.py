@@ -39,11 +39,11 @@ class Options(BaseOptions):
 
 
 @program("ivector-mean", USAGE, Options)
-def main(options: Options, first: str, second: str, third: str | None = None, fourth: str | None = None) -> int:
+def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
     """Average by speaker, or over a table."""
-    if third is None:
+    if target is None:
         return mean_of_table(options, first, second)
-    return means_of_speakers(first, second, third, fourth)
+    return means_of_speakers(first, second, target, counts_target)
 
 
 def mean_of_table(options: Options, source: str, target: str) -> int:

@@ -33,11 +33,11 @@ class Options(BaseOptions):
 
 
 @program("ivector-subtract-global-mean", USAGE, Options)
-def main(options: Options, first: str, second: str, third: str | None = None) -> int:
+def main(options: Options, first: str, second: str, last_target: str | None = None) -> int:
     """Subtract the mean of the table, or the one in a file."""
-    source, target = (first, second) if third is None else (second, third)
+    source, target = (first, second) if last_target is None else (second, last_target)
     # The mean of a file is subtracted in single precision; that of the table is a sum in double precision.
-    of_all = None if third is None else io_ark.read_object("vector", first)
+    of_all = None if last_target is None else io_ark.read_object("vector", first)
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         if of_all is None:

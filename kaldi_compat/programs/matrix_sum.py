@@ -32,18 +32,18 @@ class Options(BaseOptions):
 
 
 @program("matrix-sum", USAGE, Options, at_least=2)
-def main(options: Options, *names: str) -> int:
+def main(options: Options, *sources_and_target: str) -> int:
     """Add up in the form that the names ask for."""
-    form, count = form_of(names), len(names) - 1
+    form, count = form_of(sources_and_target), len(sources_and_target) - 1
     if form == "none":
         say(main.usage())
         return USAGE_STATUS
     if form == "tables":
         scales = [1.0 / count] * count if options.average else [options.scale1, options.scale2, *[1.0] * count][:count]
-        return sum_tables("matrix", names, scales[0], scales[1:])
+        return sum_tables("matrix", sources_and_target, scales[0], scales[1:])
     require(options.scale1 == options.scale2 == 1.0, "--scale1 and --scale2 need several tables")
     if form == "files":
-        return sum_files("matrix", names, average=options.average, binary=options.binary)
+        return sum_files("matrix", sources_and_target, average=options.average, binary=options.binary)
     if options.average:
         raise OptionError("--average option not compatible with type two usage.")
-    return sum_table("matrix", *names, average=False, binary=options.binary)
+    return sum_table("matrix", *sources_and_target, average=False, binary=options.binary)

@@ -30,14 +30,14 @@ class Options(BaseOptions):
 
 
 @program("vector-sum", USAGE, Options, at_least=2)
-def main(options: Options, *names: str) -> int:
+def main(options: Options, *sources_and_target: str) -> int:
     """Add up in the form that the names ask for."""
-    form = form_of(names)
+    form = form_of(sources_and_target)
     if form == "tables":
-        return sum_tables("vector", names, 1.0, [1.0] * (len(names) - 2))
+        return sum_tables("vector", sources_and_target, 1.0, [1.0] * (len(sources_and_target) - 2))
     if form == "table":
-        return sum_table("vector", *names, average=options.average, binary=options.binary)
+        return sum_table("vector", *sources_and_target, average=options.average, binary=options.binary)
     if form == "files":
-        return sum_files("vector", names, average=False, binary=options.binary)
+        return sum_files("vector", sources_and_target, average=False, binary=options.binary)
     say(main.usage())
     return USAGE_STATUS

@@ -54,12 +54,22 @@ def test_a_missing_channel_is_logged_in_kaldis_words() -> None:
         assert warning in run(main_of(program), source, "ark:o.ark")[1]
 
 
+# Programs that take their output from the number of arguments; "archive" is of yesterday.
+OF_ANY_NUMBER = [
+    "matrix-sum ark:m ark:t ark:out",
+    "vector-sum ark:v ark:v ark:v ark:out",
+    "ivector-mean ark:spk2utt ark:v ark:out",
+    "ivector-mean ark:spk2utt ark:v ark:out ark:archive",
+    "ivector-mean ark:spk2utt ark:v ark:archive ark:out",
+    "ivector-subtract-global-mean ark:v ark:out",
+    "ivector-subtract-global-mean vec ark:v ark:out",
+]
 TABLE = re.compile(r"(?<==)\S*:\w+|(?:ark|scp):\S+")
 
 
-@pytest.mark.parametrize("command", [command for command in OF_TABLES if " ark:out" in command])
+@pytest.mark.parametrize("command", [each for each in OF_TABLES + OF_ANY_NUMBER if " ark:out" in each])
 def test_a_table_that_is_read_is_not_written_to(command: str) -> None:
-    for table in {each for each in TABLE.findall(command) if "out" not in each}:
+    for table in {each for each in TABLE.findall(command) if "out" not in each and "archive" not in each}:
         write_inputs()
         name = table.partition(":")[2]
         before = Path(name).read_bytes()
@@ -67,6 +77,18 @@ def test_a_table_that_is_read_is_not_written_to(command: str) -> None:
         assert status == ERROR_STATUS
         assert "is read as well, and writing would destroy it" in stderr
         assert Path(name).read_bytes() == before
+
+
+@pytest.mark.parametrize("words", ["ark:m ark,scp:o,./o", "--write-num-frames=ark,t:o ark:m ark:./o",
+                                   "--write-num-frames=ark,t:o ark:m ark,scp:a,o"])  # fmt: skip
+def test_a_file_is_not_two_outputs(words: str) -> None:
+    write_inputs()
+    Path("o").write_text("yesterday")
+    status, stderr = run_words(["copy-feats", *words.split()])
+    assert status == ERROR_STATUS
+    assert "is written twice: choose another output" in stderr
+    assert Path("o").read_text() == "yesterday"
+    assert run_ours(["copy-feats", "--write-num-frames=ark:/dev/null", "ark:m", "ark,scp:/dev/null,/dev/null"]) == 0
 
 
 def test_archives_of_script_files_and_outputs_of_options_are_not_destroyed() -> None:
