@@ -37,7 +37,7 @@ __all__ = [
 READ_FAILED = "Object read failed, reading archive"
 LOAD_FAILED = "Failed to load object from"
 INVALID_LINE = "We got an invalid line in the scp file."
-_LONGEST = 2000  # characters of a line
+_LONGEST = 2000  # characters of a message
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?#][^\s'\"]*)?")
 
 
@@ -50,6 +50,15 @@ def hide_secrets(text: str) -> str:
     if "://" not in text:
         return text
     return _URL.sub(lambda url: f"{url[1]}{'***@' if url[2] else ''}{url[3]}{'?***' if url[4] else ''}", text)
+
+
+def shortened(text: str) -> str:
+    """Return a text, without its middle if it is long.
+
+    >>> len(shortened("a" * 5_000_000))
+    1905
+    """
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 400]} ... {text[-300:]}"
 
 
 class ArkError(Exception):
@@ -71,9 +80,7 @@ class ArkError(Exception):
 
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file}:{self.offset}"
-        line = hide_secrets(": ".join(str(part) for part in (place, self.key, self.message) if part))
-        if len(line) > _LONGEST:
-            line = f"{line[: _LONGEST - 400]} ... {line[-300:]}"
+        line = shortened(hide_secrets(": ".join(str(part) for part in (place, self.key, self.message) if part)))
         return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 """Exceptions of kaldi_compat."""
 
+from io_ark.errors import shortened
+
 __all__ = ["INTERRUPTED_STATUS", "AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
 INTERRUPTED_STATUS = 130  # exit status of a program after Ctrl-C, as in shells
@@ -8,6 +10,9 @@ WRONG_NUMBERS = "docs/wrong_numbers.md"  # the page that warnings about numbers 
 
 class KaldiCompatError(Exception):
     """Base class of all errors that this package raises on purpose. Messages fit one line."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class OptionError(KaldiCompatError, ValueError):

@@ -95,7 +95,8 @@ def _suggestion(word: str, known: Sequence[str]) -> str:
 
 def _known_options(options: argparse.ArgumentParser) -> list[str]:
     command = of_parser(options, "ark")
-    return [flag.name for each in (command, *command.commands) for flag in each.flags]
+    names = [flag.name for each in (command, *command.commands) for flag in each.flags]
+    return [name for name in names if name.startswith("--")]
 
 
 def help_pages() -> list[tuple[str, str]]:

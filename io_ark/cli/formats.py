@@ -127,7 +127,17 @@ def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
 @contextlib.contextmanager
 def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
     folder.mkdir(parents=True, exist_ok=True)
-    yield lambda key, array: np.save(folder / f"{file_name(key)}.npy", array)
+    others = {path.name for path in folder.glob("*.npy")}
+
+    def put(key: str, array: Array) -> None:
+        name = f"{file_name(key)}.npy"
+        np.save(folder / name, array)
+        others.discard(name)
+
+    yield put
+    if others:
+        raise FormatError(f"has other .npy files, such as {min(others)}, which are read as entries: remove them",
+                          file=str(folder))  # fmt: skip
 
 
 def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:

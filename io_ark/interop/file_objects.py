@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import IO, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from io_ark.errors import MissingFileError, OpenError
 from io_ark.specifier import name_of, parse_rxfilename, parse_wxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
-from io_ark.streams.output import Output, open_output
+from io_ark.streams.output import Output, WholeWrites, open_output
 from io_ark.streams.remote import is_url
 from io_ark.streams.source import Source, StreamSource
 
@@ -23,6 +23,22 @@ FileOrName = str | PathLike[str] | Stream
 
 # Bytes read ahead of a stream that cannot seek belong to the next call on that stream.
 _sources: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
+
+
+# A write to them failed or was interrupted: what came after a part of an entry could not be read.
+_broken: WeakSet[Any] = WeakSet()
+
+
+def check_whole(stream: Any) -> None:
+    """Raise :class:`WriteError` if an earlier write to a stream failed or was interrupted."""
+    if stream in _broken:
+        WholeWrites(name_of_stream(stream), broken=True).check()
+
+
+def mark_broken(stream: Any) -> None:
+    """Let :func:`check_whole` raise from now on."""
+    with suppress(TypeError):  # a class without weak references
+        _broken.add(stream)
 
 
 def is_name(target: object) -> bool:
@@ -86,18 +102,21 @@ def open_sink(target: FileOrName, access: Access | None = None, *, append: bool 
     """Open a name for writing, or use an open file, which stays open.
 
     Raises:
-        ArkError: the file cannot be opened.
+        ArkError: the file cannot be opened, or an earlier write to it failed.
     """
     if isinstance(target, str | PathLike):
         return open_output(name_of(target), access=access, append=append)
     if isinstance(target, io.TextIOBase):
         target.flush()
     binary: Any = getattr(target, "buffer", target)
+    check_whole(binary)
     sink = _SinkOfText(target) if isinstance(target, io.StringIO) else binary
     start = 0
     with suppress(OSError, AttributeError):
         start = binary.tell()
-    return Output(name_of_stream(target), sink, lambda: None, flush_raw=True, start=start)
+    return Output(
+        name_of_stream(target), sink, lambda: None, discard=lambda: mark_broken(binary), flush_raw=True, start=start
+    )
 
 
 def input_file(name: str, access: Access) -> Any:

@@ -31,9 +31,9 @@ class WholeWrites:
     even that of a signal.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, broken: bool = False) -> None:
         self.name = name
-        self.broken = False
+        self.broken = broken
 
     def check(self) -> None:
         """Raise :class:`WriteError` if the output is broken."""
@@ -259,7 +259,14 @@ def open_output(
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
-    return Output(target.path, raw, raw.close, start=os.fstat(raw.fileno()).st_size if append else 0)
+    start = os.fstat(raw.fileno()).st_size if append else 0
+
+    def discard() -> None:
+        with raw:
+            if append and raw.seekable():  # entries after a part of one could not be read
+                raw.truncate(start)
+
+    return Output(target.path, raw, raw.close, discard=discard, start=start)
 
 
 def _standard_output() -> Output:

@@ -156,7 +156,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
         size = int(told[3]) if told and told[3] != "*" else None
         if answer.status == 416:
             return _Answer(b"", start, size or 0, found)
-        if answer.status == 200:
+        if answer.status == 200 and size is None:
             size = answer.content_length
         try:
             data = await _take(answer.content, stop - start + 1)

@@ -196,6 +196,23 @@ class Source:
         self._at = min(at + limit, self._end)
         return bytes(self._window[at : self._at])
 
+    def read_text(self) -> bytes:
+        """Read all bytes up to the end of a text file.
+
+        Raises:
+            FormatError: it has no line break in 64 MiB, as an endless device.
+        """
+        pieces, unbroken = [], 0
+        while piece := self.read_some(LARGE_WINDOW):
+            pieces.append(piece)
+            unbroken = 0 if b"\n" in piece else unbroken + len(piece)
+            self._check_line(unbroken)
+        return b"".join(pieces)
+
+    def _check_line(self, length: int) -> None:
+        if length > LONGEST_LINE:
+            self.fail(f"no line break in {LONGEST_LINE >> 20} MiB: is this a text file?")
+
     def read_lines(self) -> Iterator[bytes]:
         r"""Yield the lines up to the end of the source without their ``\n``, each as soon as it arrives."""
         return chain.from_iterable(self.read_line_lists())
@@ -210,8 +227,8 @@ class Source:
                 *lines, last = rest.split(b"\n")
                 yield [b"".join(begun), *lines]
                 begun = [last]
-            elif len(begun) * LARGE_WINDOW > LONGEST_LINE and sum(map(len, begun)) > LONGEST_LINE:
-                self.fail(f"no line break in {LONGEST_LINE >> 20} MiB: is this a text file?")
+            elif len(begun) * LARGE_WINDOW > LONGEST_LINE:
+                self._check_line(sum(map(len, begun)))
         if any(begun):
             yield [b"".join(begun)]
 

@@ -184,7 +184,7 @@ class Script(Mapping[str, str]):
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
         with open_input(target, access=access) as opened:
-            data = opened.source.read_rest()
+            data = opened.source.read_text()
             name = opened.source.name
         return cls(data, name, empty=empty)
 

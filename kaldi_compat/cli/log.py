@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TextIO
 
+from io_ark.errors import shortened
 from io_ark.text import printable
 from kaldi_compat import __version__
 
@@ -78,7 +79,7 @@ class KaldiFormatter(logging.Formatter):
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
         place = f"{record.funcName}():{record.filename}:{record.lineno}"
-        return f"{severity} ({self.program}[{__version__}]:{place}) {printable(record.getMessage())}"
+        return f"{severity} ({self.program}[{__version__}]:{place}) {printable(shortened(record.getMessage()))}"
 
 
 class StandardErrorHandler(logging.Handler):

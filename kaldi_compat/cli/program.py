@@ -122,7 +122,8 @@ class Program:
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         before = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]
         values += zip([*before, *self.names[-1:]], line.arguments, strict=True)
-        inputs, outputs = [], []
+        inputs: list[str] = []
+        outputs: list[str] = []
         for name, value in values:
             (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
         tables = list(filter(is_table_wspecifier, outputs))

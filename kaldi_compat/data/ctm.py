@@ -46,7 +46,7 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         self._lines: defaultdict[str, bytearray] = defaultdict(bytearray)
         with open_input(name_of(file), access=access) as opened:
             self.name = opened.source.name
-            for line in filter(bytes.strip, opened.source.read_rest().splitlines()):
+            for line in filter(bytes.strip, opened.source.read_text().splitlines()):
                 key, *rest = line.split(None, 1)
                 if not key.startswith(b";;"):
                     self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(rest) + b"\n"

@@ -131,7 +131,7 @@ def _read_stream(kind: Codec[Any], table: Table, stream: Any, pipes: bool, netwo
         raise OpenError("is a text stream without a binary buffer: open it in binary mode", file=source.name)
     if table == "scp":
         loader = Loader(kind, Access(pipes, network), in_order=True)
-        for name, rxfilename in Script(source.read_rest(), source.name).lines():
+        for name, rxfilename in Script(source.read_text(), source.name).lines():
             yield name, loader.load_value(name, rxfilename)
         return
     while (key := read_key(source)) is not None:

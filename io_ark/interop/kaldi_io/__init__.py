@@ -41,7 +41,16 @@ from io_ark.errors import (
     WriteError,
 )
 from io_ark.interop.as_stored import AsStored
-from io_ark.interop.file_objects import FileOrName, input_file, name_of_stream, open_sink, open_source, output_file
+from io_ark.interop.file_objects import (
+    FileOrName,
+    check_whole,
+    input_file,
+    mark_broken,
+    name_of_stream,
+    open_sink,
+    open_source,
+    output_file,
+)
 from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
@@ -357,7 +366,7 @@ def read_segments_as_bool_vec(segments_file: Any, return_key: bool = False) -> A
     """
     name = name_of_stream(segments_file)
     with open_source(segments_file, whole=True) as source:
-        lines = [line.split() for line in source.read_rest().decode("utf-8", "surrogateescape").splitlines()]
+        lines = [line.split() for line in source.read_text().decode("utf-8", "surrogateescape").splitlines()]
     fields = [line for line in lines if line]
     if not fields or any(len(line) < 4 for line in fields):
         raise FormatError("is not a segments file: each line has an utterance, a recording, begin and end", file=name)
@@ -542,7 +551,7 @@ def _single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
 
 def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
-        script = Script(source.read_rest(), source.name)
+        script = Script(source.read_text(), source.name)
     loader = Loader(kind, access, in_order=True)
 
     def load(key: str, place: str) -> Any:
@@ -590,9 +599,13 @@ def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Acc
         raise name_key(error, key) from error.__cause__
     data = b"".join(buffer.chunks)
     if isinstance(file, io.BufferedIOBase):
+        check_whole(file)
         try:
             file.write(data)
-        except (OSError, ValueError) as error:
+        except BaseException as error:
+            mark_broken(file)
+            if not isinstance(error, (OSError, ValueError)):
+                raise
             raise WriteError(f"cannot be written: {reason_of(error)}", file=name_of_stream(file)) from error
     elif isinstance(file, str | PathLike):
         with open_or_fd(file, "wb", pipes=access.pipes, network=access.network) as output:

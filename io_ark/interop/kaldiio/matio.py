@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, nullcontext
 from os import PathLike
 from typing import Any
 
@@ -201,11 +202,10 @@ def save_ark(
         raise SpecifierError("the archive is a stream without positions, so a script file cannot point into it: pass "
                              "the name of a file")  # fmt: skip
     access = Access(pipes, network)
-    archive = open_sink(ark, access, append=append)
-    script = None
-    try:
-        if scp is not None:
-            script = open_sink(scp, access, append=append)
+    with ExitStack() as outputs:
+        archive = outputs.enter_context(open_sink(ark, access, append=append))
+        script = outputs.enter_context(open_sink(scp, access, append=append)) if scp is not None else None
+        script_entry = nullcontext() if script is None else script.entry
         for key, value in array_dict.items():
             check_key(key)
             gathered = io.BytesIO()
@@ -213,14 +213,17 @@ def save_ark(
                 codec.write(gathered, value, binary=not text)
             except ArkError as error:
                 raise name_key(error, key) from error.__cause__
-            archive.write(encode_key(key) + b" ")
+            name = encode_key(key) + b" "
+            place = archive.start + archive.tell() + len(name)
+            with archive.entry, script_entry:
+                if script is not None:
+                    script.write(encode_key(f"{key} {archive.name}:{place}\n"))
+                archive.write_all((name, gathered.getbuffer()))
+        # Both are sent before either is closed, and if one fails, both are taken back.
+        with archive.entry, script_entry:
+            archive.flush()
             if script is not None:
-                script.write(encode_key(f"{key} {archive.name}:{archive.start + archive.tell()}\n"))
-            archive.write(gathered.getbuffer())
-    finally:
-        archive.close()
-        if script is not None:
-            script.close()
+                script.flush()
 
 
 def save_mat(
@@ -233,7 +236,7 @@ def save_mat(
     network: bool = True,
 ) -> int:
     """Write one object to a file, and return the number of bytes written."""
-    with open_sink(fname, Access(pipes, network)) as output:
+    with open_sink(fname, Access(pipes, network)) as output, output.entry:
         KaldiioCodec(compression_method, endian=endian).write(output, array, binary=True)
         return output.tell()
 
@@ -289,7 +292,7 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
 
 def write_array_ascii(fd: Any, array: Any) -> int:
     """Write one array in text to an open binary file, and return the number of bytes written."""
-    with open_sink(fd) as output:
+    with open_sink(fd) as output, output.entry:
         KaldiioCodec().write(output, array, binary=False)
         return output.tell()
 

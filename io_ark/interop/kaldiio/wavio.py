@@ -53,11 +53,8 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
     """
     gathered = io.BytesIO()
     write_audio(gathered, rate, array)
-    output = open_sink(fd)
-    try:
+    with open_sink(fd) as output:
         output.write(gathered.getbuffer())
-    finally:
-        output.close()
     return len(gathered.getbuffer())
 
 

@@ -268,6 +268,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["ls", "--no-pips", "x"], "ark: unknown option or argument '--no-pips': did you mean --no-pipes?"),
         (["--versoin"], "did you mean --version?"),
+        (["ls", "-n", "x"], "ark: unknown option or argument '-n'; see ark --help"),
         (["shw", "x"], "ark: unknown command 'shw': did you mean show?"),
         ([], "ark: a command is required: ls, head, grep, show"),
     ],

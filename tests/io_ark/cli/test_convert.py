@@ -182,6 +182,13 @@ def test_full_disk_ends_in_a_line(name: str, room: int, capsys: pytest.CaptureFi
     assert not list(Path().glob("*.unfinished-*"))
 
 
+def test_other_files_in_a_folder_of_entries_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [main(["convert", "feats.ark", "o/"]) for _ in range(2)] == [0, 0]
+    np.save("o/of_yesterday.npy", np.ones(3))
+    assert main(["convert", "feats.ark", "o/"]) == 2
+    assert "o: has other .npy files, such as of_yesterday.npy, which are read as entries" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("count", range(4))
 @pytest.mark.parametrize("name", WHOLE)
 def test_interrupted_file_does_not_appear(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:

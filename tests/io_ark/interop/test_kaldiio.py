@@ -15,7 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, PipeError, SpecifierError
+from io_ark.errors import (
+    ArkError,
+    FormatError,
+    MissingKeyError,
+    OpenError,
+    PipeError,
+    SpecifierError,
+    TruncatedError,
+    WriteError,
+)
+from io_ark.interop import kaldi_io
 from io_ark.interop import kaldiio as ours
 from io_ark.interop.kaldiio import matio, utils, wavio
 from tests.support.reading_ways import same
@@ -580,3 +590,50 @@ def test_names_of_submodules_are_used_as_in_kaldiio(tmp_path: Path) -> None:
     os.close(writing)
     with open(reading, "rb") as pipe:
         assert not utils.seekable(pipe)
+
+
+def written_with_a_full_disk(write: Any, room: int = 100_000) -> dict[str, Any]:
+    """Call ``write(key, matrix)`` 60 times; some fail, because a file may not grow. Return what was accepted."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    accepted = {}
+    for number in range(60):
+        key, matrix = f"k{number:02d}", RNG.standard_normal((20 + number, 20)).astype(np.float32)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limits[0] if number > 40 else room, limits[1]))
+        try:
+            write(key, matrix)
+            accepted[key] = matrix
+        except WriteError:
+            pass
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert 20 < len(accepted) < 60
+    return accepted
+
+
+@pytest.mark.parametrize("scp", [None, "a.scp"])
+def test_a_failed_append_is_taken_back(scp: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    accepted = written_with_a_full_disk(lambda key, value: ours.save_ark("a.ark", {key: value}, scp=scp, append=True))
+    assert "k59" in accepted
+    for found in [dict(ours.load_ark("a.ark"))] + ([dict(ours.load_scp(scp))] if scp else []):
+        assert list(found) == list(accepted)
+        for key, value in accepted.items():
+            same(found[key], value)
+
+
+@pytest.mark.parametrize("library", ["kaldiio", "kaldi_io"])
+def test_an_open_file_takes_no_entry_after_a_part_of_one(library: str, tmp_path: Path) -> None:
+    with open(tmp_path / "a.ark", "wb") as file:
+        accepted = written_with_a_full_disk(
+            (lambda key, value: ours.save_ark(file, {key: value}))
+            if library == "kaldiio"
+            else (lambda key, value: kaldi_io.write_mat(file, value, key))
+        )
+        with pytest.raises(WriteError, match="an earlier write failed"):
+            ours.save_mat(file, np.ones((2, 2), np.float32))
+    assert "k59" not in accepted
+    found = {}
+    with pytest.raises(TruncatedError):
+        found.update(ours.load_ark(f"{tmp_path}/a.ark"))
+    assert list(found) == list(accepted)

@@ -207,3 +207,9 @@ def test_trailing_blank_lines_of_a_script_are_skipped_with_a_warning(
 
 def test_control_characters_after_the_key_are_kept() -> None:
     assert Script(b"a x\x01y\nb 2\x02\n", "x.scp")["a"] == "x\x01y"
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "cat /dev/zero |"])
+def test_endless_script_file_ends_with_an_error(name: str) -> None:
+    with pytest.raises(FormatError, match="no line break in 64 MiB"):
+        Script.open(name)

@@ -20,12 +20,14 @@ import pytest
 from kaldi_compat.cli.command_line import StandardOptions, from_script_style, parse, shell_line, usage
 from kaldi_compat.cli.log import logger, vlog
 from kaldi_compat.cli.program import program
+from kaldi_compat.dump import cli as dump
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options import config
 from kaldi_compat.options.base import BaseOptions, option
 from kaldi_compat.options.config import flag_table, load_options
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.options.spectral import FbankOptions
+from tests.support.programs import main_of
 
 ROOT = Path(__file__).parents[3]
 CASES = json.loads((ROOT / "reference_data" / "cases.json").read_text())
@@ -190,6 +192,17 @@ def test_endless_config_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(config, "_LARGEST", 1 << 10)
     with pytest.raises(OptionError, match="/dev/zero is not a configuration file: it has more than 1024 characters"):
         values("--config=/dev/zero")
+
+
+def test_a_long_line_is_not_repeated_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long, source, data = tmp_path / "long", tmp_path / "a.ark", tmp_path / "data"
+    long.write_text("x" * 1_000_000 + "\n")
+    source.write_text("u [ 1 2 ]\n")
+    data.mkdir()
+    main_of("copy-feats")([f"--config={long}", f"ark:{source}", "ark:/dev/null"])
+    main_of("compute-cmvn-stats")([f"--spk2utt=ark,t:{long}", f"ark:{source}", "ark:/dev/null"])
+    dump.main(["fbank", str(data), f"--conf={long}"])
+    assert len(capsys.readouterr().err) < 10_000
 
 
 def test_load_options_is_the_same_as_flags(tmp_path: Path) -> None:
