@@ -4,6 +4,7 @@
     nox -s torchless-3.13       # tests that need no PyTorch, on one Python
     nox -s tests-3.11           # all tests
     nox -s oldest newest        # the oldest supported and the newest PyTorch and NumPy
+    nox -s aarch64              # the stored commands of Kaldi on AArch64, emulated
 
 ``NOX_TORCH_INDEX=https://download.pytorch.org/whl/cpu`` installs CPU builds of PyTorch.
 """
@@ -11,6 +12,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 
 import nox
 
@@ -27,6 +30,14 @@ TORCHLESS = ["tests/io_ark", "tests/kaldi_compat/exact", "tests/kaldi_compat/nat
 # Enough to see that a version of PyTorch or NumPy works: features, functions, streams, data sets and programs.
 CORE = ["tests/kaldi_compat/features", "tests/kaldi_compat/functional", "tests/kaldi_compat/streaming",
         "tests/kaldi_compat/data", "tests/kaldi_compat/options", "tests/io_ark"]  # fmt: skip
+# What the session aarch64 runs, and the Debian packages that have it.
+CROSS_TOOLS = {"qemu-aarch64-static": "qemu-user-static", "debootstrap": "debootstrap", "fakeroot": "fakeroot",
+               "dpkg": "dpkg", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}  # fmt: skip
+# Debian's packages of an AArch64 Python. No shell and no tools: what Python starts are this machine's programs.
+SYSROOT = ("python3", "libpython3", "libc6_", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libffi8", "libbz2",
+           "liblzma5", "libssl3", "libsqlite3", "libuuid1", "libtinfo6", "libreadline8")  # fmt: skip
+DEBOOTSTRAP = ["fakeroot", "debootstrap", "--arch=arm64", "--variant=minbase", "--download-only", "--include=python3",
+               "trixie"]  # fmt: skip
 
 
 def _torch(session: nox.Session, requirement: str) -> None:
@@ -88,3 +99,38 @@ def newest(session: nox.Session) -> None:
     session.install("--pre", "--upgrade", "numpy", *TESTED_WITHOUT_TORCH)
     session.install("--editable", ".")
     _pytest(session, *CORE)
+
+
+@nox.session(python=False)
+def aarch64(session: nox.Session) -> None:
+    """Run the stored commands of Kaldi with the C libraries for AArch64 in an emulated Python, which takes an hour."""
+    missing = [package for tool, package in CROSS_TOOLS.items() if not shutil.which(tool)]
+    if missing:
+        session.error(f"install {' '.join(missing)}")
+    folder = Path(session.create_tmp()).resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    root, archives, venv = folder / "root", folder / "debian", folder / "venv"
+    session.run(*DEBOOTSTRAP, str(archives), "http://deb.debian.org/debian", external=True, silent=True)
+    for package in sorted((archives / "var/cache/apt/archives").glob("*.deb")):
+        if package.name.startswith(SYSROOT):
+            session.run("dpkg", "-x", str(package), str(root), external=True, silent=True)
+    (root / "lib").symlink_to("usr/lib")
+    # Python takes its own name from $0, so that it starts further processes by the same script.
+    emulated = root / "python3"
+    emulated.write_text(f'#!/bin/sh\nexec qemu-aarch64-static -L {root} -0 "$0" {root}/usr/bin/python3 "$@"\n')
+    emulated.chmod(0o755)
+    session.run(str(emulated), "-m", "venv", "--without-pip", str(venv), external=True)
+    library = next((venv / "lib").glob("python3.*"))
+    version, target = library.name.removeprefix("python"), library / "site-packages"
+    wheels = ["--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64", "--only-binary=:all:"]
+    wheels += [f"--python-version={version}", f"--target={target}"]
+    needed = ["numpy", "pytest", "hypothesis", "setuptools", "pip"]
+    session.run("python", "-m", "pip", "install", "--quiet", *wheels, *needed, external=True)
+    source = folder / "source"  # a copy: the libraries are built in place
+    shutil.copytree(".", source, ignore=shutil.ignore_patterns(".*", "_native.*", "build", "_build"))
+    session.chdir(source)
+    python, cross = str(venv / "bin/python3"), {"CC": "aarch64-linux-gnu-gcc", "KALDI_COMPAT_NATIVE": "require"}
+    local = ["--no-deps", "--no-index", "--no-build-isolation"]
+    session.run(python, "-m", "pip", "install", "--quiet", *local, "--editable", ".", env=cross, external=True)
+    where = session.posargs or ["tests/kaldi_compat/programs/test_reference.py"]
+    session.run(python, "-m", "pytest", *where, external=True)
