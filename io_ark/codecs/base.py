@@ -40,6 +40,7 @@ WHITE_SPACE = b" \t\n\v\f\r"
 _TOKEN = re.compile(rb"(\S{1,%d})\s" % LONGEST_TOKEN)
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MAY_GO_ON = re.compile(rb"(?:[eE][+-]?)?\Z")  # after a number: at the end of what has arrived, or in its exponent
 
 _SIZED_INT32 = struct.Struct("<bi")
 _FLOAT = struct.Struct("<f")
@@ -299,7 +300,7 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     source.skip_space()
     ahead = source.peek_buffered(LONGEST_NUMBER)
     found = pattern.match(ahead)
-    if not found or found.end() == len(ahead):  # else no byte of a pipe is waited for
+    if not found or _MAY_GO_ON.match(ahead, found.end()):  # else no byte of a pipe is waited for
         ahead = source.peek(LONGEST_NUMBER)
         found = pattern.match(ahead)
     if not found:

@@ -70,6 +70,25 @@ def test_whole_table(table: int, tmp_path: Path) -> None:
         check(data, kind, step, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("float", b"-1.5e+20 \n"),
+        ("double", b"-1.5E-200 \n"),
+        ("vector", b" [ -1.5e+20 5E-3 ]\n"),
+        ("float-pair-vector", b"1.5e+20 5E-3 ; 1e2 3 \n"),
+        ("posterior", b"[ 3 1.5e+20 4 5E-3 ] \n"),
+    ],
+)
+def test_number_of_text_that_arrives_in_two_pieces(kind: str, text: bytes, tmp_path: Path) -> None:
+    data = b"".join(b"k%d %s" % (i, text) for i in range(3))
+    entries, error = expected(data, kind)
+    assert len(entries) == 3 and not error
+    for step in range(1, len(data)):
+        for name, way in sequential_ways(step).items():
+            assert not name.startswith("stream") or way(data, kind, tmp_path) == (entries, error), (step, name)
+
+
 @pytest.mark.parametrize("table", range(len(SMALL)))
 def test_table_cut_off_at_any_byte(table: int, tmp_path: Path) -> None:
     kind, data = SMALL[table]
