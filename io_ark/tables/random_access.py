@@ -133,13 +133,18 @@ class _ArchiveScan(Lookup):
         self._input: Input | None = open_input(table.rxfilename, access=access)
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
-        self._disorder: OrderError | None = None
+        self._failure: ArkError | None = None
 
     def following(self) -> Iterator[tuple[str, Any]]:
-        """Read the next entries. The caller may stop at any entry; another call continues after it."""
+        """Read the next entries. The caller may stop at any entry; another call continues after it.
+
+        Raises:
+            ArkError: an entry cannot be read or is out of order. Every later call raises it again: what follows a
+                damaged entry may look like entries, and what follows one out of order may look sorted.
+        """
         self.check_open()
-        if self._disorder is not None:  # the entry out of order has been read: without it, the rest may look sorted
-            raise self._disorder
+        if self._failure is not None:
+            raise self._failure
         if self._input is None:
             return
         try:
@@ -151,8 +156,8 @@ class _ArchiveScan(Lookup):
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
-                if self._input is not None:  # after an error the generator has ended, but not the archive
-                    self._entries = read_entries(self._input.source, self._codec)
+                if self._input is not None:  # else all entries have been read, and the command has failed
+                    self._failure = error
                 raise
             logger.warning(
                 "%s (treated as the end of the archive, because of the option p)", kaldis_words(error, READ_FAILED)
@@ -171,8 +176,8 @@ class _ArchiveScan(Lookup):
 
     def out_of_order(self, key: str, message: str) -> NoReturn:
         """Raise an error that ends the lookup: reading on raises it again."""
-        self._disorder = OrderError(message, file=self.table.rxfilename, key=key)
-        raise self._disorder
+        self._failure = OrderError(message, file=self.table.rxfilename, key=key)
+        raise self._failure
 
     def _end(self) -> None:
         opened, self._input = self._input, None

@@ -173,24 +173,20 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
 
     def _look_up(self, keys: Sequence[str]) -> None:
         self._found, self._failed = {}, None
-        failure: ArkError | None = None
         try:
             values = self.values_of(keys)
-        except ArkError as error:  # a table that was read up to there raises it once only
-            failure, values = error, None
+        except ArkError:  # raised again at its key
+            values = None
         if values is not None:
             self._found = dict(zip(keys, values, strict=True))
             return
         for key in keys:
             try:
                 present = key in self
-                if not present and failure is not None:
-                    raise failure
                 self._found[key] = self[key] if present else None
             except ArkError as error:
-                # Reading on from the middle of a damaged object raises another error than the first time.
-                self._failed = key, error if failure is None else failure
-                raise self._failed[1] from None
+                self._failed = key, error
+                raise
 
     def finds_many(self, rspecifier: str) -> bool:
         """Return True if many keys of the table can be looked up at once without taking more memory or time.

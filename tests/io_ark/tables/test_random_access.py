@@ -157,3 +157,14 @@ def test_duplicate_key_of_a_sorted_archive_is_refused(tmp_path: Path) -> None:
             pytest.raises(OrderError, match="not sorted or has a duplicate key"),
         ):
             assert [reader[key] for key in "abc"] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("options", ["", ",o", ",s,cs"])
+def test_what_follows_a_damaged_entry_is_not_read(options: str, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    path.write_text("a [ 1 ]\nb x\nc [ 3 ]\nd [ 4 ]\n")
+    with io_ark.RandomAccessReader("vector", f"ark{options}:{path}") as reader:
+        assert reader["a"].tolist() == [1]
+        for key in "c", "c", "d":
+            with pytest.raises(ArkError, match="b: "):
+                reader[key]

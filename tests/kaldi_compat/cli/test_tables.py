@@ -101,3 +101,14 @@ def test_an_error_is_raised_again_at_its_key(tmp_path: Path) -> None:
             messages.append(str(caught.value))
         assert len(set(messages)) == 1
         assert [each.tolist() for each in reader.find(block.select(np.arange(4) < 2), str)] == [[1], [2]]
+
+
+def test_error_of_an_entry_between_those_looked_up(tmp_path: Path) -> None:
+    path = tmp_path / "v.ark"
+    path.write_text("a 1\nb 2\nunasked 3 4\nd 5\n")
+    block = block_of(list("abd"), list(range(3)))
+    with LookupReader[float]("float", f"ark:{path}") as reader:
+        for part in block, block.select(np.arange(3) == 2):
+            with pytest.raises(io_ark.ArkError, match="unasked"):
+                reader.find(part, str)
+        assert reader.find(block.select(np.arange(3) < 2), str) == [1, 2]
