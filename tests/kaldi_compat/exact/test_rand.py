@@ -14,6 +14,7 @@ import torch
 
 from kaldi_compat import KaldiRandom
 from kaldi_compat.exact.libm import cosf, logf, sinf
+from kaldi_compat.exact.rand import rand_r_starts
 from kaldi_compat.exact.steps import noise
 from kaldi_compat.tensors.dither import kaldi_noise
 
@@ -54,6 +55,16 @@ def test_the_noise_of_a_frame_is_rand_rs() -> None:
             by_libm = math.sqrt(-2 * math.log(u1)) * math.cos(2 * math.pi * u2)
             assert abs(fast[frame, sample] - by_libm) < 5e-6
             assert abs(exact[frame, sample] - by_libm) < 1e-6
+
+
+@glibc
+def test_starts_of_pairs_are_states_of_rand_r() -> None:
+    libc, seed = ctypes.CDLL(None), 123456789
+    state = ctypes.c_uint(seed)
+    for factor, term in rand_r_starts(5).view(np.uint32).T.tolist():
+        assert (factor * seed + term) % 2**32 == state.value
+        for _ in range(2):
+            libc.rand_r(ctypes.byref(state))
 
 
 def test_the_noise_is_standard_normal() -> None:

@@ -90,10 +90,13 @@ def test_torchaudio_need_not_be_installed() -> None:
 
 
 @pytest.mark.usefixtures("_undone")
-def test_torchaudios_other_parts_stay_the_originals() -> None:
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_torchaudios_other_parts_stay_the_originals(is_imported: bool) -> None:
     pytest.importorskip("torchaudio")
     for name in [each for each in sys.modules if each.partition(".")[0] == "torchaudio"]:
         del sys.modules[name]
+    if is_imported:
+        importlib.import_module("torchaudio.functional")
     kaldi_compat.interop.install("torchaudio")
     torchaudio = importlib.import_module("torchaudio")
     functional = importlib.import_module("torchaudio.functional")

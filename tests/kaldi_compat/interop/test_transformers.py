@@ -77,6 +77,13 @@ def test_outputs_differ_from_the_original(name: str, settings: dict[str, Any], a
         assert_same(mine(given[0].tolist(), **one), original(given[0].tolist(), **one))
 
 
+def test_channels_after_the_first_are_not_left_out() -> None:
+    stereo = [np.stack([audio, numbers()[0].repeat(20)[: len(audio)]]) for audio in speech()]
+    how = {"sampling_rate": 16000, "return_tensors": "np"}
+    original, mine = transformers.SeamlessM4TFeatureExtractor(), ours.SeamlessM4TFeatureExtractor()
+    assert_same(mine(stereo, **how), original(stereo, **how))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_wrong_sampling_rate_is_accepted(name: str) -> None:
     with pytest.raises(ValueError, match="sampling rate of"):
