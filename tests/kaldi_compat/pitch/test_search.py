@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch import search
+from kaldi_compat.pitch import frames, search, tensors
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames
 from kaldi_compat.pitch.search import Found
@@ -149,3 +150,17 @@ def test_correlations_that_overflow_are_refused(how: str | None) -> None:
     for samples in (np.float32(1e18) * signal_of(2, 16000, quiet=False), np.full(16000, np.nan, np.float32)):
         with pytest.raises(AudioError, match=r"overflows|not a number"):
             track([samples], PitchOptions(), how)
+
+
+@pytest.mark.parametrize(("energy", "is_another"), [(1.0200, False), (1.0204, True), (0.9803, False), (0.9800, True)])
+def test_energy_changes_by_more_than_a_hundredth_of_the_sum(energy: float, is_another: bool) -> None:
+    """The tolerance of Kaldi's ``ApproxEqual``, in both engines."""
+    constants = PitchConstants.of(PitchOptions())
+    ends = [np.array(each) for each in ([5, 10], [5, 5], [0, 2], [0, 10])]
+    assert (frames._revised(np.array([1.0, energy]), *ends, constants) is not None) == is_another
+    ones = torch.ones(1, 3)
+    plain, scaled = (
+        tensors.search_nccf(ones, ones, ones[0, :1], torch.tensor([[each]]), ones[0, :1] > 0, constants)
+        for each in (1.0, energy)
+    )
+    assert (not torch.equal(plain, scaled)) == is_another
