@@ -141,8 +141,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._plan = self._plan_of_this_rank()
 
     def __iter__(self) -> Iterator[list[int]]:
-        start, self._resume_at = self._resume_at, 0
-        return _Batches(self, start)
+        return _Batches(self, self._resume_at)
 
     def __len__(self) -> int:
         return len(self._plan.starts)
@@ -283,6 +282,7 @@ class _Batches(Iterator[list[int]]):
         sampler._given_out = start
 
     def __next__(self) -> list[int]:
+        self._sampler._resume_at = 0  # not before: a DataLoader with workers makes two iterators, and uses the second
         if self._next >= len(self._plan.starts):
             raise StopIteration
         batch: list[int] = self._plan.utterances[self._plan.starts[self._next] : self._plan.ends[self._next]].tolist()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from kaldi_compat.data.sampling import BucketBatchSampler
 from kaldi_compat.errors import OptionError
@@ -145,6 +146,24 @@ def test_an_iterator_is_resumed_as_torchdatas_loader_does() -> None:
     resumed.load_state_dict(batches.state_dict())
     assert list(resumed) == whole[5:]
     assert list(other) == whole
+
+
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_a_data_loader_resumes_within_an_epoch(workers: int, persistent: bool) -> None:
+    sampler = BucketBatchSampler(SPOKEN[:200], batch_size=16)
+    whole = list(sampler)
+    sampler.load_state_dict(sampler.state_dict(5))
+    context = "fork" if workers else None
+    loader = DataLoader(
+        range(200),  # type: ignore[arg-type]
+        batch_sampler=sampler,
+        num_workers=workers,
+        persistent_workers=persistent,
+        multiprocessing_context=context,
+    )
+    assert [batch.tolist() for batch in loader] == whole[5:]
+    assert [batch.tolist() for batch in loader] == whole
 
 
 @pytest.mark.parametrize("workers", [0, 2])
