@@ -1,6 +1,6 @@
 """Reading and writing archives, side by side with kaldiio and kaldi_native_io, in one process and one run.
 
-python benchmarks/archives.py [--rounds 9] [--cpu] [--work DIR] [--lines 10000000]
+python benchmarks/archives.py [--rounds 9] [--cpu] [--work DIR] [--lines 10000000] [--record]
 
 Files are in the page cache. In each round every library does the same work in turn; printed are the least time of each
 (that is what the work costs when the machine does nothing else) and how many times as fast io_ark is as the peer: line
@@ -24,6 +24,7 @@ from typing import Any
 import kaldi_native_io
 import kaldiio
 import numpy as np
+from figures import Table, report
 
 import io_ark
 
@@ -32,6 +33,7 @@ OURS = "io_ark"
 MAPPED = "io_ark mmap"
 ORIGINAL = "original"
 KEYS = [f"utt{i:05}" for i in range(1000)]
+COMMAND = "python benchmarks/archives.py --cpu --rounds 15"
 
 
 def drain(entries: Iterable[tuple[str, Any]]) -> None:
@@ -248,33 +250,44 @@ def measure(works: dict[str, dict[str, Work]], rounds: int, clock: Callable[[], 
     return times
 
 
+def milliseconds(seconds: float | None) -> str:
+    """Return a time as it is shown; nothing for what was not measured."""
+    return "" if seconds is None else f"{1000 * seconds:.1f}"
+
+
 def print_tables(times: Times) -> None:
-    """Print the tables of README.md."""
-    print("| work | io_ark | kaldiio | times | kaldi_native_io | times |\n|---|---|---|---|---|---|")
-    for name, least in times.items():
-        if "kaldiio" in least:
-            mapped = f" (mapped: {1000 * least[MAPPED]:.1f})" if MAPPED in least else ""
-            cells = [name, f"{1000 * least[OURS]:.1f}{mapped}"]
-            for peer in "kaldiio", "kaldi_native_io":
-                cells += [f"{1000 * least[peer]:.1f}", f"{least[peer] / least[OURS]:.2f}"]
-            print(f"| {' | '.join(cells)} |")
-    print("\n| a small object | the original, us | ours, us | times |\n|---|---|---|---|")
-    for name, least in times.items():
-        if ORIGINAL in least:
-            ours, original = (1e6 * least[who] / len(KEYS) for who in (OURS, ORIGINAL))
-            print(f"| {name} | {original:.1f} | {ours:.1f} | {original / ours:.2f} |")
-    print("\n| kind | read | read text | write | write text |\n|---|---|---|---|---|")
-    kinds = [
-        name.removeprefix("read ") for name, least in times.items() if name.startswith("read ") and len(least) == 2
+    """Print the tables of README.md, and store them with ``--record``."""
+    peers = ("kaldiio", "kaldi_native_io")
+    rows = [
+        [name, *(milliseconds(least.get(who)) for who in (OURS, MAPPED, *peers))]
+        for name, least in times.items()
+        if "kaldiio" in least
     ]
+    columns = ["work", "io_ark: ms", "mapped: ms", *(f"{peer}: ms" for peer in peers)]
+    ratios = [[f"times {peer}", f"{peer}: ms", "io_ark: ms"] for peer in peers]
+    report("archives", Table(COMMAND, columns, rows, ratios))
+    rows = [
+        [name, *(f"{1e6 * least[who] / len(KEYS):.1f}" for who in (ORIGINAL, OURS))]
+        for name, least in times.items()
+        if ORIGINAL in least
+    ]
+    columns = ["a small object", "the original: µs", "ours: µs"]
+    report("small-objects", Table(COMMAND, columns, rows, [["times", columns[1], columns[2]]]))
+    # Works with a peer of one kind alone are named "read int lists text".
+    names = [
+        name for name, least in times.items() if set(least) == {OURS, "kaldi_native_io"} and name.startswith("read ")
+    ]
+    kinds = [name.removeprefix("read ") for name in names if not name.endswith(" text")]
+    works = ("read", "read text", "write", "write text")
+    rows = []
     for kind in kinds:
-        if not kind.endswith(" text"):
-            works = (f"read {kind}", f"read {kind} text", f"write {kind}", f"write {kind} text")
-            ratios = [
-                f"{times[work]['kaldi_native_io'] / times[work][OURS]:.2f}" if work in times else "" for work in works
-            ]
-            print(f"| {kind} | {' | '.join(ratios)} |")
-    print()
+        rows.append([kind])
+        for work in works:
+            verb, *ending = work.split()
+            least = times.get(" ".join([verb, kind, *ending]), {})
+            rows[-1] += [milliseconds(least.get(who)) for who in ("kaldi_native_io", OURS)]
+    columns = ["kind", *(f"{work}, {who}: ms" for work in works for who in ("kaldi_native_io", "io_ark"))]
+    report("other-kinds", Table(COMMAND, columns, rows))
 
 
 def open_long_script(folder: Path, lines: int) -> None:
@@ -313,6 +326,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that does other work, too")
     parser.add_argument("--only", default="", help="measure only works whose name has this in it")
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         folder = Path(name)

@@ -1,8 +1,8 @@
 """BucketBatchSampler against lhotse's DynamicBucketingSampler: padding, time a batch, memory.
 
-    python benchmarks/bucketing.py [--utterances 281241] [--max-seconds 600] [--buckets 30]
+    python benchmarks/bucketing.py [--utterances 281241 ...] [--max-seconds 600] [--buckets 30] [--record]
 
-Durations are log-normal between 1 and 35 s, of as many utterances as LibriSpeech has. Each contestant runs in a process
+Durations are log-normal between 1 and 35 s; LibriSpeech has 281,241 utterances. Each contestant runs in a process
 of its own and reads a manifest of its own kind: utt2dur, or cuts in lines of JSON, lazily or into memory. Prints, for
 the second epoch: batches, the share of padding, seconds of processor time until the first batch, microseconds of
 processor time for each batch, and the growth of the process's peak memory since its imports.
@@ -22,9 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import Table, report
 
 RATE, BUFFER = 16000, 20000
 CONTESTANTS = ("ours", "lhotse, lazy", "lhotse, in memory")
+COMMAND = "python benchmarks/bucketing.py --utterances 281241 30000 3000 1000"
+COLUMNS = ["utterances", "sampler", "batches", "padding", "first batch: s", "each batch: µs", "memory: MB"]
 
 
 def write_manifests(folder: Path, utterances: int) -> None:
@@ -94,26 +97,33 @@ def peak_megabytes() -> float:
 def main() -> None:
     """Measure each contestant in a process of its own, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--utterances", type=int, default=281241)
+    parser.add_argument("--utterances", type=int, nargs="+", default=[281241])
     parser.add_argument("--max-seconds", type=float, default=600.0)
     parser.add_argument("--buckets", type=int, default=30)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     parser.add_argument("--contestant", choices=CONTESTANTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.contestant:
         print(json.dumps(measure(given.contestant, given.folder, given.max_seconds, given.buckets)))
         return
-    print("| sampler | batches | padding | first batch, s | each batch, us | memory, MB |\n|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        write_manifests(Path(folder), given.utterances)
-        for contestant in CONTESTANTS:
-            command = [sys.executable, __file__, "--contestant", contestant, "--folder", folder]
-            command += ["--max-seconds", str(given.max_seconds), "--buckets", str(given.buckets)]
-            row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            print(
-                f"| {contestant} | {row['batches']:,.0f} | {row['padding']:.2%} | {row['first']:.2f} "
-                f"| {row['microseconds']:,.0f} | {row['megabytes']:,.0f} |"
-            )
+    rows = []
+    for utterances in given.utterances:
+        with tempfile.TemporaryDirectory() as folder:
+            write_manifests(Path(folder), utterances)
+            for contestant in CONTESTANTS:
+                command = [sys.executable, __file__, "--contestant", contestant, "--folder", folder]
+                command += ["--max-seconds", str(given.max_seconds), "--buckets", str(given.buckets)]
+                found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                shown = {
+                    "batches": ",.0f",
+                    "padding": ".2%",
+                    "first": ".2f",
+                    "microseconds": ",.0f",
+                    "megabytes": ",.0f",
+                }
+                rows.append([f"{utterances:,}", contestant, *(format(found[name], how) for name, how in shown.items())])
+    report("bucketing", Table(COMMAND, COLUMNS, rows))
 
 
 if __name__ == "__main__":
