@@ -28,8 +28,10 @@ from io_ark.blocks import (
     block_of,
     concatenate,
 )
+from io_ark.blocks.packing import find_objects
 from io_ark.blocks.posterior import posterior_block
 from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
+from io_ark.native import NATIVE
 
 POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32))
 VALUES = {
@@ -80,6 +82,24 @@ def test_blocks_that_differ_concatenate_to_objects() -> None:
         assert type(joined) is ObjectBlock
         assert entries(joined) == [entry for part in parts for entry in entries(part)]
     assert entries(concatenate([])) == []
+
+
+def test_rows_of_other_columns_stay_under_their_keys() -> None:
+    block = block_of(["a", "b"], [np.eye(2, dtype=np.float32), np.ones((1, 2), np.float32)])
+    assert isinstance(block, ArrayBlock)
+    wider = block.with_rows(np.arange(9.0).reshape(3, 3))
+    assert [(key, value.tolist()) for key, value in wider.entries()] == [
+        ("a", [[0, 1, 2], [3, 4, 5]]),
+        ("b", [[6, 7, 8]]),
+    ]
+
+
+@pytest.mark.parametrize("ends", [[-1, 3], [3, 2], [4, 9]])
+def test_places_outside_the_data_are_refused(ends: list[int]) -> None:
+    if not NATIVE.in_use:
+        pytest.skip("only C would read there")
+    with pytest.raises(ValueError, match="do not belong to the data"):
+        find_objects(np.frombuffer(b"a \0Bxyz", np.uint8), np.array(ends))
 
 
 def test_map_makes_arrays_of_small_arrays_of_one_type_only() -> None:

@@ -74,6 +74,14 @@ def test_truncated_object_is_an_error(kind: str, data: bytes) -> None:
             codec(kind).read(BytesSource(data[:length]))
 
 
+@pytest.mark.parametrize("at", [3, 8])
+def test_size_of_other_than_4_bytes_is_refused(at: int) -> None:
+    data = bytearray(to_bytes("matrix", np.eye(2)))
+    data[at + 2] = 8
+    with pytest.raises(FormatError, match="as 4-byte integers"):
+        read_any(BytesSource(bytes(data)))
+
+
 def test_symmetric_and_triangular() -> None:
     lower = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], np.float32)
     data = to_bytes("packed-matrix", lower)

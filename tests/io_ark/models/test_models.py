@@ -172,6 +172,12 @@ def test_deeply_nested_tree_does_not_recurse() -> None:
     assert encoded(ContextDependencyCodec(), tree, binary=True) == data
 
 
+@pytest.mark.parametrize("binary", [True, False])
+def test_tree_of_one_leaf_is_read_back(binary: bool) -> None:
+    tree, codec = ContextDependency(1, 0, Leaf(7)), ContextDependencyCodec()
+    assert codec.read(BytesSource(encoded(codec, tree, binary))) == tree
+
+
 def test_tree_without_an_answer_gives_none() -> None:
     tree = ContextDependency(1, 0, Table(0, (None, Split(PDF_CLASS, (0, 2), Leaf(3), Leaf(4)))))
     assert [tree.pdf([1], pdf_class) for pdf_class in range(3)] == [3, 4, 3]

@@ -92,6 +92,18 @@ def test_damaged_archives_give_the_same_entries_and_error(
     assert frozen(in_blocks(BytesSource(bytes(damaged)), kind)) == frozen(expected)
 
 
+@pytest.mark.parametrize(("kind", "objects"), [
+    ("bool", [b"X\n", b"\0BX", b"\0B"]),
+    ("vector", [b"[ 1 x ]\n", b" [ 1 x\n", b" [ x\n", b" [ 1 ; 2 ]\n", b" [ 1 \n", b" [ 1 2x\n"]),
+])  # fmt: skip
+def test_damaged_object_has_the_error_of_the_codec(kind: str, objects: list[bytes]) -> None:
+    for each in objects:
+        damaged = b"a " + each
+        entries, error = in_blocks(BytesSource(damaged), kind)
+        assert not entries and error
+        assert frozen((entries, error)) == frozen(one_by_one(damaged, kind))
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_an_entry_that_has_come_through_a_pipe_is_given_at_once(native: bool) -> None:
     reading, writing = os.pipe()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from io_ark.errors import FormatError, MissingKeyError, OrderError, SpecifierError
 from io_ark.tables import script
-from io_ark.tables.script import Script, ScriptTable, split_line
+from io_ark.tables.script import LineSplitter, Script, ScriptTable, split_line
 
 
 @pytest.fixture(scope="module", params=[0, script._FEW_LINES], ids=["index", "dictionary"], autouse=True)
@@ -125,6 +125,16 @@ def test_split_line_complains_like_the_whole_file() -> None:
     for line, complaint in (b"", "line 7 is blank"), (b"  ", "line 7 is blank"), (b" a ", "line 7 has a key"):
         with pytest.raises(FormatError, match=rf"^x\.scp: {complaint}"):
             split_line(line, "x.scp", 7)
+
+
+def test_only_blank_lines_after_the_first_wait_for_others() -> None:
+    splitter = LineSplitter("x.scp")
+    found = [[str(each) for each in splitter.split(line)] for line in (b"", b"a", b"", b"c 3")]
+    assert [len(each) for each in found] == [1, 1, 0, 2]
+    for [complaint, *_], text in zip(
+        [found[0], found[1], found[3]], ("1 is blank", "2 has a key", "3 is blank"), strict=True
+    ):
+        assert complaint.startswith(f"x.scp: line {text}")
 
 
 def test_transcripts_may_be_empty() -> None:

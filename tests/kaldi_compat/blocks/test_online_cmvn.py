@@ -116,6 +116,12 @@ def test_utterances_count_once_if_one_of_them_is_refused() -> None:
     assert online._seen is before
 
 
+@pytest.mark.parametrize("how", [*LEVELS, None])
+def test_no_frames_stay_none(how: str | None) -> None:
+    with computing(how):
+        assert OnlineCmvn(STATS).utterances(FEATS[:0], np.array([0]), adapts=False).shape == (0, 5)
+
+
 def test_floored_variance_is_the_plain_way_and_warns(caplog: pytest.LogCaptureFixture) -> None:
     constant = np.ones((3, 5), np.float32)
     OnlineCmvn(cmvn_stats(constant), norm_vars=True).utterances(constant, np.array([0, 3]), adapts=False)

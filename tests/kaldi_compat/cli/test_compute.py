@@ -43,3 +43,13 @@ def test_feature_without_exact_engine_is_computed_by_torch(monkeypatch: pytest.M
 def test_kaldis_features_are_computed_by_the_exact_engine(engine: str) -> None:
     fbank = SPECTRAL_FEATURES["fbank"]
     assert isinstance(computer_for(fbank, options(fbank, engine)), ExactComputer)
+
+
+@pytest.mark.parametrize(
+    ("name", "with_energy", "without"),
+    [("fbank", 0o107, 0o20007), ("mfcc", 0o106, 0o20006), ("plp", 0o20013, 0o20013)],
+)
+def test_files_of_htk_have_kaldis_parameter_kinds(name: str, with_energy: int, without: int) -> None:
+    feature = SPECTRAL_FEATURES[name]
+    kinds = [feature.htk_kind(feature.options(use_energy=use_energy)) for use_energy in (True, False)]  # type: ignore[call-arg]
+    assert kinds == [with_energy, without]

@@ -64,6 +64,7 @@ def test_bounds_and_channels_of_segments() -> None:
         ("s r  .1 1.600", "Segment end is too far out of file data range [0,1s]; skipping segment 's r  .1 1.600'"),
         ("s r 1.1 2 0", "Segment start is out of file data range [0, 1s]; skipping segment 's r 1.1 2 0'"),
         ("s r 0.1 0.15 0", "Segment s too short, skipping it."),
+        ("s r 1 1.2 0", "Segment s too short, skipping it."),  # the end of the recording is not outside it
         ("s r 0.1 0.15", "Segment s too short, skipping it."),  # the length is checked before the channel
         ("s r 0.1 0.5 2", "Invalid channel 2 >= 2. Skipping segment s"),
     ],

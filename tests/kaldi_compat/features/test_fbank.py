@@ -187,6 +187,7 @@ def test_energy_column_is_where_the_exact_engine_has_it(htk_compat: bool, use_lo
     samples = torch.randn(4000, generator=torch.Generator().manual_seed(0)) * 1000
     exact, plain = (Fbank(engine=engine, **options)(samples) for engine in ("exact", "torch"))
     torch.testing.assert_close(plain, exact, rtol=1e-4, atol=1e-4)
+    assert exact.shape[1] == Fbank(**options).dim
 
 
 def test_each_block_of_frames_has_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:

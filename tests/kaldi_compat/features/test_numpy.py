@@ -54,6 +54,7 @@ def test_padded_batch_equals_single_utterances(name: str) -> None:
     np.testing.assert_array_equal(features[0], feature(batch[0]))
     np.testing.assert_array_equal(features[1, :2], feature(batch[1, :300], vtln_warp=0.9))
     assert not features[1, 2:].any() and not features[2].any()
+    np.testing.assert_array_equal(feature(batch), np.stack([feature(row) for row in batch]))
 
 
 @pytest.mark.parametrize("name", CLASSES)

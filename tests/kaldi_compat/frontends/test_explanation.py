@@ -18,6 +18,7 @@ from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.frontends.cli import explain_main
 from kaldi_compat.frontends.explanation import explain
+from kaldi_compat.frontends.fits import similarity
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, preset_names
 from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -265,3 +266,11 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "has no entry none" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
     assert explain_main(["--nonsense"]) == 2
+
+
+def test_columns_that_do_not_change_are_alike_only_among_themselves() -> None:
+    still, moving = np.ones((4, 1)), np.arange(4.0)[:, None]
+    found = [
+        similarity(*pair) for pair in ((still, 2 * still), (still, moving), (moving, still), (moving, 3 - 2 * moving))
+    ]
+    assert found == [0, 1, 1, 0]

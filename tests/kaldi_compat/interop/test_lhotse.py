@@ -257,5 +257,7 @@ def test_extractors_move_to_a_device(kind: type[Extractor]) -> None:
 def test_wrong_rate_and_several_channels_are_refused() -> None:
     with pytest.raises(AudioError, match="sampling rate of 8000 Hz"):
         Mfcc().extract(audio(800), 8000)
+    with pytest.raises(AudioError, match="sampling rate of 8000 Hz"):
+        Mfcc().extract_batch([audio(800)], 8000)
     with pytest.raises(AudioError, match="one channel"):
         Spectrogram().extract(np.zeros((2, 800), np.float32), 16000)

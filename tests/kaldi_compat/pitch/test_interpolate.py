@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import InterpolatePitchOptions
-from kaldi_compat.pitch.interpolate import InterpolationCounts, interpolate_ragged, interpolate_smoothly
+from kaldi_compat.pitch.interpolate import InterpolationCounts, RaggedGrids, interpolate_ragged, interpolate_smoothly
 from tests.support.native import LEVELS, computing, needs_c
 
 # Four utterances of (correlation, pitch), and the pitch that Kaldi's interpolate-pitch writes for them.
@@ -71,6 +71,13 @@ def test_c_and_numpy_interpolate_many_utterances_with_the_same_bits(
         found = interpolated(level, features, bounds, options)
         np.testing.assert_array_equal(found[0], expected[0])
         assert found[1:] == expected[1:]
+
+
+@pytest.mark.parametrize(("highest", "states"), [(100, 4), (120, 7), (121, 7), (122, 8)])
+def test_grid_has_two_pitches_more_than_steps(highest: float, states: int) -> None:
+    # Kaldi: floor((highest - lowest) / interval + 0.5) + 2, of at least two intervals of 4 Hz
+    track = np.array([[0.5, 100], [0.5, highest]], np.float32)
+    assert RaggedGrids.of(track, np.array([0, 2]), InterpolatePitchOptions(), KaldiRandom()).states.tolist() == [states]
 
 
 def test_pitches_too_far_apart_need_too_much_memory() -> None:
