@@ -60,7 +60,7 @@ def _take_float(value: Any) -> float | None:
     return value if type(value) is float and -_FLOAT32_MAX <= value <= _FLOAT32_MAX else None
 
 
-def _joined(keys: Sequence[str]) -> bytes:
+def _lines(keys: Sequence[str]) -> bytes:
     return ("\n".join(keys) + "\n").encode("ascii")
 
 
@@ -116,7 +116,7 @@ def integers(binary: bool) -> Pack:
 
     def encode(keys: Sequence[str], values: Sequence[int]) -> bytes:
         numbers = np.array(array("i", values))
-        return pack_numbers(_joined(keys), numbers) if binary else number_lines(_joined(keys), numbers)
+        return pack_numbers(_lines(keys), numbers) if binary else number_lines(_lines(keys), numbers)
 
     return Pack(_take_integer, encode)
 
@@ -127,8 +127,8 @@ def floats(binary: bool, double: bool) -> Pack:
     def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
         numbers = np.array(values) if double else np.array(values, np.float32)
         if binary:
-            return pack_numbers(_joined(keys), numbers)
-        return number_lines(_joined(keys), numbers.astype(np.float64))
+            return pack_numbers(_lines(keys), numbers)
+        return number_lines(_lines(keys), numbers.astype(np.float64))
 
     return Pack(_take_double if double else _take_float, encode)
 

@@ -26,7 +26,7 @@ enum kind {
     KINDS
 };
 
-/* A call's arguments and results; io_ark/native/scan.py has the same structure. */
+/* A call's arguments and results: see io_ark/codecs/scan.py. */
 typedef struct {
     const uint8_t *data;     /* the archive's bytes */
     int64_t size;            /* how many */

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from kaldi_compat.exact.arrays import Floats, Integers
 
 
 def for_c(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int, int]:

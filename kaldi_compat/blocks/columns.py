@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import Floats, Integers, by_utterance, for_c
+from kaldi_compat.blocks.base import by_utterance, for_c
+from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import SpliceOptions
 

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import Floats, Integers, for_c, utterances
+from kaldi_compat.blocks.base import for_c, utterances
+from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.exact.sums import dot
 

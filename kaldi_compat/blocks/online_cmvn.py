@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.blocks.base import utterances
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.sliding import fused
 from kaldi_compat.functional.cmvn import (
     VARIANCE_FLOOR,
@@ -24,10 +25,6 @@ from kaldi_compat.functional.cmvn import (
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions
 
 logger = logging.getLogger("kaldi_compat")
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class OnlineCmvn:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import ArrayBlock
@@ -17,11 +16,10 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, map_table, only
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.products import scaled
 from kaldi_compat.exact.sums import fused
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Kind = Literal["vector", "matrix"]
 
 DIMENSIONS = {"vector": 1, "matrix": 2}

@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock, pack_arrays
 from io_ark.codecs import Codec, codec, compressed_block, compressed_sums
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams import BytesSource
 from kaldi_compat.blocks.cmvn import stats as cmvn_stats
-from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
+from kaldi_compat.dump.entries import Doubles, Encoded, Failure, Features, failed
 from kaldi_compat.dump.options import DumpOptions
 
 logger = logging.getLogger(__name__)
-
-Doubles = npt.NDArray[np.float64]
 
 
 class Encoder:

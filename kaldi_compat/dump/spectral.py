@@ -101,7 +101,7 @@ def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:
         alone = isinstance(audio.block, WaveBlock) and len(audio) == 1
         size = audio.nbytes // 2
         if group and (not alone or samples + size > _GROUP_SAMPLES or audio.index != group[-1].index + 1):
-            yield _joined(group)
+            yield _joined_audio(group)
             group, samples = [], 0
         if alone:
             group.append(audio)
@@ -109,10 +109,10 @@ def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:
         else:
             yield audio
     if group:
-        yield _joined(group)
+        yield _joined_audio(group)
 
 
-def _joined(group: Sequence[Audio]) -> Audio:
+def _joined_audio(group: Sequence[Audio]) -> Audio:
     return Audio(group[0].index, concatenate([audio.block for audio in group])) if len(group) > 1 else group[0]
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Integers
 from kaldi_compat.exact.plan import Plan
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

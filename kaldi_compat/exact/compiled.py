@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact import fft as kaldi_fft
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
 from kaldi_compat.native import Structure, address
 
-Floats = npt.NDArray[np.float32]
 KINDS = ("spectrogram", "fbank", "mfcc", "plp")
 
 

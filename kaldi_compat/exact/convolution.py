@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact import fft
 from kaldi_compat.exact.plan import split_radix_tables
-
-Floats = npt.NDArray[np.float32]
 
 
 def fft_points(taps: int) -> int:

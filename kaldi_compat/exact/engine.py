@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact import compiled, steps
+from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
 from kaldi_compat.native import NATIVE, Library, twin
 
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 # From a number of frames to the rand_r() states of their noise.
 Seeds = Callable[[int], npt.NDArray[np.int32]]
 

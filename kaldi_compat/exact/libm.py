@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
+from kaldi_compat.exact.arrays import Floats
 
 EXP_STEPS = 32
 EXP_TABLE = np.exp2(np.arange(EXP_STEPS) / EXP_STEPS)

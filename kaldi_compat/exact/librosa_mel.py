@@ -7,10 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
 from kaldi_compat.options.base import require
 
-Floats = npt.NDArray[np.float32]
 F32 = np.float32
 KNEE, STEP = 15.0, math.log(6.4) / 27.0  # Slaney's scale is linear up to 15 mel, 1 kHz, and logarithmic above
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact import tables
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.options.spectral import (
@@ -23,7 +24,6 @@ from kaldi_compat.options.spectral import (
     SpectrogramOptions,
 )
 
-Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
 F32 = np.float32
 

@@ -10,13 +10,10 @@ import itertools
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat import native
+from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sums import fused
-
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 
 _LANES = 16  # of the widest instruction set
 _PANEL = 448  # terms that are added before their sum is added to the result

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.errors import OptionError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.sums import dot
 from kaldi_compat.native import Structure
 
-Floats = npt.NDArray[np.float32]
 F32 = np.float32
 _BIGGEST_VECTOR = 64  # bytes
 AT_ONCE = 8192  # output samples computed at once in NumPy

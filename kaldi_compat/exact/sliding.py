@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Doubles = npt.NDArray[np.float64]
+from kaldi_compat.exact.arrays import Doubles
+
 Indices = npt.NDArray[np.intp]
 
 _FLOOR = 1e-10

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
@@ -17,7 +18,6 @@ from kaldi_compat.exact.products import scaled
 from kaldi_compat.exact.rand import polar_noise
 from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
 
-Floats = npt.NDArray[np.float32]
 F32 = np.float32
 EPSILON = np.finfo(F32).eps
 BLOCK = 256  # frames that are computed at once: their arrays stay in the second-level cache

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import as_samples, chunk_batch
 from kaldi_compat.exact.compiled import ChunkCall
 from kaldi_compat.exact.engine import Seeds, compute
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.native import NATIVE
 
-Floats = npt.NDArray[np.float32]
 # A number of items or frames: an int for one stream, an array (slots,) for several.
 Count = Any
 

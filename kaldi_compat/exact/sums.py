@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat import native
-
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
+from kaldi_compat.exact.arrays import Floats, Integers
 
 
 def fused(a: Any, b: Any, c: Any) -> Floats:

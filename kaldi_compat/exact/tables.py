@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+from kaldi_compat.exact.arrays import Floats
+
 F32 = np.float32
 
 

@@ -13,7 +13,7 @@ from kaldi_compat.functional.array_api import is_traced_or_differentiated, traci
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.extractors import FbankSettings, fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
-from kaldi_compat.tensors import energies as steps
+from kaldi_compat.tensors.energies import floored, power, power_spectrum
 from kaldi_compat.tensors.frames import EPSILON
 
 __all__ = ["Fbank", "FlooredFbank"]
@@ -85,8 +85,8 @@ class Fbank(FbankConstructor, MelFeature):
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes."""
-        power = steps.power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
-        return self.mel_energies(steps.power(power, 0.5) if self.uses_magnitude else power, filter_bank)
+        powers = power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
+        return self.mel_energies(power(powers, 0.5) if self.uses_magnitude else powers, filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the logs of the mel energies, and the column of the energy."""
@@ -94,7 +94,7 @@ class Fbank(FbankConstructor, MelFeature):
         features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
         if log_energy is None:
             return features
-        energy = steps.floored(log_energy, options.energy_floor).unsqueeze(-1)
+        energy = floored(log_energy, options.energy_floor).unsqueeze(-1)
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
     def features_in_blocks(self, frames: Tensor, filter_bank: Tensor) -> Tensor:

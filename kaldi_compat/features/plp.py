@@ -14,7 +14,7 @@ from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
 from kaldi_compat.tensors import cepstrum
-from kaldi_compat.tensors import energies as steps
+from kaldi_compat.tensors.energies import power
 
 __all__ = ["Plp"]
 
@@ -63,7 +63,7 @@ class Plp(PlpConstructor, MelFeature):
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the loudness of the mel bins, an all-pole model of it, and the model's cepstra."""
         options = self.options
-        loudness = steps.power(energies, options.compress_factor)
+        loudness = power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
         autocorrelation = matmul(loudness, self.cosines.to(energies.dtype))
         coefficients, residual = cepstrum.levinson_durbin(autocorrelation)

@@ -23,12 +23,12 @@ from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
-from kaldi_compat.tensors import frames as steps
 from kaldi_compat.tensors.constants import Constants
 from kaldi_compat.tensors.copies import to_device
 from kaldi_compat.tensors.dft import dft_matrix, spectrum
 from kaldi_compat.tensors.dither import FrameNoise, Generator, noise_of_frames
 from kaldi_compat.tensors.energies import in_groups, mel_sums, power_spectrum
+from kaldi_compat.tensors.frames import EPSILON, frames_of, log_energy, num_frames, preemphasize
 
 # Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
 BLOCK = 1024
@@ -54,7 +54,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """
 
     Options: ClassVar[type[FrameOptions]]
-    windowed_energy_floor: ClassVar[float] = steps.EPSILON
+    windowed_energy_floor: ClassVar[float] = EPSILON
     kind = Tensor
     options: FrameOptions
     window: Tensor
@@ -174,24 +174,24 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         Returns:
             (..., dim).
         """
-        options, log_energy = self.options, None
+        options, energy = self.options, None
         if noise is not None:
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
             frames = frames - frames.mean(-1, keepdim=True)
         if self.needs_energy(raw=True):
-            log_energy = steps.log_energy(frames)
+            energy = log_energy(frames)
         if options.preemphasis_coefficient != 0:
-            frames = steps.preemphasize(frames, options.preemphasis_coefficient)
+            frames = preemphasize(frames, options.preemphasis_coefficient)
         frames = frames * self.window.to(frames.dtype)
         if self.needs_energy(raw=False):
-            log_energy = steps.log_energy(frames, self.windowed_energy_floor)
+            energy = log_energy(frames, self.windowed_energy_floor)
         matrix = (self.dft_rounded, self.dft_rest) if self.dft == "matmul" else None
         transformed = spectrum(frames, self.points, matrix)
-        return self.features_of_energies(self.energies(transformed, filter_bank), log_energy)
+        return self.features_of_energies(self.energies(transformed, filter_bank), energy)
 
     def _num_frames(self, num_samples: Any) -> Any:
-        return steps.num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
+        return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def compute(self, audio: Audio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
@@ -228,7 +228,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             if recorded.traced_or_differentiated:
                 # The padding does not affect the result, but NaN in it would make its gradient NaN.
                 samples = zero_past(samples.unsqueeze(-1), lengths).squeeze(-1)
-        frames = steps.frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths, recorded)
+        frames = frames_of(samples, self.size, self.shift, self.options.snip_edges, lengths, recorded)
         frames = frames.flatten(0, -3) if samples.dim() > 1 else frames.unsqueeze(0)
         noise: FrameNoise | None = None
         if self.options.dither != 0:

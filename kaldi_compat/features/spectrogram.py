@@ -10,7 +10,7 @@ from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
-from kaldi_compat.tensors import energies as steps
+from kaldi_compat.tensors.energies import floored, power_spectrum
 from kaldi_compat.tensors.frames import EPSILON
 
 __all__ = ["Spectrogram"]
@@ -53,7 +53,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute the power spectrum, or arrange the numbers of the FFT in Kaldi's order."""
         if not self.options.return_raw_fft:
-            return steps.power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
+            return power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         ends = torch.stack((spectrum[..., 0, 0], spectrum[..., -1, 0]), -1)
         between = spectrum[..., 1:-1, :].flatten(-2)
         return torch.cat((ends, between), -1)
@@ -63,5 +63,5 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         if log_energy is None:
             return energies
         log_power = energies.clamp(min=EPSILON).log()
-        energy = steps.floored(log_energy, self.options.energy_floor).unsqueeze(-1)
+        energy = floored(log_energy, self.options.energy_floor).unsqueeze(-1)
         return torch.cat((energy, log_power[..., 1:]), -1)

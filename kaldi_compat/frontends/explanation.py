@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.frontends import fits
-from kaldi_compat.frontends.fits import Fit
+from kaldi_compat.frontends.fits import Doubles, Fit
 from kaldi_compat.frontends.layouts import Layout, checked, layouts_of, sliding_layouts, storage, upright
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import preset_names
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "explain"]
 
-Doubles = npt.NDArray[np.float64]
 TOLERANCE = 1e-3
 LONGEST = 30.0  # seconds of audio that the search looks at
 FEW = 0.25  # of the frames or columns: said if all differences are in so few

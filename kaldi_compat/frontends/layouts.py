@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from io_ark.codecs import compress
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.frontends.fits import similarity
+from kaldi_compat.frontends.fits import Doubles, similarity
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 
-Doubles = npt.NDArray[np.float64]
 SAME = 2e-3  # similarity of columns that single precision rounds
 MAX_COLUMNS = 520  # of features without stacking and deltas
 MAX_CEPSTRA = 40  # columns of features of which the first may be left out

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.frontends import fits
-from kaldi_compat.frontends.fits import Fit
+from kaldi_compat.frontends.fits import Doubles, Fit
 from kaldi_compat.frontends.layouts import Layout, sliding_layouts
 from kaldi_compat.frontends.sources import ZEROS, Source
 from kaldi_compat.frontends.variants import EPSILON, MELS, Variant
 
-Doubles = npt.NDArray[np.float64]
 ROWS = 300  # of the array, which the search looks at; what it has found is fitted to all
 MOST_SHIFT = 8  # frames that one of two arrays may have before the other's first one
 MOST_STARTS = 3  # from which the search descends, if none explains all

@@ -2,7 +2,7 @@
 #include "frames.h"
 #include "simd.h"
 
-/* The filters of one period of two sampling rates: made by kaldi_compat/exact/resample.py, declared in native/audio.py. */
+/* The filters of one period of two sampling rates: made by kaldi_compat/exact/resample.py. */
 typedef struct {
     int32_t phases, period;  /* output and input samples in a period */
     int32_t longest;         /* filter, in samples */
@@ -68,7 +68,7 @@ EXPORT int SIMD_NAME(resample)(const resampling_filters *f, const void *samples,
 }
 
 /* A chunk of audio to resample: samples start to start + count of the audio are known, of which those before `begin` came with
-   earlier chunks. Outputs `first` to `end` are put to out[place] and on. Declared in native/audio.py. */
+   earlier chunks. Outputs `first` to `end` are put to out[place] and on. */
 typedef struct {
     int64_t start, count, begin, first, end, place;
 } resampling_chunk;

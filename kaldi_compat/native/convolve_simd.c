@@ -4,7 +4,7 @@
 #include "fft.h"
 #include "simd.h"
 
-/* Tables of the FFT and the filter: made by kaldi_compat/native/convolve.py, which declares the same structure. */
+/* Tables of the FFT and the filter: made by kaldi_compat/exact/convolution.py. */
 typedef struct {
     int32_t log_points;          /* log2 of points / 2 */
     int32_t taps;

@@ -6,7 +6,7 @@
 #include "simd.h"
 #include "uniform.h"
 
-/* Utterances on their grids: made by kaldi_compat/native/interpolate.py, which declares the same structure. */
+/* Utterances on their grids: made by kaldi_compat/pitch/interpolate.py. */
 typedef struct {
     const int64_t *rows;                         /* (count + 1): the first frame of each utterance */
     int64_t count;

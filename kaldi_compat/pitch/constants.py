@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import Filters, PeriodFilters, num_resampled, resampling_filters
 from kaldi_compat.functional.array_api import astype, float64, namespace
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
-
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,14 +19,12 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.resample import resample_chunks
 from kaldi_compat.exact.sums import signal_sums, vector_dot, vector_sum
 from kaldi_compat.native import Structure
 from kaldi_compat.pitch.constants import PitchConstants
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Groups = npt.NDArray[np.uint8]
 F32 = np.float32
 

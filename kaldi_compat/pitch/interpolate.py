@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf, sincosf
 from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_noise, rand_r_jumps
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
-Floats = npt.NDArray[np.float32]
 Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 

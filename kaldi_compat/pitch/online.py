@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Floats, Frames, frames_of_block
+from kaldi_compat.pitch.frames import Frames, frames_of_block
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.search import Found, States, interpolate, latency, retrace, search
 from kaldi_compat.pitch.tracker import as_audio

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import sums
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import F32, Floats, Frames, Groups
+from kaldi_compat.pitch.frames import F32, Frames, Groups
 
 States = npt.NDArray[np.int16]
 

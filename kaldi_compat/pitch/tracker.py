@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Floats, Frames, Integers, frames_of_block
+from kaldi_compat.pitch.frames import Frames, frames_of_block
 from kaldi_compat.pitch.search import Found, interpolate, latency, retrace, search
 
 __all__ = ["Paths", "track_block", "track_pitch", "track_pitches"]

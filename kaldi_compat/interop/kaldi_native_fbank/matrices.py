@@ -10,15 +10,13 @@ import numpy.typing as npt
 import io_ark
 from io_ark.errors import ArkError
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.functional import cmvn, deltas, splice
 from kaldi_compat.functional.transform import apply_transform
 from kaldi_compat.interop.kaldi_native_fbank.base import StreamError
 from kaldi_compat.interop.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
 from kaldi_compat.options import postprocessing as ours
 from kaldi_compat.options.base import require
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 
 
 def _matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:

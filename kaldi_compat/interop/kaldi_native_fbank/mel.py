@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
 from kaldi_compat.interop.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
 from kaldi_compat.interop.kaldi_native_fbank.plans import filters, ours_of_frames, window_of
 from kaldi_compat.options.spectral import FrameOptions
-
-Floats = npt.NDArray[np.float32]
 
 
 class MelBanks:

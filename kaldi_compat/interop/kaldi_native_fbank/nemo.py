@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
 from kaldi_compat.interop.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
@@ -13,7 +13,6 @@ from kaldi_compat.interop.kaldi_native_fbank.stft import checked_config, spectra
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
 
-Floats = npt.NDArray[np.float32]
 GUARD = 2.0**-24  # added to the energies before the log
 
 

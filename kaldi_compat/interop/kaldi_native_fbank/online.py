@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.stream import ChunkStream
@@ -24,7 +25,6 @@ from kaldi_compat.interop.kaldi_native_fbank.options import (
 )
 from kaldi_compat.interop.kaldi_native_fbank.plans import has_kaldis_log, plan_of, whisper_options
 
-Floats = npt.NDArray[np.float32]
 Samples = Sequence[float] | npt.NDArray[Any]
 
 # The original draws from the C library's rand(), which is one for the process.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.interop.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
 from kaldi_compat.interop.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
 from kaldi_compat.pitch.online import Analysis, first_pass_features, online_paths
 from kaldi_compat.pitch.process import process_pitch, standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import track_pitch
-
-Floats = npt.NDArray[np.float32]
 
 
 def compute_and_process_kaldi_pitch(

@@ -7,11 +7,11 @@ import functools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import plan as exact
 from kaldi_compat.exact import tables
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.interop.kaldi_native_fbank.options import (
@@ -26,7 +26,6 @@ from kaldi_compat.interop.kaldi_native_fbank.options import (
 from kaldi_compat.options import spectral as ours
 from kaldi_compat.options.base import require
 
-Floats = npt.NDArray[np.float32]
 Computed = FbankOptions | MfccOptions | RawAudioSamplesOptions
 WINDOWS = (*ours.WINDOW_TYPES, "hann")
 

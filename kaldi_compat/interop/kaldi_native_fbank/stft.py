@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples
 from kaldi_compat.interop.kaldi_native_fbank.options import StftConfig
 from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
 from kaldi_compat.options.base import require
 
-Floats = npt.NDArray[np.float32]
 PADDING = {"reflect": "reflect", "replicate": "edge"}
 
 

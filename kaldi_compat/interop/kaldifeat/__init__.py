@@ -39,7 +39,7 @@ from kaldi_compat.interop.kaldifeat.options import (
 )
 from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, normalized
 from kaldi_compat.streaming.features import FeatureStream
-from kaldi_compat.tensors import frames as steps
+from kaldi_compat.tensors import frames
 
 __all__ = [
     "Fbank",
@@ -81,9 +81,9 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
 def _num_frames(options: Any, num_samples: int, flush: bool) -> int:
     size, shift = options.window_size, options.window_shift
     if options.snip_edges:
-        return steps.num_frames(num_samples, size, shift)
-    count = steps.num_frames(num_samples, size, shift, snip_edges=False)
-    return count if flush else min(count, steps.num_frames(num_samples - shift // 2 + size // 2, size, shift))
+        return frames.num_frames(num_samples, size, shift)
+    count = frames.num_frames(num_samples, size, shift, snip_edges=False)
+    return count if flush else min(count, frames.num_frames(num_samples - shift // 2 + size // 2, size, shift))
 
 
 class _HtkMode(MelFeature):
@@ -184,7 +184,7 @@ class OfflineFeature(nn.Module):
         """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
         options = self.computer.options
         recorded = tracing(wave)
-        return steps.frames_of(wave, options.window_size, options.window_shift, options.snip_edges, tracing=recorded)
+        return frames.frames_of(wave, options.window_size, options.window_shift, options.snip_edges, tracing=recorded)
 
     def compute(self, x: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor:
         """Compute the features of frames.

@@ -118,7 +118,7 @@ def test_info_of_damaged_objects(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("kind", "data"), [(kind, data) for kind, data in SAMPLES if data[:1] == b"\0" or kind == "htk"]
 )
-def test_memory_for_sizes_that_lie(kind: str, data: bytes) -> None:
+def test_false_sizes_take_no_memory(kind: str, data: bytes) -> None:
     # Every place where a size may stand says a large number, in turn; of long objects, some 100 places.
     tracemalloc.start()
     try:

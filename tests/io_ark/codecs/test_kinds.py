@@ -111,7 +111,7 @@ def test_sparse_in_text() -> None:
         from_bytes("sparse-vector", b"dim=5 [ 3 1 2 1 ]")
 
 
-def test_doubles_where_floats_are_meant() -> None:
+def test_doubles_are_read_where_floats_are_expected() -> None:
     double = b"\0BSV \4\5\0\0\0\4\1\0\0\0\4\2\0\0\0\x08" + np.float64(0.1).tobytes()
     vector = from_bytes("sparse-vector", double)
     assert (vector.dim, vector.indices.tolist(), vector.values.tolist()) == (5, [2], [float(np.float32(0.1))])
@@ -119,7 +119,7 @@ def test_doubles_where_floats_are_meant() -> None:
 
 
 @pytest.mark.parametrize(("kind", "data"), kaldi_examples())
-def test_examples_are_not_written(kind: str, data: bytes) -> None:
+def test_writing_training_examples_is_refused(kind: str, data: bytes) -> None:
     with pytest.raises(FormatError, match="not written"):
         to_bytes(kind, from_bytes(kind, data))
 

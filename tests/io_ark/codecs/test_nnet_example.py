@@ -218,7 +218,9 @@ def every_way(name: str, binary: bool, keys: list[str]) -> Iterator[dict[str, An
 
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize(("name", "expected"), [("nnet", NNET), ("chain", CHAIN), ("old_chain", OLD_CHAIN)])
-def test_every_value(name: str, expected: Mapping[str, Any], binary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_are_read_in_every_way(
+    name: str, expected: Mapping[str, Any], binary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(EXAMPLES)
     for read in every_way(name, binary, list(expected)):
         assert read.keys() == expected.keys()

@@ -30,7 +30,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_switched_off() -> None:
+def test_library_is_switched_off_by_the_environment() -> None:
     assert run(LOADED, KALDI_COMPAT_NATIVE="0").stdout == "False  switched off by KALDI_COMPAT_NATIVE=0\n"
 
 

@@ -117,7 +117,7 @@ def test_posteriors_of_other_types_are_converted() -> None:
 
 @needs_library
 @pytest.mark.parametrize("counts", [[1], [3], [3, -1]])
-def test_counts_that_lie_are_refused(counts: list[int]) -> None:
+def test_counts_that_do_not_match_the_values_are_refused(counts: list[int]) -> None:
     arrays = posterior.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
     with pytest.raises(ValueError, match="not such lists"):
         arrays.lists()

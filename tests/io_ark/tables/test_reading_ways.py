@@ -62,7 +62,7 @@ def check(data: bytes, kind: str, step: int, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("table", range(len(TABLES)))
-def test_whole_table(table: int, tmp_path: Path) -> None:
+def test_all_ways_of_reading_give_the_same_table(table: int, tmp_path: Path) -> None:
     kind, data = TABLES[table]
     entries, error = expected(data, kind)
     assert entries and not error

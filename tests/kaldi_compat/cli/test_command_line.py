@@ -54,7 +54,7 @@ def test_values_of_each_type() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["--num-things=4", "--num_things=4", "--Num-Things=4", "--NUM_THINGS= 4 "])
-def test_spellings_of_a_name(spelling: str) -> None:
+def test_names_of_options_ignore_case_and_underscores(spelling: str) -> None:
     assert values(spelling) == {"num_things": 4}
 
 
@@ -65,7 +65,7 @@ def test_only_ascii_white_space_is_trimmed() -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [("", True), ("=t", True), ("=1", True), ("=TRUE", True), ("=F", False)])
-def test_booleans(text: str, value: bool) -> None:
+def test_booleans_are_read_as_by_kaldi(text: str, value: bool) -> None:
     assert values(f"--flag{text}") == {"flag": value}
 
 
@@ -90,7 +90,7 @@ def test_booleans(text: str, value: bool) -> None:
         "--no-such=1",
     ],
 )
-def test_wrong_values(wrong: str) -> None:
+def test_wrong_values_are_refused_in_one_line(wrong: str) -> None:
     with pytest.raises(OptionError) as caught:
         values(wrong)
     assert "\n" not in str(caught.value)

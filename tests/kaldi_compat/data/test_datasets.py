@@ -323,7 +323,7 @@ def test_batches_are_pinned(corpus: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=6))
-def test_padding_and_back(lengths: list[int]) -> None:
+def test_unpadding_restores_padded_utterances(lengths: list[int]) -> None:
     items = [torch.full((n, 2), float(n)) for n in lengths]
     batch, counts = pad(items, -1.0)
     assert batch.shape == (len(items), max(lengths), 2)

@@ -47,7 +47,7 @@ def test_a_long_utterance_has_the_mean_of_its_frames() -> None:
     np.testing.assert_allclose(centered, features - features.mean(0, np.float64), atol=ROUNDING)
 
 
-def test_nothing_is_left_of_nothing() -> None:
+def test_means_of_no_frames_leave_an_empty_matrix() -> None:
     assert subtract_means(torch.zeros(0, 5), np.zeros((2, 2), int)).shape == (0, 5)
 
 

@@ -41,7 +41,7 @@ def test_nan_is_written_uncompressed(tmp_path: Path, capsys: pytest.CaptureFixtu
     np.testing.assert_allclose(compressed["spk0-utt000"], plain["spk0-utt000"], atol=0.5)
 
 
-def test_nan_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_matrices_with_nan_are_reported_as_uncompressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = plp_data(tmp_path)
     assert dump(data, feature="plp") == 0
     log = (data / "log" / "dump_plp_train.1.log").read_text()
@@ -49,7 +49,7 @@ def test_nan_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "1 utterance with NaN or infinite features is not compressed" in capsys.readouterr().err
 
 
-def test_statistics_leave_out_nothing_silently(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_statistics_with_nan_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = plp_data(tmp_path)
     assert dump(data, "--cmvn=global", feature="plp") == 0
     stats = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))

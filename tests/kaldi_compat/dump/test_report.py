@@ -43,7 +43,7 @@ def test_other_sampling_rate_is_named_and_its_failure_grouped(data: Path) -> Non
     assert "<b>1 utterance</b>" in page
 
 
-def test_ordinary_audio_is_not_odd() -> None:
+def test_only_odd_audio_is_reported() -> None:
     assert oddities(audio(16000, 3)) == []
     assert oddities(audio(16000, 3) + np.int16(2000))[0].startswith("offset: the mean of the samples is ")
     assert oddities(np.concatenate((audio(8000, 1), np.zeros((1, 9000), np.int16)), axis=1))[0].startswith(

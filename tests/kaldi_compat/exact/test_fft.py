@@ -19,7 +19,7 @@ def test_kaldis_fft_is_close_to_numpys(points: int) -> None:
 
 
 @pytest.mark.parametrize("points", [4, 32, 512])
-def test_there_and_back(points: int) -> None:
+def test_inverse_fft_restores_the_signal(points: int) -> None:
     x = np.random.default_rng(points).normal(size=(2, points)).astype(np.float32)
     np.testing.assert_allclose(packed_irfft(*packed_rfft(x)) / points, x, atol=1e-5)
 

@@ -42,7 +42,7 @@ def test_same_bits_as_openblas(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ours, np.load(tmp_path / "dots.npy"))
 
 
-def test_near_the_exact_sum() -> None:
+def test_dot_product_is_close_to_float64s() -> None:
     x = np.random.default_rng(1).standard_normal(1000).astype(np.float32)
     assert dot(x, x) == pytest.approx(np.sum(x.astype(np.float64) ** 2), rel=1e-6)
 

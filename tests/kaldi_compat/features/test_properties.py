@@ -61,7 +61,7 @@ def reduced_precision() -> Iterator[None]:
 
 
 @cases("state_dict empty; pickle, deepcopy, repr")
-def test_module(case: Case) -> None:
+def test_modules_have_no_state_and_survive_copies(case: Case) -> None:
     module = case.make()
     assert not module.state_dict() and not list(module.parameters())
     assert case.name in repr(module)
@@ -87,7 +87,7 @@ def test_half_precision_model(case: Case) -> None:
 
 
 @cases("int16", of=[*SPECTRAL, PITCH[0]])
-def test_integers(case: Case) -> None:
+def test_int16_audio_gives_the_features_of_float32(case: Case) -> None:
     module = case.make()
     x = case.input(LENGTH).short()
     assert torch.equal(module(x), module(x.float()))

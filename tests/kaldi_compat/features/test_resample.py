@@ -43,7 +43,7 @@ def test_a_sine_stays_a_sine(rate_in: int, rate_out: int, frequency: float) -> N
     ("rate_in", "rate_out"),
     [(16000, 8000), (8000, 16000), (22050, 16000), (16000, 4000), (44100, 16000), (11127, 16000), (16001, 16000)],
 )
-def test_against_the_sum_written_out(rate_in: int, rate_out: int) -> None:
+def test_resampling_equals_the_sum_over_the_filter(rate_in: int, rate_out: int) -> None:
     """Each output sample is the windowed sinc around its time, over the input's samples."""
     x = np.random.default_rng(0).normal(size=200)
     cutoff, zeros = 0.99 * 0.5 * min(rate_in, rate_out), 6

@@ -117,7 +117,7 @@ def test_difference_of_post_processing_is_named() -> None:
     ([1.0, np.inf], [1.0, np.inf], "bits"), ([1.0, np.inf], [1.0, 1e30], "wrong"), ([1.0], [[1.0]], "wrong"),
     (np.zeros((0, 0)), np.zeros((0, 23)), "bits"), ([], [1.0], "wrong"), ([1.0], ["a"], "wrong"),
 ])  # fmt: skip
-def test_grade(expected: Any, result: Any, grade: str) -> None:
+def test_grade_of_a_difference(expected: Any, result: Any, grade: str) -> None:
     vector = Vector("1-0001", 1, {"program": "p"}, None, np.zeros(1), np.array(expected, np.float32))
     assert vector.grade(result)[0] == grade
     if grade == "wrong":
@@ -127,7 +127,7 @@ def test_grade(expected: Any, result: Any, grade: str) -> None:
         vector.check(result)
 
 
-def test_integers_agree_or_are_wrong() -> None:
+def test_integers_that_differ_at_all_are_graded_wrong() -> None:
     vector = Vector("7-0001", 7, {"program": "p"}, None, np.zeros(1), np.array([100, 200], np.int32))
     assert vector.grade([100, 200])[0] == "bits"
     assert vector.grade(np.array([100.0, 200.0]))[0] == "bits"

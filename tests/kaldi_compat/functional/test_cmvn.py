@@ -83,7 +83,7 @@ def test_mean_and_variance_of_the_statistics() -> None:
     np.testing.assert_allclose(mean_and_variance(cmvn_stats(features)), [features.mean(axis=0), features.var(axis=0)])
 
 
-def test_the_louder_side_counts() -> None:
+def test_quieter_channel_gets_the_smaller_weight() -> None:
     one, other = np.array([[3.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [2.0]])
     weights = two_channel_weights(one, other, 0.25)
     assert [w.tolist() for w in weights] == [[1.0, 0.25, 0.25], [0.25, 1.0, 1.0]]
@@ -105,7 +105,7 @@ def test_statistics_that_cannot_be_applied(stats: np.ndarray, options: CmvnOptio
         apply_cmvn(np.zeros((7, 3), np.float32), stats, options)
 
 
-def test_what_else_is_refused() -> None:
+def test_statistics_and_options_out_of_range_are_refused() -> None:
     with pytest.raises(FeatureError, match="0 to 2"):
         fake_stats(np.ones((2, 4)), [3])
     with pytest.raises(FeatureError, match="weights"):

@@ -52,7 +52,7 @@ def test_samples_are_kaldis(
 
 @given(st.integers(2, 11), st.integers(0, 2**31))
 @settings(max_examples=30)
-def test_the_fft_is_one(log_points: int, seed: int) -> None:
+def test_packed_fft_equals_numpys(log_points: int, seed: int) -> None:
     signal = np.random.default_rng(seed).normal(size=(2, 1 << log_points)).astype(np.float32)
     re, im = packed_rfft(signal)
     bins = np.fft.rfft(signal)
@@ -137,7 +137,7 @@ def test_a_noise_after_the_end_is_not_heard() -> None:
         (ReverberationOptions(duration=1.0), 16000),
     ],
 )
-def test_lengths(options: ReverberationOptions, length: int) -> None:
+def test_output_has_the_length_that_the_options_ask_for(options: ReverberationOptions, length: int) -> None:
     speech = RANDOM.normal(0, 1000, 4000).astype(np.float32)
     out = reverberate(speech, RATE, ROOM, options=options)
     assert out.shape == (length,)
@@ -145,7 +145,7 @@ def test_lengths(options: ReverberationOptions, length: int) -> None:
     np.testing.assert_array_equal(out[4000:8000], out[: len(out[4000:8000])])
 
 
-def test_levels() -> None:
+def test_volume_scales_and_power_is_restored() -> None:
     speech = RANDOM.normal(0, 1000, 4000).astype(np.float32)
     plain = reverberate(speech, RATE, ROOM, options=AS_IT_IS)
     np.testing.assert_allclose(reverberate(speech, RATE, ROOM, options=ReverberationOptions(volume=0.25)), plain / 4)

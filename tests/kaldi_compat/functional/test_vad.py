@@ -25,7 +25,9 @@ from kaldi_compat.options.postprocessing import VadOptions
     st.integers(1, 9),
     st.integers(0, 5),
 )
-def test_the_vote_of_the_neighbours(energies: list[int], context: int, tenths: int, padding: int) -> None:
+def test_frames_are_voiced_by_the_proportion_of_their_context(
+    energies: list[int], context: int, tenths: int, padding: int
+) -> None:
     options = VadOptions(
         vad_energy_threshold=9.75,
         vad_energy_mean_scale=0.0,

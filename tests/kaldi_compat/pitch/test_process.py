@@ -95,7 +95,9 @@ def test_the_first_pass_over_one_chunk_is_the_last() -> None:
     delay=st.integers(0, 70),
     window=st.integers(1, 6),
 )
-def test_the_formulas_frame_by_frame(frames: int, left: int, right: int, delay: int, window: int) -> None:
+def test_processed_pitch_equals_the_formulas_frame_by_frame(
+    frames: int, left: int, right: int, delay: int, window: int
+) -> None:
     options = ProcessPitchOptions(
         normalization_left_context=left,
         normalization_right_context=right,

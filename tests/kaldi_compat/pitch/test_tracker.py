@@ -106,7 +106,7 @@ def test_kaldis_pitch_with_other_options(flags: str) -> None:
 
 
 @pytest.mark.parametrize("pitch", [60.0, 97.0, 150.0, 233.0, 390.0])
-def test_a_voices_pitch_is_found(pitch: float) -> None:
+def test_pitch_of_a_voice_is_found(pitch: float) -> None:
     track = track_pitch(voice(pitch, 16000))
     inside = track[10:-10]
     np.testing.assert_allclose(inside[:, 1], pitch, rtol=0.0075)
@@ -189,7 +189,7 @@ def test_a_factor_on_the_audio_does_not_matter() -> None:
     np.testing.assert_array_equal(track_pitch(speech()), track_pitch(speech() / 32768))
 
 
-def test_one_chunk_is_no_chunks() -> None:
+def test_pitch_of_one_large_chunk_equals_the_whole() -> None:
     whole = track_pitch(speech())
     np.testing.assert_array_equal(track_pitch(speech(), PitchOptions(frames_per_chunk=1000)), whole)
     first_pass = PitchOptions(frames_per_chunk=1000, simulate_first_pass_online=True)

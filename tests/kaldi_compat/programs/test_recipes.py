@@ -70,7 +70,7 @@ def frames_around(features: np.ndarray[Any, Any], offsets: list[int]) -> list[np
     return [features[np.clip(rows + offset, 0, len(features) - 1)] for offset in offsets]
 
 
-def test_a_recipes_chain(tmp_path: Path) -> None:
+def test_chain_of_programs_of_a_recipe(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     make_data_directory(data, segments=True)
     rng = np.random.default_rng(0)
