@@ -98,9 +98,9 @@ class Program:
         if line.standard.print_args:
             say(f"{shell_line([self.name, *argv])} ")
         if not self.at_least <= len(line.arguments) <= self.at_most:
-            say(self.usage())
+            status = self.end_with_usage()
             say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
-            return USAGE_STATUS
+            return status
 
         def run() -> int:
             with wave_files_as_in_kaldi():
@@ -134,6 +134,11 @@ class Program:
     def usage(self) -> str:
         """Return what ``--help`` prints."""
         return usage(self.text, self.options)
+
+    def end_with_usage(self) -> int:
+        """Print the usage, and return the status that tells of wrong arguments."""
+        say(self.usage())
+        return USAGE_STATUS
 
     def wrong_number(self, given: int) -> str:
         """Return the message for a wrong number of arguments."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.cli.log import say
-from kaldi_compat.cli.program import USAGE_STATUS, program
+from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import BaseOptions, option, require
@@ -36,8 +35,7 @@ def main(options: Options, *sources_and_target: str) -> int:
     """Add up in the form that the names ask for."""
     form, count = form_of(sources_and_target), len(sources_and_target) - 1
     if form == "none":
-        say(main.usage())
-        return USAGE_STATUS
+        return main.end_with_usage()
     if form == "tables":
         scales = [1.0 / count] * count if options.average else [options.scale1, options.scale2, *[1.0] * count][:count]
         return sum_tables("matrix", sources_and_target, scales[0], scales[1:])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.cli.log import say
-from kaldi_compat.cli.program import USAGE_STATUS, program
+from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -39,5 +38,4 @@ def main(options: Options, *sources_and_target: str) -> int:
         return sum_table("vector", *sources_and_target, average=options.average, binary=options.binary)
     if form == "files":
         return sum_files("vector", sources_and_target, average=False, binary=options.binary)
-    say(main.usage())
-    return USAGE_STATUS
+    return main.end_with_usage()
