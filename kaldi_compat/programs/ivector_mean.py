@@ -77,8 +77,8 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
-            if len({len(vector) for vector in vectors}) > 1:
-                raise FeatureError("the vectors of the speaker's utterances differ in dimension")
+            if len({len(total) or len(vectors[0]), *map(len, vectors)}) > 1:
+                raise FeatureError("the vectors of the utterances differ in dimension")
             mean: Vector = scaled(reduce(np.add, vectors), 1.0 / len(vectors))
             if counter is not None:
                 counter[speaker] = len(vectors)
