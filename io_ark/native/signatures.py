@@ -49,10 +49,12 @@ class _Pointer:
     @classmethod
     def from_param(cls, value: Any) -> Any:
         """Return a pointer to an array or a structure; None, addresses, and bytes for bytes are passed on."""
+        if isinstance(value, Structure):
+            return value.pointer
         if value is None or (isinstance(value, bytes) and (cls.dtype is None or cls.dtype.itemsize == 1)):
             return value
         if not isinstance(value, np.ndarray):
-            return ctypes.c_void_p(value.address if isinstance(value, Structure) else value)
+            return ctypes.c_void_p(value)
         if cls.dtype is None or value.dtype == cls.dtype:
             try:
                 return ctypes.byref(_at(value))  # which checks that the array is contiguous, too
@@ -84,6 +86,7 @@ class Structure:
     def __init__(self, kind: Any, dtypes: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         self.fields = kind()
         self.address = ctypes.addressof(self.fields)
+        self.pointer = ctypes.c_void_p(self.address)
         self._dtypes = dtypes
         self._kept: dict[str, Any] = {}
         self.set(**values)

@@ -82,12 +82,13 @@ class ChunkCall:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
+        self._start, self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 1, 2))
         self._warp, self._tables = 1.0, _plan_structure(plan, (1.0,))
+        self._buffer: npt.NDArray[Any] | None = None
         self._audio = native.structure(
             "audio_batch",
             count=1,
-            start=np.zeros(1, np.int64),
+            start=self._start,
             length=self._length,
             first=self._first,
             rows=self._rows,
@@ -99,13 +100,17 @@ class ChunkCall:
 
     def __call__(
         self,
-        samples: npt.NDArray[Any],
+        buffer: npt.NDArray[Any],
+        start: int,
+        length: int,
         first: int,
         count: int,
         vtln_warp: float,
         seeds: npt.NDArray[np.int32] | None,
     ) -> Floats:
-        """Compute frames: arguments as for :func:`~kaldi_compat.exact.batch.chunk_batch`, which are not checked.
+        """Compute frames of the ``length`` samples from ``start`` on in a buffer.
+
+        The other arguments are those of :func:`~kaldi_compat.exact.batch.chunk_batch`. Nothing is checked.
 
         Returns:
             (count, dim).
@@ -118,9 +123,11 @@ class ChunkCall:
             return out
         if vtln_warp != self._warp:
             self._warp, self._tables = vtln_warp, _plan_structure(self._plan, (float(np.float32(vtln_warp)),))
-        self._length[0], self._first[0], self._rows[1] = len(samples), first, count
         fields = self._audio.fields
-        fields.samples, fields.type = address(samples), samples.dtype == np.float32
+        if buffer is not self._buffer:
+            self._buffer = buffer
+            fields.samples, fields.type = address(buffer), buffer.dtype == np.float32
+        self._start[0], self._length[0], self._first[0], self._rows[1] = start, length, first, count
         fields.seeds = None if seeds is None else address(seeds)
         _compute(self._tables, self._audio, 0, count, out)
         return out

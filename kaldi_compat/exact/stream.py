@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import abc
+import functools
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,8 @@ from kaldi_compat.native import NATIVE
 
 # A number of items or frames: an int for one stream, an array (slots,) for several.
 Count = Any
+FLOAT = np.dtype(np.float32)
+SPACE = 8192  # samples that the buffer of a stream has room for
 
 
 def at_least(count: Count, low: Count) -> Count:
@@ -32,6 +37,12 @@ def at_most(count: Count, high: Count) -> Count:
 def where(condition: Any, count: Count, other: Count) -> Count:
     """Return ``count`` where the condition holds, and the other one elsewhere."""
     return (count if condition else other) if isinstance(condition, bool) else np.where(condition, count, other)
+
+
+@functools.lru_cache(maxsize=64)
+def floats(count: int) -> struct.Struct:
+    """Return what packs numbers in single precision."""
+    return struct.Struct(f"{count}f")
 
 
 class WindowFlow(abc.ABC):
@@ -112,26 +123,57 @@ class ArrayHistory:
     """Buffer of the past samples of one stream.
 
     Attributes:
-        samples: those that are kept.
-        start: number of the first of them, counted from the start of the utterance.
+        buffer: holds the samples that are kept, from its ``first`` item on.
+        first: see ``buffer``.
+        start: number of the first sample that is kept, counted from the start of the utterance.
         end: number of samples received so far.
     """
 
     def __init__(self) -> None:
-        self.samples: npt.NDArray[Any] = np.empty(0, np.int16)
-        self.start = self.end = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.buffer: npt.NDArray[Any] = np.empty(0, np.int16)
+        self.first = self.start = self.end = 0
+
+    @property
+    def samples(self) -> npt.NDArray[Any]:
+        """The samples that are kept."""
+        return self.buffer[self.first : self.first + self.end - self.start]
 
     def append(self, chunk: npt.NDArray[Any], length: int) -> None:
-        """Append a chunk of this length."""
-        self.samples = np.concatenate((self.samples, chunk)) if len(self.samples) else chunk
-        self.end += length
+        """Append a copy of a chunk of this length: the caller may overwrite it."""
+        if length:
+            place = self.place_for(length, chunk.dtype)
+            self.buffer[place : place + length] = chunk
+            self.end += length
+
+    def place_for(self, length: int, kind: np.dtype[Any]) -> int:
+        """Return where in the buffer, which can hold this type, there is room for a chunk."""
+        place = self.first + self.end - self.start
+        if place + length <= len(self.buffer) and self.buffer.dtype == kind:
+            return place
+        kept = self.samples
+        self.buffer = np.empty(max(len(kept) + length, SPACE), np.result_type(kept, kind) if len(kept) else kind)
+        self.buffer[: len(kept)] = kept
+        self.first = 0
+        return len(kept)
+
+    def latest(self, length: int) -> npt.NDArray[Any]:
+        """Return the samples of the last chunk, of this length."""
+        end = self.first + self.end - self.start
+        return self.buffer[end - length : end]
 
     def keep_from(self, start: int, ended: bool) -> None:
         """Discard the samples before ``start``, and all samples of a stream that has ended."""
+        if ended:
+            self._clear()
+            return
         first = min(max(start, self.start), self.end)
-        # A copy, so that the caller's chunk is not kept and may be overwritten.
-        self.samples = np.empty(0, np.int16) if ended else self.samples[first - self.start :].copy()
-        self.start, self.end = (0, 0) if ended else (first, self.end)
+        self.first += first - self.start
+        self.start = first
+        if self.first > SPACE:  # a long chunk is not kept
+            self.buffer, self.first = self.samples.copy(), 0
 
 
 class ChunkStream(AudioFlow):
@@ -146,6 +188,7 @@ class ChunkStream(AudioFlow):
         self._plan = plan
         self._lay_out(plan.size, plan.shift, plan.options.snip_edges)
         self._call = ChunkCall(plan) if NATIVE.in_use and plan.is_in_c else None
+        self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
         self._seeds: Seeds | None = None
         self.reset()
@@ -174,11 +217,40 @@ class ChunkStream(AudioFlow):
         features: Floats = self._advance(samples, len(samples), final)[0]
         return features
 
+    def append(self, chunk: npt.NDArray[Any] | Sequence[float]) -> int:
+        """Add a chunk: samples (T,), or a list or tuple of numbers.
+
+        Returns:
+            How many more frames are known, for :meth:`next_frames`.
+
+        Raises:
+            struct.error: a list of something else. OverflowError: a number that is infinite in single precision.
+        """
+        history, length = self.history, len(chunk)
+        if isinstance(chunk, np.ndarray):
+            history.append(chunk, length)
+        elif length:
+            place = history.place_for(length, FLOAT)
+            floats(length).pack_into(history.buffer, 4 * place, *chunk)  # in half the time that an array takes
+            history.end += length
+        waiting: int = self._frames_decided_by(history.end) - self.done
+        return max(waiting, 0)
+
+    def next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
+        """Return the next frames (count, dim), which are known."""
+        self._vtln_warp, self._seeds = 1.0, seeds
+        features, history = self._frames(self.done, count), self.history
+        self.done += count
+        if history.end - history.start > SPACE // 2:  # not with each frame
+            history.keep_from(self._oldest_needed(self.done, history.end), False)
+        return features
+
     def _frames(self, first: int, counts: int) -> Floats:
-        plan, samples = self._plan, self.history.samples
-        begin = self._first + first * self._shift - self.history.start
-        seeds = self._seeds(counts) if self._seeds is not None and plan.options.dither != 0 else None
+        plan, history = self._plan, self.history
+        begin = self._first + first * self._shift - history.start
+        seeds = self._seeds(counts) if self._seeds is not None and self._is_dithered else None
         if self._call is not None:
-            return self._call(samples, begin, counts, self._vtln_warp, seeds)
-        batch = chunk_batch(samples, begin, counts, self._vtln_warp)
+            length = history.end - history.start
+            return self._call(history.buffer, history.first, length, begin, counts, self._vtln_warp, seeds)
+        batch = chunk_batch(history.samples, begin, counts, self._vtln_warp)
         return compute(plan, batch if seeds is None else batch.with_seeds(seeds))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from array import array
+import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.exact.stream import ChunkStream
+from kaldi_compat.exact.stream import ChunkStream, floats
 from kaldi_compat.interop.kaldi_native_fbank.base import StreamError, WrongOptionError
 from kaldi_compat.interop.kaldi_native_fbank.options import (
     FbankOptions,
@@ -27,6 +27,10 @@ from kaldi_compat.interop.kaldi_native_fbank.plans import has_kaldis_log, plan_o
 
 Samples = Sequence[float] | npt.NDArray[Any]
 
+NOTHING = np.empty(0, np.float32)
+# The frame of a chunk that gives only one waits until so many fill a SIMD vector, or one of them is asked for.
+TOGETHER = 16
+LOUD = 1e20  # energy from which sums over frames may overflow
 # The original draws from the C library's rand(), which is one for the process.
 _noise = KaldiRandom()
 
@@ -38,8 +42,8 @@ def as_samples(waveform: Samples) -> npt.NDArray[Any]:
         WrongOptionError: not a sequence of numbers, which is a TypeError.
     """
     if isinstance(waveform, list | tuple):
-        with contextlib.suppress(TypeError):
-            return np.frombuffer(array("f", waveform), np.float32)
+        with contextlib.suppress(struct.error, OverflowError):
+            return np.frombuffer(floats(len(waveform)).pack(*waveform), np.float32)
     samples = np.asarray(waveform)
     if samples.ndim == 1 and samples.dtype.kind in "iufb":
         return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
@@ -54,12 +58,16 @@ class FrameStore:
     def __init__(self) -> None:
         self._frames: list[Floats] = []
         self._removed = 0
+        self._waiting = 0  # frames that are known, but not computed yet
         self._finished = False
+
+    def _compute(self, *, final: bool = False) -> None:
+        """Compute the frames that wait."""
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames that were computed so far, with those that were discarded."""
-        return self._removed + len(self._frames)
+        """Number of frames that are known so far, with those that were discarded."""
+        return self._removed + len(self._frames) + self._waiting
 
     def is_last_frame(self, frame: int) -> bool:
         """Return True if this is the last frame of the audio, which has ended."""
@@ -72,12 +80,15 @@ class FrameStore:
             StreamError: there is no such frame yet, or it was discarded: an IndexError and a RuntimeError.
         """
         index = frame - self._removed
+        if self._waiting and index >= len(self._frames):
+            self._compute()
         if 0 <= index < len(self._frames):
             return self._frames[index]
         raise StreamError(f"frame {frame} is not available: ask for {self._removed} to {self.num_frames_ready - 1}")
 
     def pop(self, n: int) -> None:
         """Discard the first ``n`` frames that are there; the others keep their numbers."""
+        self._compute()
         n = min(max(n, 0), len(self._frames))
         del self._frames[:n]
         self._removed += n
@@ -94,6 +105,7 @@ class OnlineFeature(FrameStore):
 
     def _start(self, opts: Any) -> None:
         self._plan: Plan = plan_of(opts)
+        self._at_once = self._plan.options.dither != 0  # the noise of two streams is drawn in the order of their chunks
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
         self._shift = opts.frame_opts.frame_shift_ms
@@ -116,23 +128,39 @@ class OnlineFeature(FrameStore):
             waveform: samples (T,): an array, a list or another sequence.
 
         Raises:
-            AudioError: another sampling rate, or a NaN among the samples (a ValueError).
-            StreamError: the audio has ended (a RuntimeError).
+            AudioError: another sampling rate (a ValueError).
+            StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """
-        samples = as_samples(waveform)
-        if len(samples) == 0:
+        if not isinstance(waveform, list):
+            waveform = as_samples(waveform)
+        if not len(waveform):
             return
-        check_chunk(sampling_rate, self._rate, self._finished)
-        self._take(samples, final=False)
+        if self._finished or sampling_rate != self._rate:
+            check_chunk(sampling_rate, self._rate, self._finished)
+        waited, stream = self._waiting, self._stream
+        try:
+            known = stream.append(waveform)
+        except (struct.error, OverflowError):  # not numbers, or one that is infinite in single precision
+            known = stream.append(as_samples(waveform))
+        self._waiting = known
+        samples = stream.history.latest(len(waveform))
+        if not samples.dot(samples) < LOUD:
+            self._at_once = True  # to refuse a NaN here
+        if self._at_once or known > waited + 1 or known >= TOGETHER:
+            self._compute()
 
     def input_finished(self) -> None:
         """End the audio, which adds the last frames with ``snip_edges=False``."""
         if not self._finished:
-            self._take(np.empty(0, np.float32), final=True)
+            self._compute(final=True)
         self._finished = True
 
-    def _take(self, samples: npt.NDArray[Any], *, final: bool) -> None:
-        features = self._stream.advance(samples, final, seeds=_noise.frame_seeds)
+    def _compute(self, *, final: bool = False) -> None:
+        if final:
+            features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
+        else:
+            features = self._stream.next_frames(self._waiting, _noise.frame_seeds)
+        self._waiting = 0
         flat = features.reshape(-1)
         if math.isnan(flat.dot(flat)):
             raise StreamError("mel energy is nan: the audio holds a NaN or an infinity")

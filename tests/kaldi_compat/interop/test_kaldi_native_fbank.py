@@ -212,6 +212,40 @@ def test_lists_and_arrays_give_the_same(chunk: Any) -> None:
     np.testing.assert_array_equal(*features)
 
 
+def streamed(chunks: list[Any], reads: str) -> Any:
+    """Return all frames of chunks, which are read at once, when a third chunk has come, or at the end."""
+    fbank, frames = knf.OnlineFbank(without_dither()), []
+    for number, chunk in enumerate(chunks, 1):
+        fbank.accept_waveform(16000, chunk)
+        known = fbank.num_frames_ready
+        if reads == "at once" or (reads == "late" and number % 3 == 0):
+            frames += [fbank.get_frame(i) for i in range(len(frames), known)]
+            fbank.pop(known - 2)
+        assert fbank.num_frames_ready == known == max((sum(map(len, chunks[:number])) - 240) // 160, 0)
+    fbank.input_finished()
+    return np.array(frames + [fbank.get_frame(i) for i in range(len(frames), fbank.num_frames_ready)])
+
+
+@pytest.mark.parametrize("reads", ["at once", "late", "at the end"])
+@pytest.mark.parametrize("size", [70, 160, 1000, 20000])
+@pytest.mark.parametrize("kinds", ["l", "a", "i", "lai"])
+def test_streams_give_the_same_bits_whenever_frames_are_read(kinds: str, size: int, reads: str) -> None:
+    samples = (audio(40000) * 3000).astype(np.int16)
+    as_kind = {"l": lambda chunk: chunk.tolist(), "a": lambda chunk: chunk.astype(np.float32), "i": lambda chunk: chunk}
+    chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
+    chunks = [as_kind[kinds[i % len(kinds)]](chunk) for i, chunk in enumerate(chunks)]
+    np.testing.assert_array_equal(streamed(chunks, reads), streamed([samples], reads))
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e39])
+def test_a_chunk_that_completes_a_frame_of_nan_is_refused(wrong: float) -> None:
+    fbank = knf.OnlineFbank(without_dither())
+    for chunk in ([0.5] * 160, [0.5] * 160, [wrong] * 79):
+        fbank.accept_waveform(16000, chunk)
+    with pytest.raises(RuntimeError, match="nan"):
+        fbank.accept_waveform(16000, [0.5])
+
+
 def test_a_chunk_may_be_overwritten_after_it_was_accepted() -> None:
     fbank, chunk = knf.OnlineFbank(without_dither()), audio(900)
     fbank.accept_waveform(16000, chunk)
