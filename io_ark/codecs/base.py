@@ -321,6 +321,17 @@ def end_line(source: Source) -> None:
         source.skip(1)
 
 
+def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Convert ``value`` to an array.
+
+    Raises:
+        FormatError: elements of it are masked, which Kaldi's formats cannot express.
+    """
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise FormatError("elements are masked: fill them with .filled(...), since Kaldi's formats have no masks")
+    return np.asarray(value)
+
+
 def raw_bytes(array: npt.NDArray[Any]) -> memoryview:
     """Return the bytes of an array in C order, without a copy if it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, end_line, quoted, raw_bytes
+from io_ark.codecs.base import Sink, as_array, end_line, quoted, raw_bytes
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import format_rows
 from io_ark.codecs.text_parse import parse, warn_of_words
@@ -88,7 +88,7 @@ def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 
     Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
     """
-    array = np.asarray(value)
+    array = as_array(value)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise FormatError(f"a matrix is an array of 2 dimensions of numbers, not {array.ndim} of {array.dtype}")
     with np.errstate(over="ignore"):

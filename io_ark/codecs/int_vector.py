@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
-from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, int32_bytes, quoted, raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, as_array, int32_bytes, quoted, raw_bytes
 from io_ark.codecs.nested_lists import (
     entries_of,
     format_lists,
@@ -112,7 +112,7 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """
     if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1:
         return value
-    array = np.asarray(value)
+    array = as_array(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
     if not fits(array, dtype):
@@ -307,7 +307,7 @@ class PairVectorCodec(Codec[Array]):
             sink.write(format_lists([1] * len(first), b"", b"; ", (first, second)).removesuffix(b"; ") + b"\n")
 
     def _checked(self, value: npt.ArrayLike) -> Array:
-        array = np.asarray(value)
+        array = as_array(value)
         if array.size == 0:
             return np.empty((0, 2), self.dtype)
         if array.ndim != 2 or array.shape[1] != 2:

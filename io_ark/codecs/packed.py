@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import ArrayCodec, Sink, expect_token, int32_bytes, peek_byte, raw_bytes, read_float, read_size
+from io_ark.codecs.base import (
+    ArrayCodec,
+    Sink,
+    as_array,
+    expect_token,
+    int32_bytes,
+    peek_byte,
+    raw_bytes,
+    read_float,
+    read_size,
+)
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import parse
@@ -73,7 +83,7 @@ class PackedMatrixCodec(ArrayCodec):
         return values, size
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        packed, size = self._packed(np.asarray(value))
+        packed, size = self._packed(as_array(value))
         if binary:
             sink.write((b"FP " if self.dtype == np.float32 else b"DP ") + int32_bytes(size))
             sink.write(raw_bytes(packed.astype(self.dtype.newbyteorder("<"), copy=False)))

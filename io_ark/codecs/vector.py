@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import ArrayCodec, Sink, quoted, raw_bytes
+from io_ark.codecs.base import ArrayCodec, Sink, as_array, quoted, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.pack import LARGEST, Pack, objects
 from io_ark.codecs.text_format import format_values
@@ -120,7 +120,7 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
 
 def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to a vector of this precision."""
-    array = np.asarray(value)
+    array = as_array(value)
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise FormatError(f"a vector of numbers is an array of 1 dimension, not {array.ndim} of {array.dtype}")
     if array.dtype == dtype:

@@ -19,7 +19,7 @@ from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
-from io_ark.codecs.base import Codec, Sink, quoted, raw_bytes, written_as
+from io_ark.codecs.base import Codec, Sink, as_array, quoted, raw_bytes, written_as
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
@@ -423,13 +423,13 @@ def _file_header(channels: int, rate: int, size: int) -> bytes:
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
     """Return True for samples on a scale from -1 to 1. (Whole numbers may be near silence on Kaldi's scale.)"""
-    array = np.asarray(samples)
+    array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     """Convert samples of shape (channels, samples) to 16-bit integers: truncate towards zero, clip with a warning."""
-    array = np.asarray(samples)
+    array = as_array(samples)
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":

@@ -13,6 +13,7 @@ __all__ = ["InterpolatePitchOptions", "PitchOptions", "ProcessPitchOptions", "Sm
 
 MAX_PITCHES = 32000  # pitch candidates of the tracker
 MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the tracker
+MAX_TAPS = 1 << 22  # of the low-pass filter, in samples of the input
 LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 
 
@@ -83,6 +84,11 @@ class PitchOptions(BaseOptions):
             f"lowpass_cutoff={self.lowpass_cutoff:g} must be at most half of sample_frequency={self.sample_frequency:g}"
             f" and of resample_frequency={self.resample_frequency:g}",
         )
+        require(
+            self.lowpass_filter_width * self.sample_frequency <= MAX_TAPS * self.lowpass_cutoff,
+            f"lowpass_filter_width={self.lowpass_filter_width} at lowpass_cutoff={self.lowpass_cutoff:g} needs a "
+            f"filter of more than {MAX_TAPS} samples: reduce the width or increase the cutoff",
+        )
         require(self.min_f0 < self.max_f0, f"min_f0={self.min_f0:g} must be less than max_f0={self.max_f0:g}")
         require(
             math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
@@ -141,7 +147,7 @@ class ProcessPitchOptions(BaseOptions):
     normalization_left_context: int = option(75, "frames before each frame that its pitch is normalized over", ge=-1)
     normalization_right_context: int = option(75, "frames after each frame that its pitch is normalized over", ge=-1)
     delta_window: int = option(2, "frames on each side of a frame that enter its delta", ge=1, lt=1000)
-    delay: int = option(0, "delay of the features, in frames", ge=0)
+    delay: int = option(0, "delay of the features, in frames", ge=0, lt=1e7)
     add_pov_feature: bool = option(True, "output the probability-of-voicing feature, a warped correlation")
     add_normalized_log_pitch: bool = option(True, "output the log pitch minus its mean over voiced neighbours")
     add_delta_pitch: bool = option(True, "output the delta of the log pitch")

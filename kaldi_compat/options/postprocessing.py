@@ -39,7 +39,7 @@ class ShiftedDeltaOptions(BaseOptions):
     delta_window: int = option(
         1, "frames on each side of a frame that enter a delta", ge=1, lt=1000, known_as=("window", "width")
     )
-    num_blocks: int = option(7, "number of delta blocks, starting at the frame itself", ge=0)
+    num_blocks: int = option(7, "number of delta blocks, starting at the frame itself", ge=0, lt=1e6)
     block_shift: int = option(3, "frames from one block to the next")
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
+MAX_WEIGHTS = 1 << 26  # of a filter bank or a transform, so that it fits into memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +155,14 @@ class EnergyOptions(BaseOptions):
 class MelFeatureOptions(EnergyOptions, MelOptions, FrameOptions):
     """Options of all features on a mel filter bank."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.num_mel_bins * (self.padded_window_size // 2) <= MAX_WEIGHTS,
+            f"num_mel_bins={self.num_mel_bins} over an FFT of {self.padded_window_size} points (frame_length) needs a "
+            f"filter bank of more than {MAX_WEIGHTS} weights: reduce one of them",
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class FbankOptions(MelFeatureOptions):
@@ -201,6 +210,11 @@ class PlpOptions(MelFeatureOptions):
         require(
             self.num_ceps <= self.lpc_order + 1,
             f"num_ceps={self.num_ceps} must be at most lpc_order + 1 = {self.lpc_order + 1}",
+        )
+        require(
+            (self.lpc_order + 1) * (self.num_mel_bins + 2) <= MAX_WEIGHTS,
+            f"lpc_order={self.lpc_order} with num_mel_bins={self.num_mel_bins} needs a transform of more than "
+            f"{MAX_WEIGHTS} weights: reduce one of them",
         )
 
 

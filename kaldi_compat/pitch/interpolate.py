@@ -250,7 +250,10 @@ def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) ->
     """
     reach, interval = _reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
-    paths = [_most_probable_path(grids, slice(*rows), states, reach, interval) for rows, states in utterances]
+    # a move is shorter than the grid, so that a longer reach changes nothing
+    paths = [
+        _most_probable_path(grids, slice(*rows), states, min(reach, states), interval) for rows, states in utterances
+    ]
     return np.concatenate(paths) if paths else np.empty(0, np.int64)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec
+from io_ark.codecs.base import as_array
 from io_ark.codecs.compressed import compress
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.info import InfoCodec
@@ -57,7 +58,7 @@ def _needing(dtype: type, ndim: int) -> Callable[[Any], Array]:
     """Return a function that returns its argument if it is an array of this type and number of dimensions."""
 
     def check(value: Any) -> Array:
-        array = np.asarray(value)
+        array = as_array(value)
         if array.dtype != dtype or array.ndim != ndim:
             raise FormatError(f"needs an array of {np.dtype(dtype)} with {ndim} dimensions, not of {array.dtype} with "
                               f"{array.ndim}: convert it with .astype, or use another writer")  # fmt: skip

@@ -28,6 +28,13 @@ from io_ark.errors import (
 from tests.support.tables import shapes, write_table
 
 
+@pytest.mark.parametrize("kind", ["matrix", "double-matrix", "compressed-matrix", "general-matrix", "sphinx", "vector"])
+def test_masked_elements_are_refused_not_written(kind: str, folder: Path) -> None:
+    masked = np.ma.masked_array(np.ones((2, 2), np.float32), [[True, False], [False, False]])
+    with pytest.raises(FormatError, match="elements are masked"), io_ark.writer("ark:o", kind=kind) as writer:
+        writer["u"] = masked[0] if kind == "vector" else masked
+
+
 @pytest.mark.parametrize(
     ("wspecifier", "back"),
     [("ark:o", "ark:o"), ("ark,t:o", "ark:o"), ("ark,scp:o,s", "scp:s"), ("ark,scp,t:o,s", "scp:s"),

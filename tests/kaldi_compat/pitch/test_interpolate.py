@@ -86,5 +86,11 @@ def test_pitches_too_far_apart_need_too_much_memory() -> None:
         interpolate_smoothly(track)
 
 
+def test_moves_longer_than_the_grid_take_no_memory() -> None:
+    track = track_of(0, 20)
+    near, far = (InterpolatePitchOptions(max_pitch_change_per_frame=change) for change in (1e3, 1e12))
+    assert (interpolate_smoothly(track, far) == interpolate_smoothly(track, near)).all()
+
+
 def test_track_without_frames_stays_empty() -> None:
     assert interpolate_smoothly(np.zeros((0, 2), np.float32)).shape == (0, 2)

@@ -100,6 +100,22 @@ REFUSED = {
     "wav-copy scp:wav.scp out": "scp:wav.scp is a table and out a single file",
     "wav-copy u.wav ark:out": "ark:out is a table and u.wav a single file",
 }
+# More memory or time than there is: refused before any is taken.
+REFUSED |= {
+    f"{command} scp:wav.scp ark:out": message
+    for command, message in {
+        "compute-fbank-feats --num-mel-bins=1000000000": "--num-mel-bins=1000000000 over an FFT of 512 points",
+        "compute-mfcc-feats --num-mel-bins=1000000000": "--num-mel-bins=1000000000 over an FFT of 512 points",
+        "compute-fbank-feats --frame-length=1e7": "over an FFT of 268435456 points",
+        "compute-plp-feats --lpc-order=1000000000": "--lpc-order=1000000000 with --num-mel-bins=23",
+        "compute-kaldi-pitch-feats --lowpass-filter-width=1000000000": "filter of more than 4194304 samples",
+        "compute-kaldi-pitch-feats --lowpass-cutoff=1e-9": "filter of more than 4194304 samples",
+        "compute-and-process-kaldi-pitch-feats --delay=1000000000": "--delay must be at least 0 and less than 1e+07",
+    }.items()
+} | {
+    "process-kaldi-pitch-feats --delay=1000000000 ark:m ark:out": "--delay must be at least 0 and less than 1e+07",
+    "add-deltas-sdc --num-blocks=10000000 ark:m ark:out": "--num-blocks must be at least 0 and less than 1e+06",
+}
 
 
 @pytest.mark.parametrize("command", REFUSED)
