@@ -220,7 +220,7 @@ class ProcessPitchOptions(ProcessPitchBase):
         normalization_left_context: frames before each frame that its pitch is normalized over; at least -1.
         normalization_right_context: frames after each frame that its pitch is normalized over; at least -1.
         delta_window: frames on each side of a frame that enter its delta; at least 1 and less than 1000.
-        delay: delay of the features, in frames; at least 0.
+        delay: delay of the features, in frames; at least 0 and less than 1e+07.
         add_pov_feature: output the probability-of-voicing feature, a warped correlation.
         add_normalized_log_pitch: output the log pitch minus its mean over voiced neighbours.
         add_delta_pitch: output the delta of the log pitch.
