@@ -195,9 +195,9 @@ class PackedComputer(SpectralComputer):
         """Start compressing, or only summing up, the matrices that the device can; return them in parts."""
         if (self.method is None and not self.wants_sums) or not _has_compression(features):
             return []
-        from kaldi_compat.kernels.compression import MAX_ELEMENTS, compress_rows
+        from kaldi_compat.kernels.compression import compress_rows, has_short_indices
 
-        chosen = np.flatnonzero((row.counts > 0) & (row.counts * features.shape[1] < MAX_ELEMENTS))
+        chosen = np.flatnonzero((row.counts > 0) & has_short_indices(row.counts, features.shape[1]))
         if not len(chosen):
             return []
         places = np.stack((row.first_frames, row.counts), 1)[chosen]

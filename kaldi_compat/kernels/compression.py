@@ -23,7 +23,7 @@ logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
-# Indices within an utterance are 32-bit integers, doubled.
+# Indices within an utterance are 32-bit integers, doubled, or those of steps, which have a row for each of 8 columns.
 MAX_ELEMENTS = 1 << 30
 # Fewer rows are compressed in two bytes by Kaldi's automatic choice.
 FEWEST_ROWS_OF_SPEECH = 9
@@ -87,6 +87,15 @@ class Parts(NamedTuple):
 def _cut(array: Array, bounds: Integers) -> list[memoryview]:
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     return [data[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
+
+
+def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
+    """Return which matrices of so many rows, and of ``dim`` columns, the kernels can compress.
+
+    >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
+    array([ True, False])
+    """
+    return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
 
 def compress_rows(

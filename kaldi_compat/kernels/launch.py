@@ -93,7 +93,8 @@ def features_of(
         spans = Spans(np.arange(len(rows)) * count, vtln_warp)
     noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
     if lengths is not None and counts is not None:
-        lengths, counts = to_device(lengths, samples.device), to_device(counts, samples.device)
+        # The kernel reads lengths that follow each other, not those of a column.
+        lengths, counts = to_device(lengths.contiguous(), samples.device), to_device(counts, samples.device)
     features = _features(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:

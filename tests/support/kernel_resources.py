@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
@@ -126,8 +127,8 @@ def spectrogram() -> object:
 
 def compressed(method: int, with_sums: bool) -> Callable[[], object]:
     """Return the launch of a compression."""
-    chosen = CompressionMethod(method)
-    return lambda: compression.compress_rows(torch.zeros((1200, 80)), [(0, 1200)], chosen, with_sums=with_sums)
+    chosen, places = CompressionMethod(method), np.array([(0, 1200)])
+    return lambda: compression.compress_rows(torch.zeros((1200, 80)), places, chosen, with_sums=with_sums)
 
 
 SHAPES = ((1, 16000), (1, 16001), (3, 9999), (16, 480000))

@@ -331,6 +331,13 @@ def test_lengths_beyond_the_row_do_not_read_behind_it(kind: type[SpectralFeature
         assert torch.equal(found_counts, counts) and torch.equal(found, right)
 
 
+def test_lengths_may_be_a_column_of_a_table() -> None:
+    module = Fbank(dither=0.0, num_mel_bins=10, sample_frequency=4000.0, snip_edges=False).to(DEVICE)
+    x, table = audio(500, 2), torch.tensor([[500, 7], [300, 8]], device=DEVICE)
+    found, expected = module(x, table[:, 0]), module(x, table[:, 0].contiguous())
+    assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1])
+
+
 @pytest.mark.parametrize("kind", [Spectrogram, Fbank])
 def test_indices_of_reflected_samples_do_not_overflow(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch
