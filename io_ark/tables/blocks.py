@@ -43,7 +43,6 @@ _AFTER_LARGE = 4
 # Names of files that have no other meaning, such as a command or an offset.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 _ALIGNMENT = 64
-_FILES_BYTES = 2 * BLOCK_BYTES
 
 
 class _Pause:
@@ -138,7 +137,13 @@ def _each(found: Scanned, source: Source, codec: Codec[Any]) -> Generator[tuple[
 
 
 class FileMemory:
-    """Memory that files are read to, one after the other."""
+    """Memory that files are read to, one after the other.
+
+    Attributes:
+        size: bytes for files that are read together; a larger one is alone.
+    """
+
+    size = 2 * BLOCK_BYTES
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return memory of at least this many bytes."""
@@ -288,6 +293,7 @@ class _Files:
         self.keys: list[bytes] = []
         self.starts: list[int] = []
         self.contents = np.empty(0, np.uint8)
+        self._view = self.contents.data
         self.end = 0
 
     def add(self, key: bytes, path: bytes) -> bool:
@@ -300,8 +306,9 @@ class _Files:
             if not stat.S_ISREG(status.st_mode) or not fits:
                 return False
             if not self.keys:
-                self.contents = self._memory.allocate(max(at + size, _FILES_BYTES))
-            if _read_file(path, self.contents[at : at + size]) < size:
+                self.contents = self._memory.allocate(max(at + size, self._memory.size))
+                self._view = self.contents.data
+            if _read_file(path, self._view[at : at + size]) < size:
                 return False
         except OSError:
             return False
@@ -311,13 +318,13 @@ class _Files:
         return True
 
 
-def _read_file(path: bytes, target: npt.NDArray[np.uint8]) -> int:
+def _read_file(path: bytes, target: memoryview) -> int:
     """Read the start of a file and return the number of bytes, fewer only if the file is shorter."""
     descriptor = os.open(path, OPEN_FLAGS)
     try:
         got = 0
         while got < len(target):
-            more = os.readv(descriptor, [target[got:].data])
+            more = os.readv(descriptor, [target[got:]])
             if more == 0:
                 break
             got += more

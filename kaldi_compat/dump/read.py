@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 # Bytes of audio that may wait between reading and computing: in a process, and on a host if the memory is pinned.
 WAITING_BYTES, PINNED_BYTES, LEAST_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
-# Audio of lines that are read together: as much as is computed together.
-BYTES_AT_ONCE = 1 << 20
+# Audio of lines that are read together: as much as is computed together, or is copied to a device together.
+BYTES_AT_ONCE, ROW_BYTES = 1 << 20, 1 << 22
 FIRST_LINES, MAX_LINES = 8, 256
 # Larger files are read alone: their headers say whether they are too long.
 LARGEST_FILE = 64 << 20
@@ -53,6 +53,7 @@ class RowMemory(FileMemory):
         tensor: int16, the memory that was allocated last; None if it is ordinary memory.
     """
 
+    size = ROW_BYTES
     tensor: Any = None
 
 
@@ -122,20 +123,15 @@ def tasks_of(
 
 
 def _tasks_of_script(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
-    files: list[bytes] = []
-    wanted = lines_at_once()
-    index = -1
-    for index, line in enumerate(lines):
-        is_command = line.rstrip().endswith(b"|")
-        if not is_command:
-            files.append(line)
-        if files and (is_command or len(files) >= wanted):
-            yield Lines(index + (not is_command) - len(files), files)
-            files, wanted = [], lines_at_once()
-        if is_command:  # commands take long, and run side by side
-            yield _task_of(index, line)
-    if files:
-        yield Lines(index + 1 - len(files), files)
+    index, lines = 0, iter(lines)
+    while chunk := list(itertools.islice(lines, lines_at_once())):
+        for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
+            together = list(group)
+            if is_command:  # commands take long, and run side by side
+                yield from (_task_of(index + i, line) for i, line in enumerate(together))
+            else:
+                yield Lines(index, together)
+            index += len(together)
 
 
 def _task_of(index: int, line: bytes) -> Task:
@@ -166,6 +162,7 @@ class TaskReader:
     def __init__(self, options: DumpOptions, memory: Callable[[], RowMemory] | None = None) -> None:
         self.options = options
         self._memory = memory
+        self._bytes_at_once = BYTES_AT_ONCE if memory is None else ROW_BYTES
         self.lines_at_once = FIRST_LINES
         self._codec = codec("wave")
         self._of_thread = threading.local()
@@ -179,7 +176,7 @@ class TaskReader:
     def _read_lines(self, lines: Lines) -> Read:
         found: Read = []
         done = size = 0
-        while done < len(lines) and size < BYTES_AT_ONCE:
+        while done < len(lines) and size < self._bytes_at_once:
             audio = self._block(lines.lines, done)
             if audio is not None:
                 found.append(Audio(lines.index + done, audio, self._place_of(audio)))
@@ -191,7 +188,7 @@ class TaskReader:
         if done < len(lines):
             self.lines_at_once = done
             return [*found, Lines(lines.index + done, lines.lines[done:])]
-        if 2 * size <= BYTES_AT_ONCE and len(lines) >= self.lines_at_once:
+        if 2 * size <= self._bytes_at_once and len(lines) >= self.lines_at_once:
             self.lines_at_once = min(2 * len(lines), MAX_LINES)
         return found
 

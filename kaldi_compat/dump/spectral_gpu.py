@@ -33,6 +33,7 @@ from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.engines import engine_for
+from kaldi_compat.options.spectral import FrameOptions
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class PackedComputer(SpectralComputer):
             self.method = CompressionMethod.of(job.options.compression_method)
         self.wants_sums = job.options.wants_stats and not job.with_pitch
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
-        self._good_warps: set[float] = set()
+        self._good_warps = _good_warps(self.feature.name, self.module.options)
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
@@ -203,6 +204,12 @@ class PackedComputer(SpectralComputer):
         places = np.stack((row.first_frames, row.counts), 1)[chosen]
         made = compress_rows(features, places, self.method, with_sums=self.wants_sums)
         return [parts._replace(members=chosen[parts.members]) for parts in made]
+
+
+@functools.cache
+def _good_warps(feature: str, options: FrameOptions) -> set[float]:
+    """Return the VTLN factors that a feature was seen to accept in this process."""
+    return set()
 
 
 def _results(

@@ -262,12 +262,13 @@ class _Verification:
                 self._reading.result()
 
     def _read_up_to(self, size: int) -> None:
-        with open(self._file.temporary, "rb") as file:
+        with open(self._file.temporary, "rb", buffering=0) as file:
             getattr(os, "fdatasync", os.fsync)(file.fileno())
             file.seek(self._size)
-            while self._size < size and (chunk := file.read(min(CHUNK, size - self._size))):
-                self._size += len(chunk)
-                self._checksum = zlib.crc32(chunk, self._checksum)
+            room = memoryview(bytearray(CHUNK))
+            while self._size < size and (got := file.readinto(room[: size - self._size])):
+                self._size += got
+                self._checksum = zlib.crc32(room[:got], self._checksum)
 
     def finish(self) -> None:
         """Read the rest of the closed file.
