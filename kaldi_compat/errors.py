@@ -1,7 +1,5 @@
 """Exceptions of kaldi_compat."""
 
-from io_ark.errors import shortened
-
 __all__ = ["INTERRUPTED_STATUS", "AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
 INTERRUPTED_STATUS = 130  # exit status of a program after Ctrl-C, as in shells
@@ -12,6 +10,8 @@ class KaldiCompatError(Exception):
     """Base class of all errors that this package raises on purpose. Messages fit one line."""
 
     def __str__(self) -> str:
+        from io_ark.errors import shortened  # here, because it imports NumPy, during which ^C must be quiet
+
         return shortened(super().__str__())
 
 
