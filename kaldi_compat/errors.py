@@ -9,11 +9,6 @@ WRONG_NUMBERS = "docs/wrong_numbers.md"  # the page that warnings about numbers 
 class KaldiCompatError(Exception):
     """Base class of all errors that this package raises on purpose. Messages fit one line."""
 
-    def __str__(self) -> str:
-        from io_ark.errors import shortened  # here, because it imports NumPy, during which ^C must be quiet
-
-        return shortened(super().__str__())
-
 
 class OptionError(KaldiCompatError, ValueError):
     """An option has an invalid value, or its value conflicts with another option."""
