@@ -48,7 +48,7 @@ class Difference:
 
     @property
     def asked(self) -> Variant | None:
-        """What the options ask for; None where explain does not know the program."""
+        """The variant that the options ask for; None where explain does not know the program."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
