@@ -203,48 +203,71 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
-    files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access.of_script())
-    loader = Loader(codec, access, files=files, in_order=True)
-    block_loader = BlockLoader(codec, files)
     with open_input(table.rxfilename, access=access) as opened:
-        splitter = LineSplitter(opened.source.name)
+        script = _Script(table, codec, access, state, opened.source.name)
         for lines in opened.source.read_line_lists():
-            at = 0
-            while at < len(lines):
-                if state.reads != "keys" and not splitter.blank:
-                    block = block_loader.load(lines, at, BLOCK_BYTES if state.in_blocks() else ENTRY_BYTES)
-                    if block is not None:
-                        at += len(block)
-                        splitter.skip(len(block))
-                        if state.in_blocks():
-                            yield block
-                        else:
-                            yield from block.entries()
-                        del block
-                        continue
-                for line in splitter.split(lines[at]):
-                    try:
-                        if isinstance(line, FormatError):
-                            raise line
-                        if state.reads == "keys" and not table.permissive:
-                            yield _Later(line[0], partial(loader.load_value, *line))
-                        else:
-                            yield line[0], loader.load_value(*line)
-                    except RangeError:
-                        raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
-                    except ArkError as error:
-                        if not table.permissive:
-                            raise
-                        state.skip(kaldis_words(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
-                at += 1
-        splitter.finish()
+            yield from script.entries(lines)
+        script.close()
         try:
             opened.finish()
         except PipeError as error:
             if not table.permissive:
                 raise
             state.skip(str(error), "its output is used")
-        loader.close()
+
+
+class _Script:
+    """Reads what the lines of a script file name."""
+
+    def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access, state: _State, name: str) -> None:
+        files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access.of_script())
+        self._permissive = table.permissive
+        self._state = state
+        self._splitter = LineSplitter(name)
+        self._loader = Loader(codec, access, files=files, in_order=True)
+        self._blocks = BlockLoader(codec, files)
+
+    def entries(self, lines: list[bytes]) -> Entries:
+        """Yield the entries of lines: in blocks where a line and its neighbours have small objects in one file."""
+        at = 0
+        while at < len(lines):
+            block = None  # and not the last one, while the next is read
+            block = self._block(lines, at)
+            if block is None:
+                yield from filter(None, map(self._entry, self._splitter.split(lines[at])))
+                at += 1
+            else:
+                yield from (block,) if self._state.in_blocks() else block.entries()
+                at += len(block)
+
+    def _block(self, lines: list[bytes], at: int) -> Block | None:
+        if self._state.reads == "keys" or self._splitter.blank:
+            return None
+        block = self._blocks.load(lines, at, BLOCK_BYTES if self._state.in_blocks() else ENTRY_BYTES)
+        if block is not None:
+            self._splitter.skip(len(block))
+        return block
+
+    def _entry(self, line: tuple[str, str] | FormatError) -> Item | _Later | None:
+        """Return what a line names; None if it is skipped."""
+        try:
+            if isinstance(line, FormatError):
+                raise line
+            if self._state.reads == "keys" and not self._permissive:
+                return _Later(line[0], partial(self._loader.load_value, *line))
+            return line[0], self._loader.load_value(*line)
+        except RangeError:
+            raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
+        except ArkError as error:
+            if not self._permissive:
+                raise
+            self._state.skip(kaldis_words(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
+            return None
+
+    def close(self) -> None:
+        """Check the end of the file, and close the files that it names."""
+        self._splitter.finish()
+        self._loader.close()
 
 
 class RandomAccessReader(Generic[Value]):

@@ -177,19 +177,20 @@ def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
 
 
 class Extractor:
-    """Computes the features of one block of utterances after the other; Kaldi's random numbers continue between them.
-
-    Attributes:
-        generator: source of the noise of dithering.
-    """
+    """Computes the features of blocks of utterances; Kaldi's random numbers continue from one to the next."""
 
     def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
-        self.generator: NoiseSource = KaldiRandom()
         self.computer = computer_for(feature, options)
+        self._random = KaldiRandom()
 
-    def of_block(self, block: Block, warps: LookupReader[float] | None) -> ArrayBlock:
+    def of_block(self, block: Block, warps: LookupReader[float] | None, noise: NoiseSource | None = None) -> ArrayBlock:
         """Compute the features of each utterance.
+
+        Args:
+            block: audio.
+            warps: the VTLN factors of utterances; None for the factor among the options.
+            noise: source of the noise of dithering; Kaldi's random numbers if None.
 
         Raises:
             Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. Of
@@ -197,16 +198,16 @@ class Extractor:
         """
         audio = self.audio(block)
         factors = self.warps(block, warps)
-        generator = copy.copy(self.generator)
+        random = copy.copy(self._random)
         try:
             self.check_rates(audio)
-            features, counts = self.computer.features(audio, factors, generator)
+            features, counts = self.computer.features(audio, factors, noise or random)
         except KaldiCompatError as error:
             key = only(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
-                self.generator.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise
+                self._random.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
-        self.generator = generator
+        self._random = random
         if self.options.subtract_mean:
             bounds = np.concatenate(([0], np.cumsum(counts))).tolist()
             for first, end in itertools.pairwise(bounds):

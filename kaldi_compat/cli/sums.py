@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from kaldi_compat.cli.alignments import single_file
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, map_table, only
-from kaldi_compat.cli.tables import Tables
+from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.products import scaled
@@ -54,20 +54,24 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
                 if shape[0] and total.shape in (shape, (0,) * part.dimensions):
                     total = sum_onto(total, part)
                     counts.done += len(part)
-                    continue
-                counts.failed += len(part)
-                for key in part.names():
-                    if shape[0]:
-                        sizes = shape_of(shape), shape_of(total.shape)
-                        logger.warning("Dimension mismatch for key %s: %s vs. %s", key, *sizes)
-                    else:
-                        logger.warning("Zero %s input for key %s", kind, key)
+                else:
+                    counts.failed += len(part)
+                    warn_of_shape(kind, part.names(), shape, total.shape)
     if average and counts.done:
         total = total * (1.0 / counts.done)
     io_ark.write_object(kind, target, total.astype(np.float32), binary=binary)
     name = printable_wxfilename(target)
     logger.info("Summed %d %s, %d with errors; wrote sum to %s", counts.done, MANY[kind], counts.failed, name)
     return 0 if counts.failed < counts.done else 1
+
+
+def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], wanted: Sequence[int]) -> None:
+    """Log that entries of a shape have no part in a sum of that shape."""
+    for key in keys:
+        if shape[0]:
+            logger.warning("Dimension mismatch for key %s: %s vs. %s", key, shape_of(shape), shape_of(wanted))
+        else:
+            logger.warning("Zero %s input for key %s", kind, key)
 
 
 def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
@@ -141,47 +145,83 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         scales: factors on the other tables.
     """
     source, *others, target = names
-    total = missing = 0
     with Tables() as tables:
         writer = tables.write(kind, target)
         blocks = tables.read(kind, source)
-        readers = [tables.lookup(kind, name) for name in others]
-
-        def add(block: ArrayBlock) -> ArrayBlock:
-            nonlocal total, missing
-            shapes = block.shapes[:, : block.dimensions].tolist()
-            systems = [reader.find_each(block.names()) for reader in readers]
-            if not all(
-                value is not None and [*value.shape] == shape
-                for values in systems
-                for value, shape in zip(values, shapes, strict=True)
-            ):
-                only(block, block)
-            result = block.values if scale == 1.0 else scaled(block.values, scale)
-            total += len(block)
-            for number, (values, name, factor) in enumerate(zip(systems, others, scales, strict=True), 2):
-                where = f"system {number}, rspecifier: {name}"
-                found = [value for value in values if value is not None]
-                missing += len(block) - len(found)
-                total += len(found)
-                if not found:
-                    logger.warning("No %s found for utterance %s for %s", kind, block.names()[0], where)
-                elif [*found[0].shape] != shapes[0]:
-                    logger.warning(
-                        "Dimension mismatch for utterance %s : %s for %s vs %s primary %s, rspecifier:%s",
-                        block.names()[0], shape_of(found[0].shape), where, shape_of(shapes[0]), kind, source,
-                    )  # fmt: skip
-                elif factor != 0:
-                    result = plus(result, np.float32(factor), ArrayBlock.of(block.names(), found).values)
-            return replace(block, values=result)
-
-        counts = map_table(blocks, writer, add)
+        sums = _Sums(kind, source, scale)
+        for number, (name, factor) in enumerate(zip(others, scales, strict=True), 2):
+            where = f"system {number}, rspecifier: {name}"
+            sums.systems.append(_System(tables.lookup(kind, name), factor, where))
+        counts = map_table(blocks, writer, sums.add)
     logger.info(
         "Processed %d utterances: with a total of %d %s across %d different systems",
-        counts.done, total, MANY[kind], len(names) - 1,
+        counts.done, sums.total, MANY[kind], len(names) - 1,
     )  # fmt: skip
-    logger.info("Produced output for %d utterances; %d total missing %s", counts.done, missing, MANY[kind])
-    return 0 if counts.done and missing < counts.done - missing else 1
+    logger.info("Produced output for %d utterances; %d total missing %s", counts.done, sums.missing, MANY[kind])
+    return 0 if counts.done and sums.missing < counts.done - sums.missing else 1
+
+
+class _System(NamedTuple):
+    """A table whose entries are added to those of the first.
+
+    Attributes:
+        reader: looks its entries up.
+        factor: multiplies them.
+        where: its place among the tables, for messages.
+    """
+
+    reader: LookupReader[Floats]
+    factor: float
+    where: str
+
+
+@dataclass
+class _Sums:
+    """Sums of the entries of a table and those of other systems.
+
+    Attributes:
+        kind: type of the entries.
+        source: rspecifier of the table.
+        scale: factor on its entries.
+        systems: the other tables.
+        total: number of entries found so far.
+        missing: number of entries that the other tables lacked.
+    """
+
+    kind: Kind
+    source: str
+    scale: float
+    systems: list[_System] = field(default_factory=list)
+    total: int = 0
+    missing: int = 0
+
+    def add(self, block: ArrayBlock) -> ArrayBlock:
+        """Return the sums of a block's entries, which other systems lack only if the entry is alone."""
+        keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
+        systems = [(system, system.reader.find_each(keys)) for system in self.systems]
+        fits = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
+        if not all(fits):
+            only(block, block)
+        result = block.values if self.scale == 1.0 else scaled(block.values, self.scale)
+        self.total += len(block)
+        for (system, values), fit in zip(systems, fits, strict=True):
+            found = [value for value in values if value is not None]
+            self.total += len(found)
+            self.missing += len(block) - len(found)
+            if not fit:
+                self._warn(keys[0], shapes[0], found, system.where)
+            elif system.factor != 0:
+                result = plus(result, np.float32(system.factor), ArrayBlock.of(keys, found).values)
+        return replace(block, values=result)
+
+    def _warn(self, key: str, shape: Sequence[int], found: Sequence[Floats], where: str) -> None:
+        if not found:
+            logger.warning("No %s found for utterance %s for %s", self.kind, key, where)
+            return
+        logger.warning(
+            "Dimension mismatch for utterance %s : %s for %s vs %s primary %s, rspecifier:%s",
+            key, shape_of(found[0].shape), where, shape_of(shape), self.kind, self.source,
+        )  # fmt: skip
 
 
 def plus(x: Floats, factor: np.float32, y: Floats) -> Floats:

@@ -60,8 +60,7 @@ class SpectralComputer:
 
     def _features_of(self, audio: Audio) -> Features:
         try:
-            self.extractor.generator = self._noise(audio)
-            block = self.extractor.of_block(audio.block, self.warps)
+            block = self.extractor.of_block(audio.block, self.warps, self._noise(audio))
         except RuntimeError as error:
             if isinstance(error, KaldiCompatError | ArkError) or "DefaultCPUAllocator" not in str(error):
                 raise

@@ -39,7 +39,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
                 part[...] = _spectrogram(plan, spectrum, log_energy)
                 continue
             power = _power(spectrum)
-            if not getattr(plan.options, "use_power", True):
+            if not plan.use_power:
                 power = np.sqrt(power)
             warps = batch.warps[utterances]
             for warp in np.unique(warps):
@@ -99,7 +99,7 @@ def _power(spectrum: tuple[Floats, Floats]) -> Floats:
 
 
 def _spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
-    if plan.options.return_raw_fft:
+    if plan.return_raw_fft:
         return np.stack(spectrum, -1).reshape(len(log_energy), plan.points)
     features = _log(_power(spectrum))
     features[:, 0] = log_energy
@@ -123,11 +123,11 @@ def _of_mel(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> F
 
 
 def _fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
-    bins = _log(energies) if plan.options.use_log_fbank else energies
+    bins = _log(energies) if plan.use_log_fbank else energies
     if not plan.use_energy:
         return bins
     energy = log_energy[:, None]
-    return np.concatenate((bins, energy) if plan.options.htk_compat else (energy, bins), -1)
+    return np.concatenate((bins, energy) if plan.htk_compat else (energy, bins), -1)
 
 
 def _mfcc(plan: Plan, energies: Floats) -> Floats:
@@ -137,8 +137,7 @@ def _mfcc(plan: Plan, energies: Floats) -> Floats:
 
 def _plp(plan: Plan, energies: Floats) -> Floats:
     assert plan.matrix is not None and plan.lifter is not None
-    options = plan.options
-    exponent = float(F32(options.compress_factor))
+    exponent = float(F32(plan.compress_factor))
     powers = [_power_of(x, exponent) for x in energies.ravel().tolist()]
     loudness = np.array(powers).astype(F32).reshape(energies.shape)
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
@@ -153,7 +152,7 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
         rest[odd] = _cepstra_of_prediction(lpc)
         first[odd] = np.where(np.isnan(residual), -residual, first[odd])
     cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], rest), -1)
-    return scaled(cepstra[:, : options.num_ceps] * plan.lifter, options.cepstral_scale)
+    return scaled(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
 class _SignedNans(np.ndarray[Any, Any]):
@@ -217,7 +216,7 @@ def _cepstra_of_prediction(lpc: Floats) -> Floats:
 def _finished(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
     """Return cepstra with the energy in the place of C0, and in HTK's order if asked for."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
-    if plan.options.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
+    if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
         first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0
     rest = cepstra[:, 1:]
-    return np.concatenate((rest, first[:, None]) if plan.options.htk_compat else (first[:, None], rest), -1)
+    return np.concatenate((rest, first[:, None]) if plan.htk_compat else (first[:, None], rest), -1)

@@ -64,7 +64,7 @@ def test_utterance_without_enough_memory_fails_alone(
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
     of_block = Extractor.of_block
 
-    def limited(self: Extractor, block: WaveBlock, warps: Any) -> ArrayBlock:
+    def limited(self: Extractor, block: WaveBlock, warps: Any, noise: Any) -> ArrayBlock:
         if block.lengths.max() > 8000:
             raise error
         return of_block(self, block, warps)
