@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks.masks import refuse_masks
 from io_ark.blocks.packing import find_objects
 
 logger = logging.getLogger("io_ark")
@@ -202,6 +203,7 @@ class ArrayBlock(Block):
     @classmethod
     def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
         """Return the block of matrices or vectors of one type. One that is alone and contiguous is not copied."""
+        refuse_masks(arrays)
         dimensions = arrays[0].ndim
         shapes = np.array([each.shape for each in arrays], np.int64)
         if dimensions == 1:

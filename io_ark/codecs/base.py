@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayInfo
+from io_ark.blocks.masks import refuse_masks
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.scan import KindScan, Scan
@@ -327,8 +328,8 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
     Raises:
         FormatError: elements of it are masked, which Kaldi's formats cannot express.
     """
-    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise FormatError("elements are masked: fill them with .filled(...), since Kaldi's formats have no masks")
+    if type(value) is not np.ndarray:
+        refuse_masks(value)
     return np.asarray(value)
 
 

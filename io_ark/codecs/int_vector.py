@@ -110,7 +110,7 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     Raises:
         FormatError: it is not a vector of integers, or an integer does not fit.
     """
-    if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == 1:
+    if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
     array = as_array(value)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):

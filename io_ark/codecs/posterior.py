@@ -14,8 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
+from io_ark.blocks.masks import refuse_masks
 from io_ark.blocks.posterior import Posterior
-from io_ark.codecs.base import Codec, Sink, as_int32, int32_bytes, peek_byte, quoted, read_int32, read_size
+from io_ark.codecs.base import (
+    Codec,
+    Sink,
+    as_array,
+    as_int32,
+    int32_bytes,
+    peek_byte,
+    quoted,
+    read_int32,
+    read_size,
+)
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
 from io_ark.codecs.nested_lists import (
     Columns,
@@ -57,7 +68,8 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
             sink.write(format_lists(value.counts, *self._brackets, self._columns(value)) + b"\n")
 
     def _columns(self, value: PosteriorArrays) -> Columns:
-        return np.ascontiguousarray(value.integers, np.int32), np.ascontiguousarray(value.weights, np.float32)
+        integers, weights = as_array(value.integers), as_array(value.weights)
+        return np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
 
     def pack(self, binary: bool) -> Pack:
         return Pack(block=partial(self._pack_block, binary))
@@ -129,6 +141,7 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
 
 def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
     """Return lists of pairs as arrays."""
+    refuse_masks(frames)
     pairs = [(as_int32(index), float(weight)) for frame in frames for index, weight in frame]
     indices, weights = zip(*pairs, strict=True) if pairs else ((), ())
     with np.errstate(over="ignore"):

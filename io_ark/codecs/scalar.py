@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
+
+from io_ark.blocks.masks import refuse_masks
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
 from io_ark.codecs.pack import Pack, floats, integers
@@ -75,6 +78,7 @@ class FloatCodec(Codec[float]):
         return value
 
     def write_body(self, sink: Sink, value: float, binary: bool) -> None:
+        refuse_masks(value)
         try:
             packed = self._packed.pack(self._packed.size - 1, float(value))
         except (OverflowError, TypeError, ValueError) as error:
@@ -96,4 +100,6 @@ class BoolCodec(Codec[bool]):
         return value
 
     def write_body(self, sink: Sink, value: bool, binary: bool) -> None:
+        if not isinstance(value, bool | np.bool_):
+            raise FormatError(f"expected True or False, not {value!r}")
         sink.write((b"T" if value else b"F") + (b"" if binary else b" \n"))

@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, Codec, Sink, expect_token, int32_bytes, quoted, read_size, written_as
+from io_ark.codecs.base import (
+    INT32_MAX,
+    Codec,
+    Sink,
+    as_array,
+    expect_token,
+    int32_bytes,
+    quoted,
+    read_size,
+    written_as,
+)
 from io_ark.codecs.dense import as_matrix
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
 from io_ark.codecs.vector import as_vector
@@ -115,7 +125,7 @@ class SparseVectorCodec(Codec[SparseVector]):
 
     def write_body(self, sink: Sink, value: SparseVector | npt.ArrayLike, binary: bool) -> None:
         vector = value if isinstance(value, SparseVector) else SparseVector.of(value)
-        pairs = list(zip(np.asarray(vector.indices).tolist(), np.asarray(vector.values).tolist(), strict=True))
+        pairs = list(zip(as_array(vector.indices).tolist(), as_array(vector.values).tolist(), strict=True))
         if not binary:
             sink.write(f"dim={vector.dim} [ {format_pairs(pairs)}] ".encode("ascii"))
             return

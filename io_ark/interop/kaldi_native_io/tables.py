@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
-from io_ark.errors import ArkError, ClosedError
+from io_ark.errors import ArkError, ClosedError, FormatError
 from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error, table_error
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
@@ -190,7 +190,12 @@ class TableWriter(Table):
     def write(self, key: str, value: Any) -> None:
         """Write one entry."""
         with as_table_error(key):
-            self._opened(key).write(key, self._convert(value))
+            writer = self._opened(key)
+            try:
+                converted = self._convert(value)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise FormatError(f"a {type(value).__name__} is not what {type(self).__name__} writes") from error
+            writer.write(key, converted)
 
     def __setitem__(self, key: str, value: Any) -> None:
         self.write(key, value)

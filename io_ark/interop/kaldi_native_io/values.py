@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import Codec, codec
+from io_ark.codecs.base import as_array
 from io_ark.codecs.info import InfoCodec
 from io_ark.codecs.wave import Wave
 from io_ark.codecs.wave import WaveInfo as _Header
@@ -47,7 +48,9 @@ class _Array:
     _values: npt.NDArray[Any]
 
     def __init__(self, array: npt.ArrayLike | None = None) -> None:
-        self._values = np.array(np.empty((0,) * self._ndim) if array is None else array, self._dtype)
+        with as_table_error():
+            given = np.empty((0,) * self._ndim) if array is None else as_array(array)
+        self._values = np.array(given, self._dtype)
         if self._values.ndim != self._ndim:
             dimensions = self._values.ndim
             raise TableError(f"{type(self).__name__} needs an array of {self._ndim} dimensions, not {dimensions}")
@@ -205,7 +208,7 @@ class WaveData:
 
     def __init__(self, sample_freq: float, data: npt.ArrayLike | FloatMatrix) -> None:
         self._frequency = float(np.float32(sample_freq))
-        self._data = data if isinstance(data, FloatMatrix) else FloatMatrix(np.atleast_2d(np.asarray(data, np.float32)))
+        self._data = data if isinstance(data, FloatMatrix) else FloatMatrix(np.atleast_2d(as_array(data)))
 
     @property
     def sample_freq(self) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import AnyCodec, Codec, codec
-from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, end_line
+from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, as_array, end_line
 from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
 from io_ark.errors import ArkError, RangeError, SpecifierError
@@ -99,7 +99,7 @@ class KaldiioCodec(AnyCodec):
         elif (audio := _as_audio(value)) is not None:
             write_audio(sink, *audio)
         elif not binary and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.ndim in (1, 2):
-            sink.write(_text_of(value))
+            sink.write(_text_of(as_array(value)))
         elif binary and self._big_endian:
             gathered = io.BytesIO()
             self._write_binary(gathered, value)

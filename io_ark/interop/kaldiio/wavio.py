@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, raw_bytes
+from io_ark.codecs.base import Sink, as_array, raw_bytes
 from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec
 from io_ark.errors import ArkError, FormatError
 from io_ark.extras import missing
@@ -64,6 +64,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
     Raises:
         FormatError: the samples are not int16 or uint8, or not of shape ``(samples,)`` or ``(samples, channels)``.
     """
+    samples = as_array(samples)
     if samples.dtype not in (np.int16, np.uint8):
         raise FormatError(f"audio needs samples of int16 or uint8, not of {samples.dtype}: scale, round and convert "
                           "them, or pass write_function='soundfile'")  # fmt: skip

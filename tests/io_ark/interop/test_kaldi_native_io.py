@@ -161,6 +161,23 @@ def test_matrices_and_vectors_read_and_write_themselves(tmp_path: Path) -> None:
     assert ours.FloatMatrix().shape == theirs.FloatMatrix().shape == (0, 0)
 
 
+@pytest.mark.parametrize("name", ["FloatMatrix", "DoubleMatrix", "FloatVector", "DoubleVector", "WaveData"])
+def test_masks_are_not_dropped(name: str) -> None:
+    masked = np.ma.masked_array(np.ones((2, 2)), [[True, False], [False, False]])
+    with pytest.raises(ours.TableError, match="masked"):
+        if name == "WaveData":
+            ours.WaveData(16000, masked)
+        else:
+            getattr(ours, name)(masked[0] if "Vector" in name else masked)
+
+
+@pytest.mark.parametrize("name", ["Wave", "HtkMatrix"])
+def test_values_of_another_class_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ours.TableError, match="a: a ndarray is not what"):  # noqa: SIM117
+        with getattr(ours, f"{name}Writer")(f"ark:{tmp_path}/a.ark") as writer:
+            writer["a"] = np.ones((5, 3), np.float32)
+
+
 def test_each_matrix_has_its_compression_method(tmp_path: Path) -> None:
     files = []
     for library in theirs, ours:

@@ -104,6 +104,15 @@ def test_open_files_are_read_and_written(tmp_path: Path) -> None:
     assert list(dict(ours.load_ark(io.BytesIO(memory.getvalue())))) == list(TABLE)
 
 
+@pytest.mark.parametrize("options", [{}, {"text": True}, {"compression_method": 2}, {"endian": ">"}])
+@pytest.mark.parametrize("kind", ["vector", "audio"])
+def test_masks_are_not_dropped(kind: str, options: dict[str, Any], tmp_path: Path) -> None:
+    masked = np.ma.masked_array(np.ones(4, np.int16), [True, False, False, False])
+    value = (8000, masked) if kind == "audio" else masked.astype(np.float32)
+    with pytest.raises(FormatError, match="masked"):
+        ours.save_ark(str(tmp_path / "a.ark"), {"a": value}, **options)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_audio_not_int16_is_refused(dtype: Any, tmp_path: Path) -> None:
     for library in kaldiio, ours:

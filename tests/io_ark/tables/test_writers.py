@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.blocks import ArrayBlock, PackedBlock
+from io_ark.blocks import ArrayBlock, PackedBlock, PosteriorArrays
+from io_ark.codecs import KINDS
+from io_ark.codecs.sparse import SparseVector
 from io_ark.errors import (
     ClosedError,
     FormatError,
@@ -27,12 +29,30 @@ from io_ark.errors import (
 )
 from tests.support.tables import shapes, write_table
 
+_MASKED = np.ma.masked_array(np.arange(1, 5, dtype=np.int32).reshape(2, 2), [[False, True], [False, False]])
 
-@pytest.mark.parametrize("kind", ["matrix", "double-matrix", "compressed-matrix", "general-matrix", "sphinx", "vector"])
-def test_masked_elements_are_refused_not_written(kind: str, folder: Path) -> None:
-    masked = np.ma.masked_array(np.ones((2, 2), np.float32), [[True, False], [False, False]])
-    with pytest.raises(FormatError, match="elements are masked"), io_ark.writer("ark:o", kind=kind) as writer:
-        writer["u"] = masked[0] if kind == "vector" else masked
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        _MASKED,
+        _MASKED[0],
+        _MASKED.astype(np.float32),
+        [_MASKED[0], _MASKED[0]],
+        [[(1, np.ma.masked)]],
+        np.ma.masked,
+        (16000, _MASKED[0].astype(np.int16)),
+        SparseVector(4, np.array([0, 2], np.int32), _MASKED[0].astype(np.float32)),
+        PosteriorArrays(np.array([2]), np.array([3, 4], np.int32), _MASKED[0].astype(np.float32)),
+    ],
+    ids=["matrix", "vector", "floats", "rows", "posterior", "number", "audio", "sparse", "arrays"],
+)
+def test_masked_elements_are_refused_not_written(kind: str, value: object, folder: Path) -> None:
+    for wspecifier in "ark:o", "ark,t:o", "ark,scp:o,s":
+        with pytest.raises(FormatError), io_ark.Writer(kind, wspecifier) as writer:
+            writer["u"] = value
+        assert Path("o").stat().st_size == 0
 
 
 @pytest.mark.parametrize(
