@@ -193,6 +193,8 @@ class TableWriter(Table):
             writer = self._opened(key)
             try:
                 converted = self._convert(value)
+            except ArkError:
+                raise
             except (AttributeError, TypeError, ValueError) as error:
                 raise FormatError(f"a {type(value).__name__} is not what {type(self).__name__} writes") from error
             writer.write(key, converted)

@@ -208,7 +208,7 @@ class WaveData:
 
     def __init__(self, sample_freq: float, data: npt.ArrayLike | FloatMatrix) -> None:
         self._frequency = float(np.float32(sample_freq))
-        self._data = data if isinstance(data, FloatMatrix) else FloatMatrix(np.atleast_2d(as_array(data)))
+        self._data = data if isinstance(data, FloatMatrix) else FloatMatrix(np.atleast_2d(data))
 
     @property
     def sample_freq(self) -> float:
