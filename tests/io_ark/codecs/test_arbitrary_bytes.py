@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import tracemalloc
 import warnings
 
@@ -119,11 +120,13 @@ def test_info_of_damaged_objects(data: st.DataObject) -> None:
     ("kind", "data"), [(kind, data) for kind, data in SAMPLES if data[:1] == b"\0" or kind == "htk"]
 )
 def test_false_sizes_take_no_memory(kind: str, data: bytes) -> None:
-    # Every place where a size may stand says a large number, in turn; of long objects, some 100 places.
+    # Every place where a size may stand says a large number, in turn; of long objects, those after the length of an
+    # integer, and some 20 others.
+    places = {*range(2, len(data) - 3, 1 + len(data) // 200 * 10), *(each.end() for each in re.finditer(b"\4", data))}
     tracemalloc.start()
     try:
         for source_type in "bytes", "stream":
-            for at in range(2, len(data) - 3, 1 + len(data) // 100):
+            for at in places:
                 for lie in b"\xff\xff\xff\x7f", b"\x40\x42\x0f\x00":
                     lying = data[:at] + lie + data[at + 4 :]
                     tracemalloc.reset_peak()
