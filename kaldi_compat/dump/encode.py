@@ -14,8 +14,9 @@ from io_ark.codecs import Codec, codec, compressed_block, compressed_sums
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams import BytesSource
 from kaldi_compat.blocks.cmvn import stats as cmvn_stats
-from kaldi_compat.dump.entries import Doubles, Encoded, Failure, Features, failed
+from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
 from kaldi_compat.dump.options import DumpOptions
+from kaldi_compat.exact.arrays import Doubles
 
 logger = logging.getLogger(__name__)
 

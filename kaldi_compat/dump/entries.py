@@ -19,11 +19,11 @@ from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block
 from kaldi_compat.cli.objects import durations_of, waves_of
 from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.failures import reason_for
+from kaldi_compat.exact.arrays import Doubles
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 

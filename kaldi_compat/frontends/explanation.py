@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.frontends import fits
-from kaldi_compat.frontends.fits import Doubles, Fit
+from kaldi_compat.frontends.fits import Fit
 from kaldi_compat.frontends.layouts import Layout, checked, layouts_of, sliding_layouts, storage, upright
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import preset_names

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Doubles = npt.NDArray[np.float64]
+from kaldi_compat.exact.arrays import Doubles
+
 # Straight lines that have a name: slope, offset (None for any), words. The simplest first.
 LINES: tuple[tuple[float, float | None, str], ...] = (
     (0.25 / math.log(10), 1.0, "(x + 4) / 4 of logarithms to base 10, as in Whisper"),

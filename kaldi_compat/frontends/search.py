@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.frontends import fits
-from kaldi_compat.frontends.fits import Doubles, Fit
+from kaldi_compat.frontends.fits import Fit
 from kaldi_compat.frontends.layouts import Layout, sliding_layouts
 from kaldi_compat.frontends.sources import ZEROS, Source
 from kaldi_compat.frontends.variants import EPSILON, MELS, Variant
