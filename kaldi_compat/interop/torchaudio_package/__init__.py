@@ -3,9 +3,20 @@
 They stand in for torchaudio where it is not installed: see :func:`kaldi_compat.interop.install`.
 """
 
-from kaldi_compat.interop.torchaudio_package import compliance, functional, sox_effects, utils
-from kaldi_compat.interop.torchaudio_package.files import AudioMetaData, info, load, save, set_audio_backend
+from kaldi_compat.interop.torchaudio_package import backend, compliance, functional, sox_effects, transforms, utils
+from kaldi_compat.interop.torchaudio_package.files import (
+    AudioMetaData,
+    info,
+    list_audio_backends,
+    load,
+    load_wav,
+    save,
+    set_audio_backend,
+)
+
+__version__ = "2.0.2"  # the last one with all of these names
 
 __all__ = [
-    "AudioMetaData", "compliance", "functional", "info", "load", "save", "set_audio_backend", "sox_effects", "utils",
+    "AudioMetaData", "__version__", "backend", "compliance", "functional", "info", "list_audio_backends", "load",
+    "load_wav", "save", "set_audio_backend", "sox_effects", "transforms", "utils",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from torch import Tensor
 from io_ark.extras import import_extra
 from kaldi_compat.errors import AudioError
 
-__all__ = ["AudioMetaData", "info", "load", "save", "set_audio_backend"]
+__all__ = ["AudioMetaData", "info", "list_audio_backends", "load", "load_wav", "save", "set_audio_backend"]
 
 SUBTYPES = {("PCM_S", 16): "PCM_16", ("PCM_S", 24): "PCM_24", ("PCM_S", 32): "PCM_32", ("PCM_U", 8): "PCM_U8",
             ("PCM_F", 32): "FLOAT", ("PCM_F", 64): "DOUBLE", ("ULAW", 8): "ULAW", ("ALAW", 8): "ALAW"}  # fmt: skip
@@ -74,6 +74,24 @@ def load(
             return samples.T.contiguous() if channels_first else samples, int(file.samplerate)
     except (soundfile.LibsndfileError, OSError, TypeError) as error:
         raise AudioError(f"failed to load audio from {uri}: {error}") from error
+
+
+def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tuple[Tensor, int]:
+    """Read an audio file on the scale of 16-bit integers, as the function that torchaudio removed in version 0.9.
+
+    Args:
+        filepath: path or open file.
+        frame_offset, num_frames: first sample, and number of samples; -1 for all.
+
+    Returns:
+        float32 samples (channels, T) in -32768 to 32767, and the sampling rate.
+
+    Raises:
+        AudioError: the file cannot be read.
+        MissingExtraError: soundfile is not installed.
+    """
+    samples, rate = load(filepath, frame_offset, num_frames)
+    return samples * 32768, rate
 
 
 def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: str | None = None) -> AudioMetaData:
@@ -144,3 +162,8 @@ def set_audio_backend(backend: str | None) -> None:
     Args:
         backend: ignored, such as "soundfile" and "sox_io".
     """
+
+
+def list_audio_backends() -> list[str]:
+    """Return the names of what reads files: ``["soundfile"]``. torchaudio 2.9 has removed this function."""
+    return ["soundfile"]

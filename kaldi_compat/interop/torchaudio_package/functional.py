@@ -1,17 +1,23 @@
-"""Functions of ``torchaudio.functional`` that follow Kaldi."""
+"""Functions of ``torchaudio.functional`` that follow Kaldi, and its resampling."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kaldi_compat.errors import OptionError
 from kaldi_compat.features.pitch import Pitch
 from kaldi_compat.functional import cmvn, deltas
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 
-__all__ = ["add_deltas", "compute_deltas", "compute_kaldi_pitch", "sliding_window_cmn"]
+__all__ = ["add_deltas", "compute_deltas", "compute_kaldi_pitch", "resample", "sliding_window_cmn"]
+
+KAISER_BETA = 14.769656459379492
+METHODS = {"sinc_interp_hann": "hann", "sinc_interp_kaiser": "kaiser",
+           "sinc_interpolation": "hann", "kaiser_window": "kaiser"}  # the last two before torchaudio 2.0  # fmt: skip
 
 
 def compute_kaldi_pitch(
@@ -137,3 +143,104 @@ def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> An
         OptionError: an order or a window that Kaldi refuses.
     """
     return deltas.add_deltas(features, DeltaOptions(delta_order=delta_order, delta_window=delta_window))
+
+
+def resample(
+    waveform: Tensor,
+    orig_freq: int,
+    new_freq: int,
+    lowpass_filter_width: int = 6,
+    rolloff: float = 0.99,
+    resampling_method: str = "sinc_interp_hann",
+    beta: float | None = None,
+) -> Tensor:
+    """Resample audio with torchaudio's windowed sinc, which is not Kaldi's.
+
+    Args:
+        waveform: samples (..., T), floating point.
+        orig_freq, new_freq: sampling rates in Hz, whole numbers.
+        lowpass_filter_width: zero crossings of the filter on each side.
+        rolloff: cutoff, relative to half of the lower rate.
+        resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
+        beta: shape of Kaiser's window; by default that of torchaudio.
+
+    Returns:
+        (..., ceil(T * new_freq / orig_freq)).
+
+    Raises:
+        OptionError: an invalid rate, width or method (a ValueError).
+        TypeError: samples that are not floating point.
+
+    See also :func:`kaldi_compat.features.resample.resample_waveform`, which is Kaldi's.
+
+    >>> resample(torch.zeros(2, 441), 44100, 16000).shape
+    torch.Size([2, 160])
+    """
+    if orig_freq == new_freq:
+        return waveform
+    require_floats(waveform)
+    shape = (lowpass_filter_width, rolloff, resampling_method, beta)
+    filters = sinc_filters(orig_freq, new_freq, *shape, waveform.dtype)
+    return filtered(waveform, orig_freq, new_freq, filters.to(waveform.device))
+
+
+def sinc_filters(
+    orig_freq: int,
+    new_freq: int,
+    width: int,
+    rolloff: float,
+    method: str,
+    beta: float | None,
+    dtype: torch.dtype | None,
+) -> Tensor:
+    """Return the filters of :func:`resample`, one for each sample of a period: (phases, 1, taps).
+
+    They are computed in ``dtype``, and without one as in torchaudio: times of taps in float64, of phases in float32.
+
+    Raises:
+        OptionError: an invalid rate, width or method.
+    """
+    if not all(rate > 0 and rate == int(rate) for rate in (orig_freq, new_freq)):
+        raise OptionError(f"sampling rates must be positive whole numbers of Hz, not {orig_freq} and {new_freq}")
+    if width <= 0:
+        raise OptionError(f"lowpass_filter_width must be positive, not {width}")
+    if method not in METHODS:
+        raise OptionError(f"invalid resampling_method: {method}; it is sinc_interp_hann or sinc_interp_kaiser")
+    period, phases = reduced(orig_freq, new_freq)
+    cutoff = min(period, phases) * rolloff
+    reach = math.ceil(width * period / cutoff)
+    taps = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
+    time = (cutoff * (taps - torch.arange(phases, dtype=dtype)[:, None, None] / phases)).clamp(-width, width)
+    if METHODS[method] == "kaiser":
+        shape = torch.tensor(KAISER_BETA if beta is None else beta, dtype=time.dtype)
+        window = torch.i0(shape * torch.sqrt(1 - (time / width) ** 2)) / torch.i0(shape)
+    else:
+        window = torch.cos(math.pi / 2 * time / width) ** 2
+    return (torch.sinc(time) * window * cutoff / period).to(dtype or torch.float32)
+
+
+def filtered(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:
+    """Return audio (..., T) at the other rate, by filters (phases, 1, taps) of its type.
+
+    Raises:
+        TypeError: samples that are not floating point.
+    """
+    require_floats(waveform)
+    period, phases = reduced(orig_freq, new_freq)
+    reach = (filters.shape[-1] - period) // 2
+    rows = torch.nn.functional.pad(waveform.reshape(-1, 1, waveform.shape[-1]), (reach, reach + period))
+    samples = torch.nn.functional.conv1d(rows, filters, stride=period).transpose(1, 2).flatten(1)
+    count = -(-phases * waveform.shape[-1] // period)
+    return samples[:, :count].reshape(*waveform.shape[:-1], count)
+
+
+def require_floats(waveform: Tensor) -> None:
+    """Raise a TypeError for samples that are not floating point."""
+    if not waveform.is_floating_point():
+        raise TypeError(f"expected floating point samples, not {waveform.dtype}")
+
+
+def reduced(orig_freq: int, new_freq: int) -> tuple[int, int]:
+    """Return two rates divided by their greatest common divisor."""
+    common = math.gcd(int(orig_freq), int(new_freq))
+    return int(orig_freq) // common, int(new_freq) // common

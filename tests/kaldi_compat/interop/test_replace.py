@@ -40,13 +40,14 @@ import kaldi_compat.interop
 kaldi_compat.interop.install("torchaudio")
 import torchaudio, torchaudio.compliance.kaldi
 from torchaudio.functional import compute_deltas
+import torchaudio.backend.sox_io_backend as sox
 from torchaudio.compliance.kaldi import fbank
 print(torchaudio.__name__, torchaudio.compliance.kaldi is torchaudio.compliance.kaldi, fbank.__module__, compute_deltas.__module__)
 print(torchaudio.kaldi_io if hasattr(torchaudio, "kaldi_io") else "none")
 import torchaudio.kaldi_io
 print(torchaudio.kaldi_io.__name__)
 try:
-    import torchaudio.transforms
+    import torchaudio.datasets
 except ImportError as error:
     print(error)
 """  # noqa: E501
@@ -85,7 +86,7 @@ def test_torchaudio_need_not_be_installed() -> None:
         f"{package} True kaldi_compat.interop.torchaudio {package}.functional",
         "none",
         "kaldi_compat.interop.torchaudio_kaldi_io",
-        "kaldi_compat's stand-in for torchaudio has no module torchaudio.transforms",
+        "kaldi_compat's stand-in for torchaudio has no module torchaudio.datasets",
     ]
 
 

@@ -56,6 +56,34 @@ def test_sliding_normalization_is_torchaudios(options: dict[str, Any]) -> None:
     torch.testing.assert_close(normalized, theirs, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"lowpass_filter_width": 64, "rolloff": 0.95, "resampling_method": "sinc_interp_kaiser"},
+        {"resampling_method": "sinc_interp_kaiser", "beta": 10},
+    ],
+)
+@pytest.mark.parametrize("rates", [(44100, 16000), (16000.0, 8000), (8000, 16000), (16000, 16000)])
+def test_resampling_is_torchaudios(rates: tuple[int, int], options: dict[str, Any]) -> None:
+    torchaudio = pytest.importorskip("torchaudio")
+    samples = noise(2, 3, 1001)
+    theirs, found = (lib.functional.resample(samples, *rates, **options) for lib in (torchaudio, ours))
+    torch.testing.assert_close(found, theirs, rtol=0, atol=2e-6)
+    original, module = (lib.transforms.Resample(*rates, **options) for lib in (torchaudio, ours))
+    torch.testing.assert_close(module(samples), original(samples), rtol=0, atol=2e-6)
+    module.load_state_dict(original.state_dict())
+
+
+def test_resampling_refuses_what_torchaudio_refuses() -> None:
+    resample = ours.functional.resample
+    for arguments in ((0, 8000), (44100.5, 8000), (16000, 8000, 0), (16000, 8000, 6, 0.99, "linear")):
+        with pytest.raises(OptionError):
+            resample(noise(100), *arguments)
+    with pytest.raises(TypeError, match="int16"):
+        resample(torch.zeros(100, dtype=torch.int16), 16000, 8000)
+
+
 @pytest.mark.parametrize("speed", ["0.9", "1.1"])
 def test_speed_is_that_of_the_command_that_kaldi_runs(speed: str) -> None:
     if shutil.which("sox") is None:
@@ -115,6 +143,8 @@ def test_integers_are_those_of_the_file() -> None:
     samples, _ = ours.load(WAV / "speech16k.wav", normalize=False)
     np.testing.assert_array_equal(samples, load_object(str(WAV / "speech16k.wav")).samples)
     assert samples.dtype == torch.int16
+    scaled, _ = ours.load_wav(WAV / "speech16k.wav")
+    torch.testing.assert_close(scaled, samples.float())
 
 
 def test_files_that_cannot_be_read_raise_one_line(tmp_path: Path) -> None:
@@ -129,5 +159,5 @@ def test_files_that_cannot_be_read_raise_one_line(tmp_path: Path) -> None:
 
 
 def test_settings_of_readers_that_torchaudio_has_removed_do_nothing() -> None:
-    ours.set_audio_backend("soundfile")
+    ours.set_audio_backend(*ours.list_audio_backends())
     ours.utils.sox_utils.set_buffer_size(16500)

@@ -1,0 +1,58 @@
+"""The module of ``torchaudio.transforms`` that front ends of speech use: resampling."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kaldi_compat.interop.torchaudio_package.functional import filtered, sinc_filters
+
+__all__ = ["Resample"]
+
+
+class Resample(torch.nn.Module):
+    """Resample audio as :func:`~kaldi_compat.interop.torchaudio_package.functional.resample` does, with kept filters.
+
+    Args:
+        orig_freq, new_freq: sampling rates in Hz, whole numbers.
+        resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
+        lowpass_filter_width: zero crossings of the filter on each side.
+        rolloff: cutoff, relative to half of the lower rate.
+        beta: shape of Kaiser's window; by default that of torchaudio.
+        dtype: type of the filters; float32 if None.
+
+    Raises:
+        OptionError: an invalid rate, width or method (a ValueError).
+
+    >>> Resample(8000, 16000)(torch.zeros(1, 80)).shape
+    torch.Size([1, 160])
+    """
+
+    kernel: Tensor
+
+    def __init__(
+        self,
+        orig_freq: int = 16000,
+        new_freq: int = 16000,
+        resampling_method: str = "sinc_interp_hann",
+        lowpass_filter_width: int = 6,
+        rolloff: float = 0.99,
+        beta: float | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.orig_freq, self.new_freq = orig_freq, new_freq
+        filters = sinc_filters(orig_freq, new_freq, lowpass_filter_width, rolloff, resampling_method, beta, dtype)
+        if orig_freq != new_freq:  # the name and the shape that models are stored with
+            self.register_buffer("kernel", filters)
+
+    def forward(self, waveform: Tensor) -> Tensor:
+        """Return samples (..., T) at the new rate: (..., ceil(T * new_freq / orig_freq)).
+
+        Raises:
+            TypeError: samples that are not floating point.
+        """
+        if self.orig_freq == self.new_freq:
+            return waveform
+        return filtered(waveform, self.orig_freq, self.new_freq, self.kernel)
