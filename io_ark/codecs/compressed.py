@@ -135,19 +135,8 @@ def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentil
     if kind == b"CM":
         return _from_percentiles(minimum, span, codes, percentiles)
     # The difference between two successive integers; the division is in float64, as in Kaldi.
-    return _from_codes(codes, np.float32(span * _PER_CODE[kind]), np.float32(minimum))
-
-
-def _from_codes_in_c(codes: Array, step: np.float32, minimum: np.float32) -> Array:
-    codes, values = np.ascontiguousarray(codes), np.empty(codes.shape, np.float32)
-    NATIVE.function("ark_from_codes")(codes, codes.itemsize, codes.size, step, minimum, values)
-    return values
-
-
-@NATIVE.twin(_from_codes_in_c)
-def _from_codes(codes: Array, step: np.float32, minimum: np.float32) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):  # of damaged headers
-        linear: Array = codes.astype(np.float32) * step + minimum
+        linear: Array = codes.astype(np.float32) * np.float32(span * _PER_CODE[kind]) + np.float32(minimum)
         return linear
 
 

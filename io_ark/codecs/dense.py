@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import Sink, as_array, end_line, quoted, raw_bytes
 from io_ark.codecs.ranges import slices
-from io_ark.codecs.text_format import format_rows
+from io_ark.codecs.text_format import format_numbers
 from io_ark.codecs.text_parse import parse, warn_of_words
 from io_ark.errors import FormatError
 from io_ark.specifier import Range
@@ -139,5 +139,5 @@ def write_text(sink: Sink, matrix: Array) -> None:
     # A block of rows at a time, to bound the memory for the text of a large matrix.
     step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
-        sink.write(format_rows(matrix[first : first + step]))
+        sink.write(format_numbers(matrix[first : first + step], matrix.shape[1]))
     sink.write(b"]\n")

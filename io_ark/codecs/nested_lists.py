@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import PackedBlock
 from io_ark.codecs.base import Sink, int32_bytes, raw_bytes
-from io_ark.codecs.text_format import format_integers, format_values
+from io_ark.codecs.text_format import format_integers, format_numbers
 from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
@@ -253,7 +253,7 @@ def format_lists(lengths: Lengths, begin: bytes, end: bytes, columns: Columns) -
     """
     words = [b""] * (len(columns) * len(columns[0]))
     for i, column in enumerate(columns):
-        formatted = format_integers if column.dtype.kind == "i" else format_values
+        formatted = format_integers if column.dtype.kind == "i" else format_numbers
         words[i :: len(columns)] = formatted(column).split()
     counts = _checked(lengths, columns).tolist()
     lists = {length: begin + b"%b " * (len(columns) * length) + end for length in set(counts)}

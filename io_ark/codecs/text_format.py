@@ -31,18 +31,6 @@ def format_row(values: Sequence[float]) -> str:
     return " ".join(words)
 
 
-@NATIVE.twin(lambda matrix: print_numbers(matrix, matrix.shape[1]))
-def format_rows(matrix: Floats) -> bytes:
-    """Format the rows of a matrix, each starting on a new line with two spaces."""
-    return "".join(["\n  " + format_row(row) for row in matrix.tolist()]).encode("ascii")
-
-
-@NATIVE.twin(lambda vector: print_numbers(vector))
-def format_values(vector: Floats) -> bytes:
-    """Format the numbers of a vector, each followed by a space."""
-    return format_row(vector.tolist()).encode("ascii")
-
-
 def _format_integers_in_c(values: npt.NDArray[Any]) -> Any:
     if values.dtype not in (np.int32, np.int8):  # 64-bit integers need more room
         return NotImplemented
@@ -58,11 +46,7 @@ def format_integers(values: npt.NDArray[Any]) -> bytes:
     return b"%d " * len(values) % tuple(values.tolist())
 
 
-def print_numbers(values: Floats, columns: int = 0) -> bytes:
-    """Return in C the text of an array, each number followed by a space.
-
-    With ``columns``, the numbers are in rows on lines of their own, which start with two spaces.
-    """
+def _format_numbers_in_c(values: Floats, columns: int = 0) -> bytes:
     numbers = aligned(values).reshape(-1)
     if numbers.dtype not in (np.float32, np.float64):
         numbers = numbers.astype(np.float64)
@@ -85,6 +69,14 @@ def _print_piece(numbers: Floats, columns: int) -> bytes:
         start = b"\n  " if columns and done % columns == 0 else b""
         parts.append(start + b"%.7g " % numbers[done])
         done += 1
+
+
+@NATIVE.twin(_format_numbers_in_c)
+def format_numbers(values: Floats, columns: int = 0) -> bytes:
+    """Format numbers, each followed by a space; with ``columns`` in rows, on lines that start with two spaces."""
+    rows = values.reshape(-1, columns or max(1, values.size)).tolist()
+    start = "\n  " if columns else ""
+    return "".join([start + format_row(row) for row in rows]).encode("ascii")
 
 
 def aligned(array: Floats) -> Floats:

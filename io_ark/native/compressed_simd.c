@@ -66,13 +66,6 @@ EXPORT void SIMD_NAME(ark_from_linear)(const uint8_t *header, const uint8_t *cod
     (one_byte ? from_bytes : from_words)(codes + begin, count, step, range[0], values);
 }
 
-/* The same for integers without a header, of `size` bytes each. */
-EXPORT void SIMD_NAME(ark_from_codes)(const uint8_t *codes, int size, int64_t count, float step, float minimum,
-                                      float *values)
-{
-    (size == 1 ? from_bytes : from_words)(codes, count, step, minimum, values);
-}
-
 /* The values that a column's percentiles stand for. */
 static void column_limits(const uint8_t *percentiles, float minimum, float span, float limits[4])
 {

@@ -172,18 +172,6 @@ def linear_resample(
     return resample_chunk(samples, filters, (0, num_resampled(len(samples), rate_in, rate_out)))
 
 
-def _resample_chunk_in_c(
-    samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
-) -> Floats:
-    inside = outputs_inside(filters, outputs, chunk_start, len(samples))
-    samples, is_float = _for_c(samples)
-    out = np.empty(max(0, outputs[1] - outputs[0]), F32)
-    bounds = outputs[0], *inside, outputs[1]
-    native.function("resample")(filters.for_c, samples, is_float, len(samples), *bounds, filters.memory(), out)
-    return out
-
-
-@native.twin(_resample_chunk_in_c)
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
@@ -195,8 +183,13 @@ def resample_chunk(
         outputs: the first output sample, and the one after the last.
         chunk_start: where the chunk starts: filters that reach back further are summed up in another order.
     """
+    chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
+    return resample_chunks(samples, filters, np.array([chunk]))
+
+
+def _resampled(samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int) -> Floats:
     first, end = outputs_inside(filters, outputs, chunk_start, len(samples))
-    audio, out, phases = samples.astype(F32), np.empty(max(0, outputs[1] - outputs[0]), F32), len(filters.first)
+    audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
     for start in range(first, end, AT_ONCE):
         some = np.arange(start, min(start + AT_ONCE, end))
         for phase, weights in enumerate(filters.weights):
@@ -235,7 +228,7 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
         The outputs of all chunks, one after the other.
     """
     parts = [
-        resample_chunk(samples[start : start + count], filters, (first, end), begin)
+        _resampled(samples[start : start + count], filters, (first, end), begin)
         for start, count, begin, first, end in chunks.tolist()
     ]
     return np.concatenate([np.empty(0, F32), *parts])

@@ -14,6 +14,8 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 
+_FROM_0 = np.zeros(1, np.int64)
+
 
 def fused(a: Any, b: Any, c: Any) -> Floats:
     """Return ``a * b + c`` of float32 arrays, rounded once (a fused multiply-add).
@@ -67,32 +69,22 @@ def dot(x: Floats, y: Floats) -> Floats:
     return result
 
 
-def _vector_dot_in_c(x: Floats, y: Floats) -> float:
-    x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"expected two vectors of the same length, not {x.shape} and {y.shape}")
-    return float(native.function("dot")(x, y, len(x)))
+def _vector_sums_in_c(x: Floats) -> tuple[float, float]:
+    if x.ndim != 1:
+        raise ValueError(f"expected a vector, not an array of {x.shape}")
+    out = np.empty(2, np.float32)
+    native.function("signal_sums")(np.ascontiguousarray(x, np.float32), _FROM_0, np.array([len(x)]), 1, out)
+    return float(out[0]), float(out[1])
 
 
-@native.twin(_vector_dot_in_c)
-def vector_dot(x: Floats, y: Floats) -> float:
-    """Return :func:`dot` of two vectors (n,).
+@native.twin(_vector_sums_in_c)
+def vector_sums(x: Floats) -> tuple[float, float]:
+    """Return the sum of squares and the sum of a vector (n,): its :func:`dot` with itself and :func:`plain_sum`.
 
-    >>> vector_dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32))
-    11.0
+    >>> vector_sums(np.array([1.0, 2.0], np.float32))
+    (5.0, 3.0)
     """
-    return float(dot(x, y))
-
-
-def _vector_sum_in_c(x: Floats) -> float:
-    x = np.ascontiguousarray(x, np.float32)
-    return float(native.function("sum")(x, x.size))
-
-
-@native.twin(_vector_sum_in_c)
-def vector_sum(x: Floats) -> float:
-    """Return :func:`plain_sum` of a vector (n,)."""
-    return float(plain_sum(x))
+    return float(dot(x, x)), float(plain_sum(x))
 
 
 def _signal_sums_in_c(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
@@ -108,7 +100,7 @@ def _signal_sums_in_c(signal: Floats, starts: Integers, lengths: Integers) -> Fl
 def signal_sums(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
     """Return the sums of squares and of samples of parts of a signal: (parts, 2)."""
     parts = [signal[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-    return np.array([(vector_dot(part, part), vector_sum(part)) for part in parts], np.float32).reshape(-1, 2)
+    return np.array([vector_sums(part) for part in parts], np.float32).reshape(-1, 2)
 
 
 def plain_sum(x: Floats) -> Floats:

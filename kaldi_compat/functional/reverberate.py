@@ -15,7 +15,7 @@ import numpy as np
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.convolution import convolved_in_c, fft_points
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
-from kaldi_compat.exact.sums import vector_dot
+from kaldi_compat.exact.sums import vector_sums
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
@@ -122,7 +122,7 @@ def power(signal: Array) -> Array:
     if isinstance(signal, np.ndarray):
         # Rounded as by Kaldi's BLAS, which decides the last digit of the samples.
         rows = signal.reshape(-1, signal.shape[-1])
-        energy = np.array([vector_dot(row, row) for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
+        energy = np.array([vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
         energy = astype((float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
     mean: Array = energy / full((), float(signal.shape[-1]), signal)

@@ -57,16 +57,6 @@ static void resample_phase(const resampling_filters *f, int phase, const void *s
     }
 }
 
-/* Kaldi's LinearResample::Resample of one chunk. `work` has room for f->longest + 1 vectors. */
-EXPORT int SIMD_NAME(resample)(const resampling_filters *f, const void *samples, int32_t type, int64_t count, int64_t begin,
-                               int64_t inside_begin, int64_t inside_end, int64_t end, char *work, float *out)
-{
-    vf *x = (vf *)(work + (sizeof(vf) - (uintptr_t)work % sizeof(vf)));
-    for (int phase = 0; phase < f->phases; phase++)
-        resample_phase(f, phase, samples, type, count, begin, inside_begin, inside_end, end, x, out);
-    return 0;
-}
-
 /* A chunk of audio to resample: samples start to start + count of the audio are known, of which those before `begin` came with
    earlier chunks. Outputs `first` to `end` are put to out[place] and on. */
 typedef struct {
@@ -81,6 +71,7 @@ static int64_t filter_end(const resampling_filters *f, int64_t k) { return filte
 EXPORT int SIMD_NAME(resample_chunks)(const resampling_filters *f, const void *samples, int32_t type,
                                       const resampling_chunk *chunks, int64_t count, char *work, float *out)
 {
+    vf *x = (vf *)(work + (sizeof(vf) - (uintptr_t)work % sizeof(vf)));
     for (const resampling_chunk *c = chunks; c < chunks + count; c++) {
         int64_t low = c->first, high = c->end; /* the first output whose filter does not reach back to earlier chunks */
         while (low < high) {
@@ -99,13 +90,14 @@ EXPORT int SIMD_NAME(resample_chunks)(const resampling_filters *f, const void *s
                 high = middle;
         }
         const char *audio = (const char *)samples + c->start * (type == SHORTS ? 2 : 4);
-        SIMD_NAME(resample)(f, audio, type, c->count, c->first, inside_begin, low, c->end, work, out + c->place);
+        for (int phase = 0; phase < f->phases; phase++)
+            resample_phase(f, phase, audio, type, c->count, c->first, inside_begin, low, c->end, x, out + c->place);
     }
     return 0;
 }
 
 /* Sum of x[i] * y[i], i < n, in the order of OpenBLAS's `sdot` with SkylakeX kernels: 64 sums, then 32 of a last half of a block. */
-EXPORT float SIMD_NAME(dot)(const float *x, const float *y, int64_t n)
+static float dot(const float *x, const float *y, int64_t n)
 {
     int64_t halves = n & ~(int64_t)31, whole = n & ~(int64_t)63;
     double rest = 0.0;
@@ -143,7 +135,7 @@ EXPORT float SIMD_NAME(dot)(const float *x, const float *y, int64_t n)
 }
 
 /* Sum of x[i], i < n, as Kaldi's Vector::Sum computes it: pairs in float, their sum in double. */
-EXPORT float SIMD_NAME(sum)(const float *x, int64_t n)
+static float sum(const float *x, int64_t n)
 {
     double total = 0.0;
     for (int64_t i = 0; i + 1 < n; i += 2)
@@ -158,8 +150,8 @@ EXPORT int SIMD_NAME(signal_sums)(const float *signal, const int64_t *starts, co
 {
     for (int64_t i = 0; i < parts; i++) {
         const float *part = signal + starts[i];
-        out[2 * i] = SIMD_NAME(dot)(part, part, lengths[i]);
-        out[2 * i + 1] = SIMD_NAME(sum)(part, lengths[i]);
+        out[2 * i] = dot(part, part, lengths[i]);
+        out[2 * i + 1] = sum(part, lengths[i]);
     }
     return 0;
 }

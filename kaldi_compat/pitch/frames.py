@@ -21,7 +21,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.resample import resample_chunks
-from kaldi_compat.exact.sums import signal_sums, vector_dot, vector_sum
+from kaldi_compat.exact.sums import signal_sums, vector_sums
 from kaldi_compat.native import Structure
 from kaldi_compat.pitch.constants import PitchConstants
 
@@ -153,7 +153,8 @@ def check_finite(signal: Floats) -> None:
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
     """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`variance_of`."""
-    return total[0] + vector_dot(part, part), total[1] + vector_sum(part)
+    squares, values = vector_sums(part)
+    return total[0] + squares, total[1] + values
 
 
 def variance_of(total: tuple[float, float], count: int) -> float:

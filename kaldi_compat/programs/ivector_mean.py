@@ -17,7 +17,7 @@ from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.exact.products import scaled
-from kaldi_compat.exact.sums import vector_dot
+from kaldi_compat.exact.sums import vector_sums
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -82,7 +82,7 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
             mean: Vector = scaled(reduce(np.add, vectors), 1.0 / len(vectors))
             if counter is not None:
                 counter[speaker] = len(vectors)
-            squares += vector_dot(mean, mean)
+            squares += vector_sums(mean)[0]
             total = total + mean if len(total) else mean.astype(np.float64)
             return mean
 

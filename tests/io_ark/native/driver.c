@@ -188,10 +188,15 @@ static void test_compressed(int rounds)
         for (int64_t k = 0; k < 8 * columns; k++) percentiles[k] = (uint8_t)draw(256);
         for (int64_t k = 0; k < size; k++) narrow[k] = (uint8_t)draw(256);
         SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
+        uint8_t header[22] = "\0BCM3 ";
+        const int32_t shape[2] = {(int32_t)rows, (int32_t)columns};
+        memcpy(header + 6, limits, 8);
+        memcpy(header + 14, shape, 8);
         SIMD_NAME(ark_to_bytes)(values, size, limits[0], limits[1], narrow);
-        SIMD_NAME(ark_from_codes)(narrow, 1, size, limits[1], limits[0], values);
+        SIMD_NAME(ark_from_linear)(header, narrow, 0, values);
         SIMD_NAME(ark_to_words)(values, size, limits[0], limits[1], wide);
-        SIMD_NAME(ark_from_codes)((uint8_t *)wide, 2, size, limits[1], limits[0], values);
+        header[4] = '2';
+        SIMD_NAME(ark_from_linear)(header, (uint8_t *)wide, 0, values);
         free(values);
         free(percentiles);
         free(narrow);

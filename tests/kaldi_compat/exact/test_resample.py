@@ -40,9 +40,9 @@ def test_resampling(
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 400))
 def test_sums_of_vectors_and_of_parts_of_a_signal(seed: int, n: int) -> None:
-    x, y = np.random.default_rng(seed).normal(0, 1e3, (2, n)).astype(np.float32)
+    x = np.random.default_rng(seed).normal(0, 1e3, n).astype(np.float32)
     parts = np.array([0, n // 2]), np.array([n // 3, n - n // 2])
-    assert_same_bits(lambda: (sums.vector_dot(x, y), sums.vector_sum(x), sums.signal_sums(x, *parts)))
+    assert_same_bits(lambda: (sums.vector_sums(x), sums.signal_sums(x, *parts)))
 
 
 @settings(max_examples=40, deadline=None)

@@ -62,8 +62,7 @@ for level in library.levels:
         audio_in = samples[:count].copy()
         use(level)
         resample.resample_chunk(audio_in, filters, (0, -(-count * 4000 // rate)))
-        sums.vector_dot(audio_in.astype(np.float32), audio_in.astype(np.float32))
-        sums.vector_sum(audio_in.astype(np.float32))
+        sums.vector_sums(audio_in.astype(np.float32))
     utterances = [samples[:count] for count in (2000, 0, 300, 9000, 1700)] + [0 * samples.repeat(3)]
     sizes = np.array([len(each) for each in utterances])
     short = {"delta_pitch": 0.3, "upsample_filter_width": 1, "frames_per_chunk": 3}
