@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import io_ark
+from io_ark import native
 from kaldi_compat.dump import packed_batch
 from kaldi_compat.dump.entries import Audio, Entry, OnGrid
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.read import Lines, TaskReader
+from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.options.spectral import FrameOptions
@@ -138,6 +139,21 @@ def test_files_read_in_place_give_the_features_of_copied_ones(
     direct = sum(len(each) for each in gpu.sent if gpu.block_of(each) in blocks)
     assert blocks and direct >= {0: 9000 + 300 + 5000 + 1600 + 48000, 6000: 9000 + 48000}.get(largest_copy, 0)
     assert (direct == 0) == (largest_copy == 10**9)
+
+
+@pytest.mark.skipif(native.library() is None, reason="files are read together in C")
+def test_files_of_a_gpus_row_are_read_in_larger_parts(tmp_path: Path) -> None:
+    """Each part costs the start of a copy to the device."""
+    write_wav(tmp_path / "a.wav", np.zeros((1, 90_000), np.int16))
+    lines = [b"utt%02d %s/a.wav" % (i, bytes(tmp_path)) for i in range(60)]
+
+    class Memory(RowMemory):
+        def allocate(self, size: int) -> np.ndarray:
+            self.tensor = torch.empty(size // 2, dtype=torch.int16)
+            return self.tensor.numpy().view(np.uint8)
+
+    parts = [list(map(len, TaskReader(DumpOptions(), memory)(Lines(0, lines)))) for memory in (Memory, None)]
+    assert parts == [[23, 23, 14], [5, 5, 50]]  # of 180 KB each; the last are the lines that are left
 
 
 def test_files_are_read_to_ordinary_memory_if_no_pinned_memory_is_left(
