@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 
-from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.errors import DumpError, LostDeviceError, one_line
 from kaldi_compat.dump.options import CPU
 
 # Number of cuFFT plans that are kept: each frame size has its own, and they hold device memory.
 FFT_PLANS = 16
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
+_GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")
 
 
 def devices_of(text: str) -> list[str]:
@@ -64,4 +67,26 @@ def why_unavailable(error: BaseException, device: str) -> str | None:
         )
     if "CUDA" in text and "out of memory" in text:
         return f"{device} has no memory left for another process: use fewer (--nj), or free it"
+    if _GONE.search(text):
+        return f"{device} is not there any more ({one_line(error)[:200]}): --resume continues on others (--device)"
     return None
+
+
+@contextlib.contextmanager
+def watched(device: str) -> Iterator[None]:
+    """Raise :class:`LostDeviceError` for an error in this block after which a GPU does nothing any more."""
+    try:
+        yield
+    except RuntimeError as error:
+        if device == CPU:
+            raise
+        import torch
+
+        from kaldi_compat import kernels
+
+        if not kernels.is_broken(torch.device(device)):
+            raise
+        raise LostDeviceError(
+            f"{device} does nothing any more after a fault of the card, its driver or a kernel "
+            f"({one_line(error)[:200]}): {kernels.SWITCH}=0 in the environment does without our kernels"
+        ) from error

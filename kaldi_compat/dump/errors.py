@@ -37,6 +37,10 @@ class UnavailableError(DumpError):
     """A GPU cannot be opened now."""
 
 
+class LostDeviceError(DumpError):
+    """A GPU does nothing any more in this process."""
+
+
 class WorkerError(DumpError):
     """Worker processes died repeatedly."""
 

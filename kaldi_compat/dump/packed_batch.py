@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 
 from io_ark.blocks import WaveBlock
-from kaldi_compat import kernels
 from kaldi_compat.dump.entries import Audio, Integers, OnGrid
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.read import RowMemory
+from kaldi_compat.dump.transfers import host_memory
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.frames import num_frames, reflected
 
@@ -94,15 +94,10 @@ class PinnedMemory(RowMemory):
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return memory of at least this many bytes: ordinary memory if there is no pinned memory left."""
-        try:
-            self.tensor = torch.empty(-(-size // 2), dtype=torch.int16, pin_memory=True)
-        except RuntimeError as error:
-            if not kernels.is_out_of_memory(error):
-                raise
-            self.tensor = None
-            return super().allocate(size)
-        memory: npt.NDArray[np.uint8] = self.tensor.numpy().view(np.uint8)
-        return memory
+        memory = host_memory([-(-size // 2)], torch.int16)
+        self.tensor = memory if memory.is_pinned() else None
+        found: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
+        return found
 
     def place(self, end: int) -> int:
         """Return where a file is read to, after one that ends at ``end``."""

@@ -10,6 +10,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from kaldi_compat import kernels
+
+
+def host_memory(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return pinned memory, or ordinary memory if there is no pinned memory left."""
+    try:
+        return torch.empty(shape, dtype=dtype, pin_memory=True)
+    except RuntimeError as error:
+        if not kernels.is_out_of_memory(error):
+            raise
+        return torch.empty(shape, dtype=dtype)
+
 
 class Transfers:
     """Copies tensors to and from a GPU in streams of their own; on a CPU there is nothing to copy.
@@ -62,8 +74,8 @@ class Transfers:
         with torch.cuda.stream(self._out):
             back = []
             for each in tensors:
-                host = torch.empty(each.shape, dtype=each.dtype, pin_memory=True)
-                host.copy_(each, non_blocking=True)
+                host = host_memory(each.shape, each.dtype)
+                host.copy_(each, non_blocking=host.is_pinned())
                 each.record_stream(self._out)
                 back.append(host)
             # Blocking, since a busy wait would take a core from reading.

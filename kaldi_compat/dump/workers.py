@@ -16,8 +16,15 @@ from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
-from kaldi_compat.dump.devices import devices_of, prepare_device, why_unavailable
-from kaldi_compat.dump.errors import DumpError, OutputError, UnavailableError, WorkerError, as_user_error
+from kaldi_compat.dump.devices import devices_of, prepare_device, watched, why_unavailable
+from kaldi_compat.dump.errors import (
+    DumpError,
+    LostDeviceError,
+    OutputError,
+    UnavailableError,
+    WorkerError,
+    as_user_error,
+)
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -45,7 +52,8 @@ def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -
     elif shards:
         runner = _opened(job, plan, devices[0], owns_process=False)
         for shard in shards:
-            monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
+            with watched(devices[0]):
+                monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
 
 
 def _opened(job: Job, plan: Plan, device: str, *, owns_process: bool) -> ShardRunner:
@@ -87,6 +95,7 @@ class _Workers:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
         self.tries: Counter[int] = Counter()
+        self.lost: set[str] = set()  # devices that computed, and then did not any more
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
@@ -113,6 +122,10 @@ class _Workers:
             self.monitor.progress(*rest)
         elif kind == "done":
             self._finish(worker, rest[0])
+        elif kind == "lost":
+            self.lost.add(worker.device)
+            self.monitor.say(f"another process takes the place of one: {rest[0]}")
+            self._replace(worker, rest[0])
         elif kind == "unavailable":
             self.workers.remove(worker)
             self.release(worker, rest[0])
@@ -127,23 +140,24 @@ class _Workers:
         self.monitor.done(manifest)
 
     def release(self, worker: _Worker, error: DumpError) -> None:
-        """Go on without a worker that its GPU does not admit, if others compute on that GPU.
+        """Go on without a worker that its GPU does not admit, if others compute there, or anywhere after it was lost.
 
         Raises:
             DumpError: there is none.
         """
         _end(worker)
-        if all(other.device != worker.device for other in self.workers):
+        if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
             raise error
         self.monitor.say(f"a worker less on {worker.device}: {error}")
         if worker.shard:
             self.waiting.appendleft(worker.shard)
 
-    def _replace(self, worker: _Worker) -> None:
-        """Start a worker in the place of a dead one, and put its archive back into the queue.
+    def _replace(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
+        """Start a worker in the place of a dead one, or of one that lost its device, and queue its archive again.
 
         Raises:
             WorkerError: too many workers died.
+            LostDeviceError: too many workers lost their device.
         """
         if worker not in self.workers:
             return
@@ -154,7 +168,7 @@ class _Workers:
         number = shard.number if shard else 0
         self.tries[number] += 1
         if self.tries[number] >= TRIES:
-            raise WorkerError(
+            raise error or WorkerError(
                 f"{TRIES} workers died at archive {number}, the last one {cause}: is there enough memory?"
                 if shard
                 else f"worker processes end before they start ({cause})"
@@ -164,8 +178,6 @@ class _Workers:
             self.waiting.appendleft(shard)
 
     def _end_all(self) -> None:
-        for worker in self.workers:
-            worker.process.kill()
         for worker in self.workers:
             _end(worker)
             if worker.shard:
@@ -212,6 +224,7 @@ def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
 
 
 def _end(worker: _Worker) -> None:
+    worker.process.kill()  # what is left of one that lost its device might wait for that
     worker.process.join()
     worker.tasks.close()
     worker.lifeline.close()
@@ -231,10 +244,13 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
             return
         while True:
             shard = tasks.recv()
-            runner(shard, _reporter(tasks, shard))
+            with watched(device):
+                runner(shard, _reporter(tasks, shard))
             tasks.send(("done", shard.number))
     except EOFError:
         return
+    except LostDeviceError as error:
+        tasks.send(("lost", error))
     except Exception as error:
         with contextlib.suppress(OSError):  # the parent is gone
             tasks.send(("stop", as_user_error(error)))

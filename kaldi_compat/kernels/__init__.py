@@ -25,6 +25,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.tensors.copies import is_capturing
 from kaldi_compat.tensors.dither import Generator
 from kaldi_compat.tensors.frames import num_frames
 
@@ -210,7 +211,7 @@ def _fault_of(
     kind = (samples.device, samples.dtype, type(module), module.options, variant)
     if kind not in _faults:
         # The test cannot run while a CUDA graph is captured.
-        if samples.is_cuda and torch.cuda.is_current_stream_capturing():
+        if is_capturing(samples.device):
             return "a CUDA graph is captured before the first call: call the module once before"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
         with compiling_alone(kind):
@@ -230,7 +231,7 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype, variant: V
     """
     count, rows = module.size + 8 * module.shift, len(warps)
     audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
-    lengths = torch.full((rows,), count - module.shift) if variant.ragged else None
+    lengths = torch.full((rows,), count - module.shift, device="cpu") if variant.ragged else None
     try:
         from kaldi_compat.kernels.launch import features_of
 

@@ -18,7 +18,7 @@ from kaldi_compat.kernels import SHAPES, Feature
 from kaldi_compat.kernels.fused import feature_kernel
 from kaldi_compat.kernels.noise import KALDI, PHILOX
 from kaldi_compat.kernels.spectrum import half_of_bins
-from kaldi_compat.tensors.copies import to_device
+from kaldi_compat.tensors.copies import is_capturing, to_device
 from kaldi_compat.tensors.dither import Generator, frame_states
 from kaldi_compat.tensors.frames import EPSILON, num_frames
 
@@ -35,6 +35,8 @@ USUAL_BLOCKS = 32
 MAX_BANKS = 2048  # filter banks of VTLN factors that are kept, some 20 KB each
 # Rows with more samples than this, reflected at their ends, need indices of 64 bits.
 WIDE = 1 << 29
+# What captured CUDA graphs read in each replay, even when the caches below have dropped it.
+_captured: list[object] = []
 
 
 class Noise(NamedTuple):
@@ -93,8 +95,8 @@ def features_of(
         spans = Spans(np.arange(len(rows)) * count, vtln_warp)
     noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
     if lengths is not None and counts is not None:
-        # The kernel reads lengths that follow each other, not those of a column.
-        lengths, counts = to_device(lengths.contiguous(), samples.device), to_device(counts, samples.device)
+        # The kernel is compiled for lengths of 64 bits that follow each other, not those of a column.
+        lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
     features = _features(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
@@ -153,6 +155,8 @@ def _features(
     factors, bins = _tables(module.points, device)
     no_filters = Filters(bins, energies, bins), None
     filters, banks = no_filters if mel is None else _filters_of(module, spans, total, device)
+    if is_capturing(device):
+        _captured.append((factors, bins, filters))
     constants = kernel_options(module, lengths is not None, energy, noise.kind, wide=wide, banks=banks is not None)
     programs = min(-(-total // constants["FRAMES"]), _programs(device, module.points))
     scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)

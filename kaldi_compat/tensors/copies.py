@@ -6,6 +6,11 @@ import torch
 from torch import Tensor
 
 
+def is_capturing(device: torch.device) -> bool:
+    """Return True while a CUDA graph is captured from what is queued on a device."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of the host to a device without waiting for the work that is queued there.
 
@@ -21,7 +26,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """
     if tensor.device.type != "cpu" or device.type != "cuda" or torch.compiler.is_compiling():
         return tensor.to(device)
-    if torch.cuda.is_current_stream_capturing():
+    if is_capturing(device):
         raise RuntimeError(
             "a CUDA graph cannot be captured of a call that copies numbers from the host: call the module once before, "
             "give lengths on the GPU and one VTLN factor, and dither with torch's generator of the GPU"

@@ -191,6 +191,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
     def fake_copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
         if not non_blocking:
+            if fake.block_of(source) or fake.block_of(target):  # which waits
+                fake.current.run(len(fake.current.queue))
             return copy(target, source)
         assert fake.is_pinned(target) or fake.is_pinned(source), "this copy would wait for all that is being computed"
         if fake.is_pinned(source):

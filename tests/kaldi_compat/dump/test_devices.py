@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from io_ark import Wave
+from kaldi_compat import kernels
 from kaldi_compat.dump import cli, read, shard, workers
-from kaldi_compat.dump.devices import why_unavailable
+from kaldi_compat.dump.devices import watched, why_unavailable
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure
-from kaldi_compat.dump.errors import UnavailableError
+from kaldi_compat.dump.errors import LostDeviceError, UnavailableError
 from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import Shard, make_plan
@@ -99,24 +100,71 @@ def test_errors_of_opening_a_gpu_say_what_to_do() -> None:
     assert why_unavailable(RuntimeError("CUDA error: an illegal memory access"), "cuda:0") is None
 
 
+def test_errors_of_a_gpu_that_is_gone_say_so() -> None:
+    for text in ("No CUDA GPUs are available", "CUDA error: invalid device ordinal\nCUDA kernel errors might"):
+        said = why_unavailable(RuntimeError(text), "cuda:1")
+        assert said and said.startswith("cuda:1 is not there any more") and "\n" not in said
+
+
 def worker(device: str, shard: Shard | None = None) -> Any:
     closed = SimpleNamespace(close=lambda: None)
-    return SimpleNamespace(
-        process=SimpleNamespace(join=lambda: None), tasks=closed, lifeline=closed, device=device, shard=shard
-    )
+    process = SimpleNamespace(join=lambda: None, kill=lambda: None, exitcode=1)
+    return SimpleNamespace(process=process, tasks=closed, lifeline=closed, device=device, shard=shard)
 
 
-def test_a_gpu_that_admits_one_process_costs_the_other_workers_only() -> None:
+def team_of(monkeypatch: pytest.MonkeyPatch, *devices: str) -> tuple[Any, list[str]]:
+    """Return workers on these devices, the first of which makes an archive, and what is said."""
     said: list[str] = []
-    monitor = cast(Any, SimpleNamespace(say=said.append))
-    shard = Shard(3, 0, 10, 1)
+    monitor = cast(Any, SimpleNamespace(say=said.append, lost=lambda number: None))
     team = workers._Workers(cast(Any, None), cast(Any, None), [], monitor, [])
-    team.workers = [worker("cuda:0")]
-    team.release(worker("cuda:0", shard), UnavailableError("it is busy"))
-    assert list(team.waiting) == [shard] and "it is busy" in said[0]
-    team.workers = [worker("cuda:1")]
+    team.workers = [worker(device) for device in devices]
+    team.workers[0].shard = Shard(3, 0, 10, 1)
+    monkeypatch.setattr(workers, "_start_worker", lambda job, plan, device: worker(device))
+    return team, said
+
+
+def test_a_gpu_that_admits_one_process_costs_the_other_workers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    team, said = team_of(monkeypatch, "cuda:0", "cuda:0", "cuda:1")
+    first, second, _ = team.workers
+    team._handle(first, ("unavailable", UnavailableError("it is busy")))
+    assert list(team.waiting) == [first.shard] and "it is busy" in said[0]
     with pytest.raises(UnavailableError):
-        team.release(worker("cuda:0", shard), UnavailableError("busy"))
+        team._handle(second, ("unavailable", UnavailableError("busy")))
+
+
+def test_a_gpu_that_is_lost_costs_its_archive_and_its_workers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    team, said = team_of(monkeypatch, "cuda:0", "cuda:1")
+    first, shard = team.workers[0], team.workers[0].shard
+    team._handle(first, ("lost", LostDeviceError("it hangs")))
+    team._handle(first, None)  # its end
+    assert [each.device for each in team.workers] == ["cuda:0", "cuda:1"] and first not in team.workers
+    assert list(team.waiting) == [shard] and "it hangs" in said[0]
+    team._handle(team.workers[0], ("unavailable", UnavailableError("it is gone")))
+    assert [each.device for each in team.workers] == ["cuda:1"] and "it is gone" in said[1]
+    team.lost.add("cuda:1")
+    with pytest.raises(UnavailableError, match="gone, too"):
+        team._handle(team.workers[0], ("unavailable", UnavailableError("it is gone, too")))
+
+
+def test_an_archive_at_which_gpus_are_lost_again_and_again_stops_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    team, _ = team_of(monkeypatch, "cuda:0")
+    shard = team.workers[0].shard
+    with pytest.raises(LostDeviceError, match="the third time"):
+        for error in ("once", "twice", "the third time"):
+            team.workers[0].shard = shard
+            team._handle(team.workers[0], ("lost", LostDeviceError(error)))
+
+
+@pytest.mark.parametrize(("device", "broken", "raised"), [
+    ("cuda:1", True, LostDeviceError), ("cuda:1", False, RuntimeError), ("cpu", True, RuntimeError)
+])  # fmt: skip
+def test_errors_after_which_a_gpu_does_nothing_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch, device: str, broken: bool, raised: type[Exception]
+) -> None:
+    monkeypatch.setattr(kernels, "is_broken", lambda device: broken and device == torch.device("cuda:1"))
+    with pytest.raises(raised, match="unspecified launch failure") as caught, watched(device):
+        raise RuntimeError("CUDA error: unspecified launch failure\nCUDA kernel errors might be ...")
+    assert type(caught.value) is raised
 
 
 def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,13 +156,34 @@ def test_files_of_a_gpus_row_are_read_in_larger_parts(tmp_path: Path) -> None:
     assert parts == [[23, 23, 14], [5, 5, 50]]  # of 180 KB each; the last are the lines that are left
 
 
+def without_pinned_memory(empty: Any) -> Any:
+    """Return torch.empty on a host without pinned memory."""
+
+    def made(*shape: Any, pin_memory: bool = False, **kind: Any) -> torch.Tensor:
+        if pin_memory:
+            raise RuntimeError("CUDA error: out of memory")
+        return empty(*shape, **kind)
+
+    return made
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_results_are_fetched_to_ordinary_memory_if_no_pinned_memory_is_left(
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch, computed: bool
+) -> None:
+    transfers, compute = Transfers(GPU), gpu.queued(lambda samples: samples + 1)
+    features = compute(torch.zeros(3, device=GPU))
+    if computed:
+        gpu.main.run(len(gpu.main.queue))
+    monkeypatch.setattr(torch, "empty", without_pinned_memory(torch.empty))
+    (found,) = transfers.fetch([features], computed=computed)()
+    assert found.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_files_are_read_to_ordinary_memory_if_no_pinned_memory_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*args: Any, **kwargs: Any) -> torch.Tensor:
-        raise RuntimeError("CUDA error: out of memory")
-
-    monkeypatch.setattr(torch, "empty", full)
+    monkeypatch.setattr(torch, "empty", without_pinned_memory(torch.empty))
     reader = TaskReader(DumpOptions(), functools.partial(packed_batch.PinnedMemory, 160))
     (block,) = reader(Lines(0, write_files(tmp_path)[:2]))
     assert isinstance(block, Audio)

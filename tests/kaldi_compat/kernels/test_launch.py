@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,38 @@ def test_a_captured_graph_copies_nothing_from_the_host(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(RuntimeError, match="CUDA graph"):
         launch.to_device(torch.zeros(2), torch.device("cuda:0"))
+
+
+class Recorder:
+    """A kernel that only keeps its arguments."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[Any, ...]] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        return lambda *args, **constants: self.launches.append((grid, *args))
+
+
+def test_tables_of_a_captured_graph_outlive_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its replays read them where they were, however many VTLN factors have been met since."""
+    kernel = Recorder()
+    monkeypatch.setattr(launch, "feature_kernel", kernel)
+    monkeypatch.setattr(launch, "is_capturing", lambda device: True)
+    monkeypatch.setattr(launch, "_captured", [])
+    launch.features_of(Fbank(dither=0.0), torch.zeros(999), None, 0.917)
+    launch._filters.cache_clear()
+    launch._tables.cache_clear()
+    read = [weakref.ref(each) for each in kernel.launches.pop() if isinstance(each, torch.Tensor)]
+    assert sum(each() is not None for each in read) == 8  # three of filters, factors, and bins, in place of others too
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_lengths_of_each_type_take_the_code_that_was_tried(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    kernel = Recorder()
+    monkeypatch.setattr(launch, "feature_kernel", kernel)
+    module = Fbank(dither=0.0, snip_edges=False)
+    launch.features_of(module, torch.zeros((2, 999)), torch.tensor([999, 500], dtype=dtype), 1.0)
+    assert kernel.launches[0][2].dtype == torch.int64
 
 
 def test_filter_banks_of_factors_met_later_are_added_in_the_same_layout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,17 +147,12 @@ def test_kaldis_noise_does_not_wait_for_lengths_that_the_host_knows(
 
 
 def test_many_vtln_factors_need_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    launches: list[tuple[int, ...]] = []
-
-    class Kernel:
-        def __getitem__(self, grid: tuple[int, ...]) -> Any:
-            return lambda *args, **constants: launches.append(grid)
-
-    monkeypatch.setattr(launch, "feature_kernel", Kernel())
+    kernel = Recorder()
+    monkeypatch.setattr(launch, "feature_kernel", kernel)
     module, row = Fbank(dither=0.0), torch.zeros(400 + 160 * 199, dtype=torch.int16)
     spans = launch.Spans(10 * np.arange(20), [0.9 + 0.01 * i for i in range(20)])
     assert launch.row_features(module, row, spans, None).shape == (200, 23)
-    assert len(launches) == 1
+    assert len(kernel.launches) == 1
 
 
 def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
