@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
@@ -137,7 +139,25 @@ def parser() -> argparse.ArgumentParser:
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of 0 or more, not {text!r}")
-    return int(text)
+    return min(int(text), sys.maxsize)
+
+
+def _number(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
+    """Return the parser of an option's number, which refuses NaN and infinities as well."""
+
+    def parse(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            number = float(text)
+            if math.isfinite(number) and is_allowed(number):
+                return number
+        raise argparse.ArgumentTypeError(f"expected {expected}, not {text!r}")
+
+    return parse
+
+
+_POSITIVE = _number("a positive number", lambda number: number > 0)
+_NOT_NEGATIVE = _number("a number of 0 or more", lambda number: number >= 0)
+_HERTZ = _number("a positive whole number", lambda number: number > 0 and number.is_integer())
 
 
 def completion(chosen: argparse.Namespace) -> int:
@@ -191,7 +211,7 @@ COMMANDS = {
         "draw objects, in the terminal or into a file",
         "plot.plot",
         _takes("-o", "--output", metavar="FILE", default="", help="picture to write: .png, .pdf, .svg"),
-        _takes("--frame-shift", type=float, default=0.0, metavar="MS", help=f"{_SHIFT}, for an axis in seconds"),
+        _takes("--frame-shift", type=_POSITIVE, default=0.0, metavar="MS", help=f"{_SHIFT}, for an axis in seconds"),
         _takes("table", metavar="TABLE"),
         _takes("keys", nargs="+", metavar="KEY"),
     ),
@@ -199,7 +219,7 @@ COMMANDS = {
     "diff": _command(
         "compare two tables, number by number",
         "diff.diff",
-        _takes("--tolerance", type=float, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"),
+        _takes("--tolerance", type=_NOT_NEGATIVE, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"),
         _takes("--worst", type=_count, default=3, metavar="N", help="frames to name for each key (default: 3)"),
         _takes("first", metavar="A"),
         _takes("second", metavar="B"),
@@ -215,8 +235,8 @@ COMMANDS = {
         _takes("--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {_FORMATS}"),
         _takes("--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise"),
         _takes("--compress", action="store_true", help="compress matrices of an archive, as copy-feats does"),
-        _takes("--frame-shift", type=float, default=10.0, metavar="MS", help=f"{_SHIFT}, for lhotse (default: 10)"),
-        _takes("--sample-frequency", type=int, default=16000, metavar="HZ", help=f"{_RATE} (default: 16000)"),
+        _takes("--frame-shift", type=_POSITIVE, default=10.0, metavar="MS", help=f"{_SHIFT}, for lhotse (default: 10)"),
+        _takes("--sample-frequency", type=_HERTZ, default=16000, metavar="HZ", help=f"{_RATE} (default: 16000)"),
         _takes("source", metavar="SOURCE"),
         _takes("target", metavar="TARGET"),
     ),

@@ -17,7 +17,7 @@ from io_ark.cli.describe import counted, describe_kind, print_json
 from io_ark.cli.entries import allowed, entries, table_of
 from io_ark.cli.formats import Put, Settings, format_of
 from io_ark.cli.terminal import progress
-from io_ark.errors import ArkError, FormatError, MissingFileError, OpenError
+from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
 from io_ark.streams.files import reason_of
 from io_ark.tables.overwriting import refuse_overwriting
 
@@ -43,7 +43,7 @@ def convert(chosen: argparse.Namespace) -> int:
     first = next(found, None)
     if first is None:
         raise FormatError("has no entries, so nothing is written", file=chosen.source)
-    settings = Settings(chosen.frame_shift / 1000, chosen.sample_frequency)
+    settings = Settings(chosen.frame_shift / 1000, int(chosen.sample_frequency))
     done = failed = 0
     with contextlib.ExitStack() as stack:
         try:
@@ -64,7 +64,7 @@ def convert(chosen: argparse.Namespace) -> int:
                     _check_key(key, keys, chosen.source)
                 put(key, array)
                 done += 1
-            except FormatError as error:
+            except (FormatError, KeyFormatError) as error:
                 failed += 1
                 print(f"ark: {error}", file=sys.stderr)
     if chosen.json:

@@ -151,6 +151,8 @@ def _refuse_other_files(source: Source) -> None:
     for start, name in _OTHER_FILES.items():
         if re.match(start, head):
             source.fail(f"is a file of {name}, not a table: `ark convert` makes a table of it")
+    if head.startswith(b"\x1f\x8b"):
+        source.fail(f"is compressed with gzip: read a table as 'ark:gunzip -c {source.name} |'")
     if _CONFIGURATION.match(head):
         source.fail("is a configuration file (--name=value), not a table")
 

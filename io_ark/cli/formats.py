@@ -74,12 +74,16 @@ def format_of(name: str, wanted: str = "") -> Format | None:
     """Return the format of this name, or of a file by the ending of its name; None if it is not one of these.
 
     Raises:
-        SpecifierError: there is no format of the wanted name.
+        SpecifierError: there is no format of the wanted name, or the file is a single .npy file.
     """
     if wanted:
         if wanted not in FORMATS:
             raise SpecifierError(f"there is no format {wanted!r}: choose from ark, {', '.join(FORMATS)}", file=name)
         return FORMATS[wanted]
+    if name.endswith(".npy"):
+        raise SpecifierError(
+            "holds one array without a key: name a folder of .npy files (x/), or a .npz file", file=name
+        )
     return next((each for each in FORMATS.values() if name.endswith(each.endings)), None)
 
 

@@ -254,8 +254,9 @@ def kind_of(value: Any) -> str:
     if hasattr(value, "__array__"):
         array = np.asarray(value)
         kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
-        if kind is not None:
-            return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
+        if kind is None:
+            raise FormatError(f"Kaldi has no type for an array of {array.ndim} dimensions of {array.dtype}: convert it")
+        return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
     if isinstance(value, list | tuple):
         return _kind_of_list(value)
     raise FormatError(f"cannot infer the Kaldi type of a {type(value).__name__!r}; pass kind=...")

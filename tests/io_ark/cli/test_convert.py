@@ -107,6 +107,21 @@ def test_key_that_is_not_utf8_fails_alone(target: str, ark: Ark) -> None:
     assert set(dict(io_ark.read("ark:back.ark"))) == {"b.1", "a/2"}
 
 
+@pytest.mark.parametrize(("source", "target"), [("one.npy", "o.ark"), ("feats.scp", "o.npy")])
+def test_single_npy_file_is_refused_with_advice(source: str, target: str, ark: Ark) -> None:
+    np.save("one.npy", np.eye(2))
+    assert "name a folder of .npy files (x/), or a .npz file" in ark(f"convert {source} {target}", status=2).err
+    assert not Path(target).exists()
+
+
+def test_entries_that_no_table_can_hold_fail_alone(ark: Ark) -> None:
+    arrays = {"a b": np.eye(2), "cube": np.zeros((2, 2, 2)), "masks": np.ones(2, bool), "words": np.array(["x"])}
+    np.savez("a.npz", **arrays, last=np.eye(2))
+    errors = ark("convert a.npz o.ark", status=1).err
+    assert "array of 3 dimensions of float64" in errors and "1 entry, 4 failed" in errors
+    assert [key for key, _ in io_ark.read("o.ark")] == ["last"]
+
+
 def test_numpy_reads_the_npz_file() -> None:
     main(["convert", "feats.ark", "o.npz"])
     with np.load("o.npz") as loaded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pty
@@ -13,7 +14,7 @@ import kaldiio
 import numpy as np
 import pytest
 
-from io_ark.cli.ark import parser
+from io_ark.cli.ark import main, parser
 from io_ark.cli.completion import SHELLS, of_parser, script
 from io_ark.cli.histogram import Histogram
 from tests.support.ark_program import Ark
@@ -36,6 +37,34 @@ def test_head_reads_no_more_than_it_prints(ark: Ark) -> None:
     assert keys(ark("head -n 2 endless.scp")) == ["utt0", "utt1"]
     assert not Path("ran").exists()
     assert len(keys(ark("head feats.ark"))) == 10
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "plot feats.ark utt0 -o p.png --frame-shift nan",
+        "convert feats.ark o.jsonl --frame-shift 0",
+        "convert feats.ark o.jsonl --sample-frequency=-5",
+        "convert feats.ark o.jsonl --sample-frequency 0.5",
+        "diff feats.ark feats.ark --tolerance nan",
+        "diff feats.ark feats.ark --tolerance=-1",
+    ],
+)
+def test_impossible_numbers_are_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(command.split())
+    assert "number" in capsys.readouterr().err
+
+
+def test_count_beyond_any_list_is_no_limit(ark: Ark) -> None:
+    assert ark(f"head -n {'9' * 30} feats.scp") == ark("ls feats.scp")
+
+
+def test_compressed_archive_is_named_as_such(ark: Ark) -> None:
+    Path("a.ark").write_bytes(gzip.compress(Path("feats.ark").read_bytes()))
+    for command, status in ("ls", 2), ("stat", 2), ("check", 1):
+        printed = ark(f"{command} a.ark", status)
+        assert "is compressed with gzip: read a table as 'ark:gunzip -c a.ark |'" in printed.out + printed.err
 
 
 def test_grep_selects_keys(ark: Ark) -> None:
