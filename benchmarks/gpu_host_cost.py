@@ -1,6 +1,6 @@
 """Processor time that a dump on a GPU takes on its host: reading, packing, launching, encoding, writing, verifying.
 
-    python benchmarks/gpu_host_cost.py [--profile] [--hours HOURS --jobs JOBS] [case...]
+    python benchmarks/gpu_host_cost.py [--record] [--profile] [--hours HOURS --jobs JOBS] [case...]
 
 Needs no GPU: the kernels do nothing, and a copy to the device takes the 10 microseconds of its start. Prints a line of
 JSON for each case, with the microseconds of an utterance and the hours of audio that a core prepares in a minute. Wave
@@ -34,11 +34,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from figures import Table, report
 
 from io_ark.tables import blocks as block_reader
 from io_ark.tables.blocks import BlockLoader
 from kaldi_compat import kernels
-from kaldi_compat.dump import features, files, packed_batch, spectral_gpu, write
+from kaldi_compat.dump import features, files, packed_batch, shard, spectral_gpu, write
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.shard import ShardRunner
@@ -183,7 +184,7 @@ def without_a_gpu() -> None:
     setattr(compression, "fault_of_compression", lambda device: "")  # noqa: B010
     launch.feature_kernel = Nothing()
     setattr(features, "spectral_computer", Computer)  # noqa: B010
-    keep_memory()
+    setattr(shard, "keep_freed_memory", keep_memory)  # noqa: B010
 
 
 def keep_memory() -> None:
@@ -202,6 +203,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=0.0, help="of audio in all; then the mean is printed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="print what took the time")
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     without_a_gpu()
     torch.set_num_threads(1)
@@ -209,6 +211,7 @@ def main() -> None:
         for _ in range(chosen.jobs if chosen.jobs > 1 else 0):
             alone = [sys.executable, __file__, *sys.argv[1:], "--jobs=1", f"--hours={chosen.hours / chosen.jobs}"]
             pool.submit(subprocess.run, alone)
+    rows: list[list[str]] = []
     for name in chosen.cases if chosen.jobs == 1 else ():
         seconds, count, _, copied = CASES[name]
         packed_batch.LEAST_PIECE = 1 << 62 if copied else LEAST_PIECE
@@ -224,8 +227,12 @@ def main() -> None:
             "wall_seconds": round(wall, 1),
         }
         print(json.dumps({"utterances": name} | values), flush=True)
+        rows.append([name, f"{1e6 * each:.0f}", f"{seconds / 60 / each:.0f}"])
         if chosen.profile:
             print(profile.report(sum(taken)), flush=True)
+    if chosen.cases == list(CASES) and rows:
+        heads = ["utterances", "microseconds", "hours of audio that a core prepares in a minute"]
+        report("gpu-host", Table(f"python benchmarks/gpu_host_cost.py --rounds {chosen.rounds}", heads, rows))
 
 
 def measured(name: str, rounds: int, profile: Profile | None) -> tuple[list[float], float]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from io_ark.tables import Script
 from io_ark.text import printable
+from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
 from kaldi_compat.dump.errors import EXPECTED, DumpError
@@ -46,6 +47,7 @@ class ShardRunner:
     """
 
     def __init__(self, job: Job, plan: Plan, device: str = "cpu", *, owns_process: bool = False) -> None:
+        keep_freed_memory()
         self.job = job
         self.owns_process = owns_process
         self.plan = plan
