@@ -70,14 +70,14 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
                 opened.finish()
         return
     stream: Any = getattr(target, "buffer", target)
-    if not is_seekable(stream):
+    start, name = position_of(stream), str(getattr(target, "name", "<stream>"))
+    if start is None:
         source = _sources.get(stream)
         if source is None:
-            source = _sources[stream] = StreamSource(_raw(stream), name_of_stream(target))
+            source = _sources[stream] = StreamSource(_raw(stream), name)
         yield source
         return
-    start = stream.tell()
-    source = StreamSource(_raw(stream), name_of_stream(target))
+    source = StreamSource(_raw(stream), name)
     try:
         yield source
     finally:
@@ -85,13 +85,14 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
             stream.seek(start + source.tell())
 
 
-def is_seekable(stream: Any) -> bool:
-    """Return True if a stream has positions that can be returned to."""
+def position_of(stream: Any) -> int | None:
+    """Return the position of a stream, or None if it has none that can be returned to."""
     try:
-        stream.seek(stream.tell())
+        position: int = stream.tell()
+        stream.seek(position)
     except (OSError, ValueError, AttributeError):
-        return False
-    return True
+        return None
+    return position
 
 
 def _raw(stream: Any) -> Any:

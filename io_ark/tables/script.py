@@ -179,7 +179,9 @@ class Script(Mapping[str, str]):
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
             status = os.fstat(file.descriptor)
-            if file.regular and status.st_size >= MAP_FROM:
+            if file.regular and status.st_size < MAP_FROM:
+                return cls(file.source(0).read_text(), target.path, empty=empty)
+            if file.regular:
                 script = cls(file.mapped(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
@@ -201,11 +203,14 @@ class Script(Mapping[str, str]):
 
     def _keys(self) -> Iterator[bytes]:
         """Iterate over the keys in file order."""
+        return (self._data[start:end] for start, end in self._places())
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the start and the end of each key in file order."""
         for begin in range(0, len(self), _LINES):
             starts = self._starts[begin : begin + _LINES]
             ends = starts + self._key_lengths[begin : begin + _LINES]
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-                yield self._data[start:end]
+            yield from zip(starts.tolist(), ends.tolist(), strict=True)
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self._find(key) is not None
@@ -224,8 +229,8 @@ class Script(Mapping[str, str]):
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Iterate over key and rest of each line in file order, without lookups."""
-        for line in range(len(self)):
-            yield self.line(line)
+        for start, end in self._places():
+            yield self._text(start, end), self._rest(end)
 
     def line(self, number: int) -> tuple[str, str]:
         """Return key and rest of a line by its number from 0."""
@@ -335,7 +340,10 @@ class Script(Mapping[str, str]):
     def _dictionary(self) -> dict[str, int]:
         """Return a dictionary from key to the end of the key, for files of few lines."""
         if self._ends_of_few is None:
-            self._ends_of_few = dict(zip(self, (self._starts + self._key_lengths).tolist(), strict=True))
+            data = self._data
+            self._ends_of_few = {
+                data[start:end].decode("utf-8", "surrogateescape"): end for start, end in self._places()
+            }
         return self._ends_of_few
 
     def _index(self) -> Indices:

@@ -21,7 +21,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from typing import Any
 
@@ -184,7 +184,7 @@ def read_vec_int_ark(
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
-    return _archive(_Integers(), file_or_fd, Access(pipes, network))
+    return _archive(_INTEGERS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
@@ -193,14 +193,14 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     Raises:
         ArkError: it cannot be opened or read.
     """
-    return np.asarray(_single(_Integers(), file_or_fd, Access(pipes, network)))
+    return np.asarray(_single(_INTEGERS, file_or_fd, Access(pipes, network)))
 
 
 def read_vec_flt_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _script(_Vectors(), file_or_fd, Access(pipes, network))
+    return _script(_VECTORS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt_ark(
@@ -211,12 +211,12 @@ def read_vec_flt_ark(
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
     """
-    return _archive(_Vectors(), file_or_fd, Access(pipes, network))
+    return _archive(_VECTORS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one float vector; see :func:`read_vec_flt_ark`."""
-    return np.asarray(_single(_Vectors(), file_or_fd, Access(pipes, network)))
+    return np.asarray(_single(_VECTORS, file_or_fd, Access(pipes, network)))
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
@@ -225,7 +225,7 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io: here 9 rows. (For Kaldi and the rest of
     this package it includes both ends, and has 10 rows.)
     """
-    return _script(_Matrices(), file_or_fd, Access(pipes, network))
+    return _script(_MATRICES, file_or_fd, Access(pipes, network))
 
 
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
@@ -234,12 +234,12 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
     """
-    return _archive(_Matrices(), file_or_fd, Access(pipes, network))
+    return _archive(_MATRICES, file_or_fd, Access(pipes, network))
 
 
 def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one matrix; see :func:`read_mat_ark`."""
-    return np.asarray(_single(_Matrices(), file_or_fd, Access(pipes, network)))
+    return np.asarray(_single(_MATRICES, file_or_fd, Access(pipes, network)))
 
 
 def read_cnet_ark(
@@ -290,12 +290,12 @@ def read_cntime_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds."""
-    return _archive(_Times(), file_or_fd, Access(pipes, network))
+    return _archive(_TIMES, file_or_fd, Access(pipes, network))
 
 
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
     """Read the times of one confusion network: pairs (begin, end) in seconds."""
-    value: list[tuple[float, float]] = _single(_Times(), file_or_fd, Access(pipes, network))
+    value: list[tuple[float, float]] = _single(_TIMES, file_or_fd, Access(pipes, network))
     return value
 
 
@@ -399,13 +399,13 @@ def _read_mat_binary(fd: Any) -> Array:
         return _read_compressed_mat(fd, token.decode())
     sizes = fd.read(10)
     elements = _int32(sizes[1:5]) * _int32(sizes[6:10])
-    return _decoded(_Matrices(), token, sizes + _read_exactly(fd, elements * _size_of_element(token)), fd)
+    return _decoded(_MATRICES, token, sizes + _read_exactly(fd, elements * _size_of_element(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
     """Read a float vector from an open file after its binary marker."""
     token, size = fd.read(3), fd.read(5)
-    return _decoded(_Vectors(), token, size + _read_exactly(fd, _int32(size[1:]) * _size_of_element(token)), fd)
+    return _decoded(_VECTORS, token, size + _read_exactly(fd, _int32(size[1:]) * _size_of_element(token)), fd)
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
@@ -416,7 +416,7 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
     header = fd.read(16)
     rows, columns = _int32(header[8:12]), _int32(header[12:])
     size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
-    return _decoded(_Matrices(), token, header + _read_exactly(fd, size), fd)
+    return _decoded(_MATRICES, token, header + _read_exactly(fd, size), fd)
 
 
 def _read_mat_ascii(fd: Any) -> Array:
@@ -426,7 +426,7 @@ def _read_mat_ascii(fd: Any) -> Array:
         lines.append(fd.readline())
         if not lines[-1]:
             break
-    return np.asarray(_Matrices().read(BytesSource(b" ".join(lines), name=f"{name_of_stream(fd)} (matrix)")))
+    return np.asarray(_MATRICES.read(BytesSource(b" ".join(lines), name=f"{name_of_stream(fd)} (matrix)")))
 
 
 def _int32(data: bytes) -> int:
@@ -510,6 +510,9 @@ class _Times(Codec[list[tuple[float, float]]]):
         return [(begin, end) for begin, end in self._codec.read(source).tolist()]
 
 
+_MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _Times()
+
+
 def _without_prefix(name: str) -> str:
     prefix = _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
@@ -526,16 +529,18 @@ def _open_gzipped(name: re.Match[str], mode: str) -> Any:
     return stream
 
 
-@contextmanager
-def _source(file: FileOrName, access: Access, whole: bool) -> Iterator[Source]:
+def _source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
     if isinstance(file, str | PathLike):
         name = _without_prefix(name_of(file))
         if gzipped := _GZIPPED.fullmatch(name):
-            with _open_gzipped(gzipped, "rb") as stream, open_source(stream) as source:
-                yield source
-            return
+            return _gzipped_source(gzipped)
         file = name
-    with open_source(file, access, whole=whole) as source:
+    return open_source(file, access, whole=whole)
+
+
+@contextmanager
+def _gzipped_source(name: re.Match[str]) -> Iterator[Source]:
+    with _open_gzipped(name, "rb") as stream, open_source(stream) as source:
         yield source
 
 
