@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 from io_ark.errors import MissingKeyError, OrderError, SpecifierError
-from io_ark.interop.file_objects import FileOrName, input_file, position_of, output_file
+from io_ark.interop.file_objects import FileOrName, input_file, output_file, position_of
 from io_ark.specifier import FileName, classify_rspecifier, classify_wspecifier, name_of
 from io_ark.streams.access import Access
 from io_ark.tables.script import Script
