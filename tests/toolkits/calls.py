@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -21,6 +22,10 @@ Make = Callable[[Any], Callable[[Recording], Result]]
 CEPSTRA = 5e-3  # torchaudio's DCT: the MFCCs of digital silence, which are 0, reach 2e-3 there
 QUIET = 3e-3  # of log energies far below the loudest bins, where float32 rounds the FFT
 HAMMING = types.SimpleNamespace(model=types.SimpleNamespace(frontend_type="fbank"), window_type="hamming")
+
+
+VITA = {"resample_conf": {"resample_rate": 16000},
+        "fbank_conf": {"num_mel_bins": 80, "frame_length": 25, "frame_shift": 10, "dither": 0.0}}  # fmt: skip
 
 
 class Session:
@@ -138,6 +143,39 @@ def embedding_job(code: Any) -> Callable[[Recording], Result]:
         return job("a")
 
     return call
+
+
+def flash(code: Any) -> Callable[[Recording], Result]:
+    """FlashCosyVoice's data set, whose item is made for the speaker model first."""
+    session = Session()
+
+    def call(r: Recording) -> Result:
+        code.s3tokenizer.load_audio = lambda *_, **__: r.wave[0]
+        data = bare(code.AudioDataset, datas=[{"prompt_wav": r.path}], spk_model=session)
+        with contextlib.suppress(Exception):  # what follows needs models
+            data[0]
+        return session.seen.pop()
+
+    return call
+
+
+def freeze_omni(code: Any) -> Callable[[Recording], Result]:
+    """Freeze-Omni's features of audio in chunks, which it keeps between them."""
+
+    def call(r: Recording) -> Result:
+        processor = code.audioEncoderProcessor()
+        chunks = r.wave[0].split(processor.get_chunk_size())
+        return [processor.process(chunk) for chunk in chunks if len(chunk) == processor.get_chunk_size()]
+
+    return call
+
+
+def whale(code: Any) -> Callable[[Recording], Result]:
+    """VITA's extractor of its web demonstration."""
+    options = {"num_mel_bins": 80, "frame_length": 25, "frame_shift": 10, "dither": 0.0}
+    return lambda r: bare(code.WhaleFeatureExtractor, sampling_rate=r.rate, **options)._extract_fbank_features(
+        r.pcm[:1] / np.float32(32768)
+    )
 
 
 def archives(code: Any) -> Callable[[Recording], Result]:
@@ -546,6 +584,7 @@ CALLS = (
         MLC-SLM-Baseline/wenet/dataset/processor.py
         MSDM-ISCSLP2024/wenet/dataset/processor.py
         OSUM/OSUM/wenet/dataset/process/processor.py
+        Easy-Turn/Easy_Turn/examples/wenetspeech/whisper/wenet/dataset/processor.py
         TeleSpeech-ASR/wenet_representation/wenet/dataset/processor.py
         fast-u2pp/wenet/dataset/processor.py
         paper_accurate_fast_cheap/wenet/dataset/processor.py
@@ -707,6 +746,13 @@ CALLS = (
     Call("CosyVoice/tools/extract_embedding.py", "single_job", "torchaudio", embedding_job, any_rate=False),
     Call("index-tts/backends/trt/pipeline/audio_processing.py", "compute_kaldi_fbank", "torchaudio",
          lambda code: lambda r: code.compute_kaldi_fbank(r.wave, "cpu")),
+    Call("FlashCosyVoice/flashcosyvoice/cli.py", "AudioDataset.__getitem__", "torchaudio", flash, any_rate=False),
+    Call("Freeze-Omni/bin/inference.py", "audioEncoderProcessor.process", "torchaudio", freeze_omni, any_rate=False,
+         tolerance=QUIET),
+    Call("VITA/vita/model/multimodal_encoder/whale/init_model.py", "audioEncoderProcessor.process", "torchaudio",
+         lambda code: lambda r: code.audioEncoderProcessor(VITA).process(r.path)[0], any_rate=False),
+    Call("VITA/web_demo/vllm_tools/model_weight_file/processor_whale.py",
+         "WhaleFeatureExtractor._extract_fbank_features", "torchaudio", whale),
     Call("seed-vc/modules/v2/vc_wrapper.py", "VoiceConversionWrapper.compute_style", "torchaudio", seed_vc),
     # kaldi_native_fbank and kaldifeat by hand
     *(Call(f"FireRed{path}.py", kind, "kaldi_native_fbank", firered(kind), any_rate=kind == "AudioFeat")
@@ -715,6 +761,8 @@ CALLS = (
                          ("ASR2S/fireredasr2s/fireredlid/data/feat", "FeatExtractor"),
                          ("ASR2S/fireredasr2s/fireredvad/core/audio_feat", "AudioFeat"),
                          ("VAD/fireredvad/core/audio_feat", "AudioFeat"))),
+    Call("campplus/campplus/src/utils/AudioProcess.py", "extract_feature", "kaldi_native_fbank",
+         lambda code: lambda r: code.extract_feature(r.path)),
     Call("online-fbank/online_fbank/online_fbank.py", "OnlineFbank", "kaldi_native_fbank", online_fbank),
     *(Call(f"sherpa-onnx/scripts/{path}", "compute_features", "kaldi_native_fbank",
            lambda code: lambda r: code.compute_features(r.unit, r.rate))
@@ -819,6 +867,7 @@ CALLS = (
         cav-mae/src/dataloader.py
         psla/src/dataloaders/audioset_dataset.py
         uavm/src/dataloader.py
+        DTFAT/src/dataloader.py
         """,
         "AudiosetDataset._wav2fbank", of_file("AudiosetDataset"),
     ),
@@ -905,6 +954,7 @@ CALLS = (
         ParallelWaveGAN/parallel_wavegan/datasets/scp_dataset.py
         UniCATS-CTX-vec2wav/ctx_vec2wav/datasets/scp_dataset.py
         VoiceFlow-TTS/hifigan/parallel_wavegan/datasets/scp_dataset.py
+        seq2seq-vc/seq2seq_vc/datasets/dataset.py
         """,
         "AudioMelSCPDataset", archived(scp_dataset), "kaldiio",
     ),
@@ -940,9 +990,25 @@ CALLS = (
         "load_inputs_and_targets",
         archived(lambda code, folder: code.load_inputs_and_targets(utterance(folder))[0], "kaldi_io"), "kaldi_io",
     ),
-    Call("VBx/VBx/predict.py", "load_utt", "kaldi_io",
-         archived(lambda code, folder: code.load_utt(f"{folder}/feats.ark", "a", 2), "kaldi_io")),
-    Call("VBx/VBx/kaldi_utils.py", "read_plda", "kaldi_io", archived(plda, "kaldi_io")),
+    Call("serenade/serenade/datasets/dataset.py", "AudioSCPDataset", "kaldiio",
+         archived(lambda code, folder: code.AudioSCPDataset(f"{folder}/wav.scp")[0])),
+    *shared(
+        """
+        VBx/VBx/predict.py
+        DVBx/VBx/predict_and_label.py
+        """,
+        "load_utt", archived(lambda code, folder: code.load_utt(f"{folder}/feats.ark", "a", 2), "kaldi_io"), "kaldi_io",
+    ),
+    *shared(
+        """
+        VBx/VBx/kaldi_utils.py
+        DVBx/VBx/utils/kaldi_utils.py
+        """,
+        "read_plda", archived(plda, "kaldi_io"), "kaldi_io",
+    ),
+    Call("pychain_example/dataset.py", "ChainDataset.__getitem__", "kaldi_io",
+         archived(lambda code, folder: bare(code.ChainDataset, no_feat=False, train=False, samples=[
+             {"utt_id": "a", "feat": place(folder), "length": 1}])[0][0], "kaldi_io")),
     Call("espresso/espresso/data/feat_text_dataset.py", "AudioFeatDataset", "kaldi_io",
          archived(lambda code, folder: bare(code.AudioFeatDataset, input_format="feat", rxfiles=[place(folder)],
                                             feature_transforms=None)._get_features(0), "kaldi_io")),
