@@ -77,7 +77,8 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
             source = _sources[stream] = StreamSource(_raw(stream), name)
         yield source
         return
-    source = StreamSource(_raw(stream), name)
+    is_file = isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO)
+    source = _OpenFileSource(stream, name) if is_file else StreamSource(_raw(stream), name)
     try:
         yield source
     finally:
@@ -152,6 +153,20 @@ def _open(path: str, mode: str) -> Any:
     except (OSError, ValueError) as error:
         kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
         raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
+
+
+class _OpenFileSource(StreamSource):
+    """A file that the caller has opened: its end is known, so an array is read into its place."""
+
+    def __init__(self, stream: io.BufferedReader, name: str) -> None:
+        super().__init__(stream, name)
+        self._stream = stream
+
+    def remaining(self) -> int:
+        here = self._stream.tell()
+        end = self._stream.seek(0, io.SEEK_END)
+        self._stream.seek(here)
+        return self._end - self._at + max(0, end - here)
 
 
 class _SourceOfRead:
