@@ -1,11 +1,13 @@
 """BucketBatchSampler against lhotse's DynamicBucketingSampler: padding, time a batch, memory.
 
-    python benchmarks/bucketing.py [--utterances 281241 ...] [--max-seconds 600] [--buckets 30] [--record]
+    python benchmarks/bucketing.py [--utterances 281241 ...] [--max-seconds 600] [--batch-size 32] [--record]
 
 Durations are log-normal between 1 and 35 s; LibriSpeech has 281,241 utterances. Each contestant runs in a process
 of its own and reads a manifest of its own kind: utt2dur, or cuts in lines of JSON, lazily or into memory. Prints, for
-the second epoch: batches, the share of padding, seconds of processor time until the first batch, microseconds of
-processor time for each batch, and the growth of the process's peak memory since its imports.
+the second epoch: batches, the share of padding, the share of the pairs of utterances in a batch that share one in the
+third epoch, too, seconds of processor time until the first batch, microseconds of processor time for each batch, and
+the growth of the process's peak memory since its imports. Batches of the same number of utterances are compared at
+lhotse's number of batches, too, because many of lhotse's are not full.
 """
 
 from __future__ import annotations
@@ -17,17 +19,31 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from figures import Table, report
 
+Batch = tuple[list[int], list[float]]  # numbers and durations
+
 RATE, BUFFER = 16000, 20000
 CONTESTANTS = ("ours", "lhotse, lazy", "lhotse, in memory")
 COMMAND = "python benchmarks/bucketing.py --utterances 281241 30000 3000 1000"
-COLUMNS = ["utterances", "sampler", "batches", "padding", "first batch: s", "each batch: µs", "memory: MB"]
+BUCKETS = 30
+SHOWN = {
+    "batches": ",.0f",
+    "padding": ".2%",
+    "again": ".0%",
+    "first": ".2f",
+    "microseconds": ",.0f",
+    "megabytes": ",.0f",
+}
+COLUMNS = ["utterances", "at most", "sampler", "batches", "padding", "pairs again", "first batch: s", "each batch: µs"]
+COLUMNS += ["memory: MB"]
 
 
 def write_manifests(folder: Path, utterances: int) -> None:
@@ -44,49 +60,63 @@ def write_manifests(folder: Path, utterances: int) -> None:
             cuts.write(json.dumps({**cut, "recording": {**recording, "duration": duration, "channel_ids": [0]}}) + "\n")
 
 
-def batches_of_ours(folder: Path, max_seconds: float, buckets: int) -> Iterator[list[float]]:
-    """Yield the durations of each batch of BucketBatchSampler."""
+def batches_of_ours(folder: Path, limits: dict[str, float], epoch: int) -> Iterator[Batch]:
+    """Yield the utterances of each batch of BucketBatchSampler."""
     from kaldi_compat import BucketBatchSampler
 
     with open(folder / "utt2dur") as lines:
         durations = np.array([float(line.split()[1]) for line in lines])
-    sampler = BucketBatchSampler(durations, max_seconds=max_seconds, num_buckets=buckets)
-    sampler.set_epoch(1)
+    options: dict[str, Any] = limits
+    sampler = BucketBatchSampler(durations, num_buckets=BUCKETS, **options)
+    sampler.set_epoch(epoch)
     for batch in sampler:
-        yield durations[batch].tolist()
+        yield batch, durations[batch].tolist()
 
 
-def batches_of_lhotse(folder: Path, max_seconds: float, buckets: int, lazy: bool) -> Iterator[list[float]]:
-    """Yield the durations of each batch of DynamicBucketingSampler."""
+def batches_of_lhotse(folder: Path, limits: dict[str, float], epoch: int, lazy: bool) -> Iterator[Batch]:
+    """Yield the utterances of each batch of DynamicBucketingSampler."""
     from lhotse import CutSet
     from lhotse.dataset import DynamicBucketingSampler
 
     cuts = CutSet.from_jsonl_lazy(folder / "cuts.jsonl")
-    options: dict[str, Any] = {"shuffle": True, "num_buckets": buckets, "buffer_size": BUFFER}
-    sampler = DynamicBucketingSampler(cuts if lazy else cuts.to_eager(), max_duration=max_seconds, **options)
-    sampler.set_epoch(1)
+    names = {"max_seconds": "max_duration", "batch_size": "max_cuts"}
+    options: dict[str, Any] = {"shuffle": True, "num_buckets": BUCKETS, "buffer_size": BUFFER}
+    options |= {names[name]: limit for name, limit in limits.items()}
+    sampler = DynamicBucketingSampler(cuts if lazy else cuts.to_eager(), **options)
+    sampler.set_epoch(epoch)
     for batch in sampler:
-        yield [cut.duration for cut in batch]
+        yield [int(cut.id[3:]) for cut in batch], [cut.duration for cut in batch]
 
 
-def measure(contestant: str, folder: Path, max_seconds: float, buckets: int) -> dict[str, float]:
+def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str, float]:
     """Return what one contestant needs for an epoch, in this process."""
     if contestant == "ours":
         from kaldi_compat import BucketBatchSampler  # noqa: F401
 
-        batches = batches_of_ours(folder, max_seconds, buckets)
+        epoch = partial(batches_of_ours, folder, limits)
     else:
         import lhotse.dataset  # noqa: F401
 
-        batches = batches_of_lhotse(folder, max_seconds, buckets, contestant == "lhotse, lazy")
+        epoch = partial(batches_of_lhotse, folder, limits, lazy=contestant == "lhotse, lazy")
     memory, start, first = peak_megabytes(), time.process_time(), 0.0
     count = used = padded = 0.0
-    for batch in batches:
+    for _, seconds in epoch(1):
         first = first or time.process_time() - start
-        count, used, padded = count + 1, used + sum(batch), padded + max(batch) * len(batch)
-    seconds = time.process_time() - start - first
-    found = {"batches": count, "padding": 1 - used / padded, "first": first}
-    return {**found, "microseconds": seconds / count * 1e6, "megabytes": peak_megabytes() - memory}
+        count, used, padded = count + 1, used + sum(seconds), padded + max(seconds) * len(seconds)
+    taken = time.process_time() - start - first
+    found = {"batches": count, "padding": 1 - used / padded, "first": first, "microseconds": taken / count * 1e6}
+    found["megabytes"] = peak_megabytes() - memory
+    return {**found, "again": share_of_pairs_again([b for b, _ in epoch(1)], [b for b, _ in epoch(2)])}
+
+
+def share_of_pairs_again(batches: list[list[int]], later: list[list[int]]) -> float:
+    """Return the share of the pairs of utterances in a later batch that were in one batch before."""
+    batch_of = {utterance: number for number, batch in enumerate(batches) for utterance in batch}
+    together = pairs = 0
+    for batch in later:
+        together += sum(n * (n - 1) for n in Counter(batch_of[utterance] for utterance in batch).values())
+        pairs += len(batch) * (len(batch) - 1)
+    return together / max(pairs, 1)
 
 
 def peak_megabytes() -> float:
@@ -94,35 +124,43 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def row_of(contestant: str, folder: str, limits: dict[str, float]) -> dict[str, float]:
+    """Return what one contestant needs for an epoch, in a process of its own."""
+    command = [sys.executable, __file__, "--contestant", contestant, "--folder", folder, "--limits", json.dumps(limits)]
+    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
 def main() -> None:
     """Measure each contestant in a process of its own, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--utterances", type=int, nargs="+", default=[281241])
     parser.add_argument("--max-seconds", type=float, default=600.0)
-    parser.add_argument("--buckets", type=int, default=30)
+    parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     parser.add_argument("--contestant", choices=CONTESTANTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--limits", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.contestant:
-        print(json.dumps(measure(given.contestant, given.folder, given.max_seconds, given.buckets)))
+        print(json.dumps(measure(given.contestant, given.folder, given.limits)))
         return
     rows = []
+
+    def add(utterances: int, most: str, contestant: str, found: dict[str, float]) -> None:
+        rows.append([f"{utterances:,}", most, contestant, *(format(found[name], how) for name, how in SHOWN.items())])
+
     for utterances in given.utterances:
         with tempfile.TemporaryDirectory() as folder:
             write_manifests(Path(folder), utterances)
             for contestant in CONTESTANTS:
-                command = [sys.executable, __file__, "--contestant", contestant, "--folder", folder]
-                command += ["--max-seconds", str(given.max_seconds), "--buckets", str(given.buckets)]
-                found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-                shown = {
-                    "batches": ",.0f",
-                    "padding": ".2%",
-                    "first": ".2f",
-                    "microseconds": ",.0f",
-                    "megabytes": ",.0f",
-                }
-                rows.append([f"{utterances:,}", contestant, *(format(found[name], how) for name, how in shown.items())])
+                found = row_of(contestant, folder, {"max_seconds": given.max_seconds})
+                add(utterances, f"{given.max_seconds:g} s", contestant, found)
+            for contestant in CONTESTANTS[:2]:
+                found = row_of(contestant, folder, {"batch_size": given.batch_size})
+                add(utterances, f"{given.batch_size}", contestant, found)
+            as_many = -(-utterances // int(found["batches"]))
+            add(utterances, f"{as_many}", "ours", row_of("ours", folder, {"batch_size": as_many}))
     report("bucketing", Table(COMMAND, COLUMNS, rows))
 
 

@@ -22,8 +22,6 @@ Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 BUCKETS = 30
 """Number of buckets of long data."""
 
-# A bucket holds at least so many whole batches, if there are as many: else epochs would have the same batches.
-_BATCHES_PER_BUCKET = 2
 # Small data are cut into so many times as many batches as would be full, because that saves much padding.
 _MORE_BATCHES = 1.5
 
@@ -60,12 +58,12 @@ class _Plan(NamedTuple):
 class BucketBatchSampler(Sampler[list[int]]):
     """Sampler of batches of utterances of similar length, which need little padding, distributed over ranks.
 
-    Utterances are assigned to buckets by length, so that padding is least, and shuffled within them. Each bucket is cut
-    into batches; what is left over goes to the next bucket, so that only one batch of an epoch is incomplete. Only if
-    the limit is a padded size alone, without ``drop_last``, small data have up to 1.5 times as many batches as would be
-    full, one for each bucket, because full ones would be padded much more. Ranks get batches of similar size at the
-    same time. The order follows from ``seed`` and the epoch, identically on every rank: call :meth:`set_epoch` before
-    each epoch.
+    The range of lengths is divided into buckets, so that padding is least, and utterances are mixed within the width of
+    one. With ``batch_size`` or ``drop_last``, each utterance moves within the order of lengths at random, and the order
+    is cut into batches; only one batch of an epoch is incomplete. If the limit is a padded size alone, the ends of the
+    buckets move from epoch to epoch, and each bucket has batches of its own: small data have up to 1.5 times as many as
+    would be full, because full ones would be padded much more. Ranks get batches of similar size at the same time. The
+    order follows from ``seed`` and the epoch, identically on every rank: call :meth:`set_epoch` before each epoch.
 
     All ranks get the same number of batches, and every utterance comes once an epoch: large batches are split to make
     up the number, or with ``drop_last`` the last few are dropped. Only if there are fewer utterances than the number
@@ -82,8 +80,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         shuffle: False keeps batches in order of length, longest first, so that too little memory shows early.
         seed: of the shuffling.
         drop_last: leave out the incomplete batch, and the batches that do not divide among the ranks.
-        num_buckets: maximum number of buckets; there are fewer if there are few batches. Fewer buckets mix the
-            utterances of small data more from epoch to epoch, and pad them more.
+        num_buckets: maximum number of buckets; there are fewer if there are few batches. Fewer buckets mix utterances
+            more from epoch to epoch, and pad them more.
         rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
 
     Raises:
@@ -127,7 +125,11 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._shuffle, self._seed, self._drop_last = shuffle, seed, drop_last
         self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
-        self._buckets = self._make_buckets(num_buckets if shuffle else 1)
+        self._num_buckets = num_buckets
+        self._by_length = np.argsort(-self._lengths, kind="stable")
+        shares = self._shares_of_batches()
+        self._full_batches = max(float(shares.sum()), 1.0)
+        self._positions = _positions_of_least_padding(self._lengths[self._by_length], shares) if shuffle else None
         self._epoch = 0
         self._given_out = 0  # batches of the epoch that the latest iteration has returned
         self._resume_at = 0  # the batch that the next iteration starts with
@@ -186,37 +188,17 @@ class BucketBatchSampler(Sampler[list[int]]):
     def _fingerprint(self) -> list[float | None]:
         """Return what determines the batches, besides the seed and the epoch."""
         lengths = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
-        limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, len(self._buckets)]
+        limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
         return [len(self._lengths), lengths, *limits, self._world_size]
 
-    def _make_buckets(self, most: int) -> list[Indices]:
-        """Return the utterances of each bucket, longest first: whole batches, or a part of one if that is allowed."""
-        by_length = np.argsort(-self._lengths, kind="stable")
-        lengths = self._lengths[by_length]
-        shares = np.zeros(len(lengths))  # of a batch, by either limit
-        if self._batch_size is not None:
-            shares += 1 / self._batch_size
-        if self._max_size is not None:
-            shares = np.maximum(shares, lengths / self._max_size)
-        least = _BATCHES_PER_BUCKET if self._fills_batches else 1
-        count = shares.sum() // least if self._fills_batches else shares.sum() * _MORE_BATCHES
-        ends = [0]
-        for end in _ends_of_least_padding(lengths, shares, int(np.clip(count, 1, most))):
-            batch, longest = self._batch_size or len(lengths), lengths[min(ends[-1], len(lengths) - 1)]
-            if self._max_size is not None and longest > 0:
-                batch = min(batch, max(1, int(self._max_size // longest)))
-            size = end - ends[-1]
-            if self._fills_batches or size > batch:
-                # What is left over of a bucket's whole batches would be padded to its length in the next.
-                batches = round(size / batch)
-                size = batch * (max(batches, least) if batches else 0)
-            if size > 0 and ends[-1] < len(lengths):
-                ends.append(ends[-1] + size)
-        return np.split(by_length, ends[1:])
+    def _shares_of_batches(self) -> npt.NDArray[np.float64]:
+        """Return the share of a batch, by either limit, that each utterance takes, longest first."""
+        shares = np.full(len(self._lengths), 0.0 if self._batch_size is None else 1 / self._batch_size)
+        return shares if self._max_size is None else np.maximum(shares, self._lengths[self._by_length] / self._max_size)
 
     def _plan_of_this_rank(self) -> _Plan:
         rng = np.random.default_rng((self._seed, self._epoch))
-        batches, incomplete = self._cut_buckets(rng)
+        batches, incomplete = self._cut_all(rng)
         if self._drop_last:
             kept = len(batches.starts) - incomplete
             whole = kept - kept % self._world_size
@@ -234,26 +216,38 @@ class BucketBatchSampler(Sampler[list[int]]):
             steps = rng.permutation(steps)
         return batches.take(steps[:, self._rank])
 
-    def _cut_buckets(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
+    def _cut_all(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
         """Return the batches of all ranks, longest first, and True if the last one is incomplete."""
-        utterances: list[Indices] = []
-        ends: list[Indices] = []
-        left, cut = np.empty(0, np.int64), 0
-        for bucket in self._buckets:
-            waiting = np.concatenate((left, rng.permutation(bucket) if self._shuffle else bucket))
-            of_bucket = self._cut(waiting)
-            if not self._fills_batches and not len(of_bucket) and len(waiting):
-                of_bucket = np.array([len(waiting)])
-            end = int(of_bucket[-1]) if len(of_bucket) else 0
-            utterances.append(waiting[:end])
-            ends.append(cut + of_bucket)
-            left, cut = waiting[end:], cut + end
-        if len(left):
-            utterances.append(left)
-            ends.append(np.array([cut + len(left)]))
-        every_end = np.concatenate(ends)
-        starts = np.concatenate(([0], every_end[:-1]))
-        return _Plan(np.concatenate(utterances), starts, every_end), len(left) > 0
+        if self._positions is None or self._fills_batches:
+            utterances = self._by_length if self._positions is None else self._mixed(self._positions, rng)
+            ends = self._cut(utterances)
+            incomplete = not len(ends) or int(ends[-1]) < len(utterances)
+            ends = np.append(ends, len(utterances)) if incomplete else ends
+        else:
+            buckets, incomplete = self._moved_buckets(self._positions, rng), False
+            utterances = np.concatenate(buckets)
+            ends = np.cumsum(np.concatenate([self._sizes_of_equal_batches(bucket) for bucket in buckets]))
+        return _Plan(utterances, np.concatenate(([0], ends[:-1])), ends), incomplete
+
+    def _mixed(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> Indices:
+        """Return the utterances, longest first, each of them moved at random."""
+        batch = 1 / self._full_batches
+        # A batch is padded for its own width and for that of the moves, together a bucket's; few batches mix less.
+        width = max(1 / self._num_buckets - batch, batch / 2)
+        return self._by_length[np.argsort(positions + width * rng.random(len(positions)), kind="stable")]
+
+    def _moved_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
+        """Return the utterances of each bucket, longest first, with ends that differ from epoch to epoch."""
+        count = int(np.clip(self._full_batches * _MORE_BATCHES, 1, self._num_buckets))
+        ends = np.searchsorted(positions, (np.arange(count) + rng.random()) / count)
+        return [rng.permutation(bucket) for bucket in np.split(self._by_length, ends) if len(bucket)]
+
+    def _sizes_of_equal_batches(self, bucket: Indices) -> Indices:
+        """Return the numbers of utterances of the batches of a bucket, which differ by at most one."""
+        longest = float(self._lengths[bucket].max())
+        most = max(1, int(self._max_size // longest)) if self._max_size and longest else len(bucket)
+        count = -(-len(bucket) // most)
+        return np.diff(np.arange(count + 1) * len(bucket) // count)
 
     def _cut(self, utterances: Indices) -> Indices:
         """Return the ends of the whole batches that utterances are cut into, in order."""
@@ -307,8 +301,8 @@ def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor) -> Numbers:
     return array if array.dtype.kind == "f" else array.astype(np.int64)
 
 
-def _ends_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64], count: int) -> list[int]:
-    """Return where all buckets but the last end, narrow ones where there are many utterances.
+def _positions_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return where utterances lie in the range of lengths, from 0 to 1. Equal parts of it are the best buckets.
 
     Padding is proportional to the ratio of the longest to the shortest length of a bucket. The sum over all is least if
     the number of buckets of a range of ratios is proportional to the square root of the data in it.
@@ -316,15 +310,13 @@ def _ends_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64], co
     Args:
         lengths: (utterances,), descending.
         shares: (utterances,): size of each, in any unit.
-        count: number of buckets.
     """
     ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # of each length
     logs = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _LARGEST_RATIO))
     data = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))
     roots = np.cumsum(np.sqrt(data * np.append(-np.diff(logs), 0)))
-    found = np.searchsorted(roots, roots[-1] * np.arange(1, count) / count)
-    result: list[int] = (ends[found] + 1).tolist()
-    return result
+    positions: npt.NDArray[np.float64] = np.repeat(roots / (roots[-1] or 1.0), np.diff(ends, prepend=-1))
+    return positions
 
 
 def _split_to_multiple(batches: _Plan, of: int) -> _Plan:

@@ -91,12 +91,29 @@ def test_buckets_save_padding_and_change_with_the_epoch() -> None:
         assert second != list(BucketBatchSampler(lengths, seed=1, **limits))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("utterances", "most"), [(1000, 0.037), (3000, 0.036), (30_000, 0.034)])
-def test_padding_of_speech_is_at_most_that_of_lhotse(utterances: int, most: float) -> None:
+@pytest.mark.parametrize(
+    ("utterances", "limits", "padding", "again"),  # lhotse's, at as many batches: 44 of at most 32 utterances, not 32
+    [
+        (1000, {"max_seconds": 600.0}, 0.0374, 1.0),
+        (3000, {"max_seconds": 600.0}, 0.0357, 0.43),
+        (30_000, {"max_seconds": 600.0}, 0.0360, 0.05),
+        (1000, {"batch_size": 23}, 0.0367, 0.72),
+        (3000, {"batch_size": 28}, 0.0360, 0.29),
+    ],
+)
+def test_speech_is_padded_less_and_mixed_more_than_by_lhotse(
+    utterances: int, limits: dict[str, Any], padding: float, again: float
+) -> None:
     seconds = np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)
-    batches = list(BucketBatchSampler(seconds, max_seconds=600.0))  # lhotse's: 3.71%, 3.57%, 3.60%
-    padded = sum(float(seconds[batch].max()) * len(batch) for batch in batches)
-    assert 1 - seconds.sum() / padded < most
+    sampler = BucketBatchSampler(seconds, **limits)
+    batches = list(sampler)
+    batch_of = {i: number for number, batch in enumerate(batches) for i in batch}
+    sampler.set_epoch(1)
+    later = list(sampler)
+    padded = sum(float(seconds[batch].max()) * len(batch) for batch in later)
+    assert 1 - seconds.sum() / padded < padding
+    together = sum(n * (n - 1) for batch in later for n in Counter(batch_of[i] for i in batch).values())
+    assert together < again * sum(len(batch) * (len(batch) - 1) for batch in later)
 
 
 def test_ranks_get_batches_of_similar_size_at_the_same_time() -> None:
