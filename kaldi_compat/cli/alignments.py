@@ -157,13 +157,29 @@ def single_file(name: str) -> str:
 def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table, such as phones.txt: a symbol and its number in each line.
 
+    As in OpenFst, a NUL ends a line, and the first number of a symbol counts. The first symbol of a number counts among
+    the numbers that count up from 0 at the start of the file, elsewhere the last one.
+
     Raises:
         OptionError: it has an invalid line, or none.
         ArkError: it cannot be read.
     """
-    symbols = {}
-    for number, symbol in _pairs(rxfilename, r"(\S+)\s+(\d+)", "a symbol and its number"):
-        symbols[int(symbol)] = number
+    symbols: dict[int, str] = {}
+    seen: set[str] = set()
+    counted = 0
+    for line_number, line in enumerate(text_lines(rxfilename), 1):
+        words = re.findall(r"[^ \t]+", line.split("\0", 1)[0])
+        if not words:
+            continue
+        if len(words) != 2 or not re.fullmatch(r"[\v\f\r]*(\+?\d+|-0+)", words[1], re.ASCII):
+            raise OptionError(f"{rxfilename}: line {line_number}: expected a symbol and its number, found {line!r}")
+        symbol, number = words[0], int(words[1])
+        if symbol in seen:
+            continue
+        if number >= counted:
+            symbols[number] = symbol
+        counted += number == counted == len(seen)
+        seen.add(symbol)
     if not symbols:
         raise OptionError(f"{rxfilename}: the symbol table is empty")
     return symbols
@@ -177,20 +193,16 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         ArkError: it cannot be read.
     """
     phones: dict[int, int] = {}
-    for old, new in _pairs(rxfilename, r"(\d+)\s+(\d+)", "an old phone and a new one"):
+    for number, line in enumerate(text_lines(rxfilename), 1):
+        if not line.strip():
+            continue
+        found = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
+        if found is None:
+            raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new one, found {line!r}")
+        old, new = found.groups()
         if int(old) in phones or not int(old) or not int(new):
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")
         phones[int(old)] = int(new)
     if not phones:
         raise OptionError(f"Read empty phone map from {rxfilename}")
     return phones
-
-
-def _pairs(rxfilename: str, pattern: str, what: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(text_lines(rxfilename), 1):
-        if not line.strip():
-            continue
-        found = re.fullmatch(pattern, line.strip(), re.ASCII)
-        if found is None:
-            raise OptionError(f"{rxfilename}: line {number}: expected {what}, found {line!r}")
-        yield found[1], found[2]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, ObjectBlock
@@ -36,17 +41,26 @@ class Options(OnlineCmvnOptions):
     skip_dims: str = option("", "dimensions to leave unchanged, e.g. 13:14:15")
     spk2utt: str = option("", "rspecifier of each speaker's utterances, which are normalized one after the other")
 
+    def __post_init__(self) -> None:
+        """Leave the checks to the first utterance, as Kaldi does, when the output is open."""
+
+    def online_cmvn(self, stats: npt.NDArray[np.float64]) -> OnlineCmvn:
+        """Return the normalization, with options that are checked."""
+        names = [field.name for field in dataclasses.fields(OnlineCmvnOptions)]
+        checked = OnlineCmvnOptions(**{name: getattr(self, name) for name in names})
+        return OnlineCmvn(stats, checked, skip_dims=parse_dims(self.skip_dims, "--skip-dims"))
+
 
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, stats_source: str, source: str, target: str) -> int:
     """Normalize a table, or the utterances of speakers."""
-    skipped = parse_dims(options.skip_dims, "--skip-dims")
-    online = OnlineCmvn(io_ark.read_object("double-matrix", stats_source), options, skip_dims=skipped)
+    stats = io_ark.read_object("double-matrix", stats_source)
+    online = cache(lambda: options.online_cmvn(stats))
     frames = 0
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames
-        result = online.utterances(features(block), block.rows(), adapts=bool(options.spk2utt))
+        result = online().utterances(features(block), block.rows(), adapts=bool(options.spk2utt))
         frames += len(result)
         return block.with_rows(result)
 
@@ -54,7 +68,7 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
         writer = tables.write("matrix", target)
         if options.spk2utt:
             speakers, table = tables.read("token-vector", options.spk2utt), tables.lookup("matrix", source)
-            groups = (each for block in speakers for _, names in block.entries() for each in in_groups(names, online))
+            groups = (each for block in speakers for _, names in block.entries() for each in in_groups(names, online()))
             counts = map_table(groups, writer, lambda block: normalize(found(block, table)))
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize)

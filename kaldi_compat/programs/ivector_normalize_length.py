@@ -52,9 +52,9 @@ def main(options: Options, source: str, target: str) -> int:
         counts = convert_table(normalize, "vector", source, target)
         logger.info("Processed %d iVectors.", counts.done)
         if ratios:
-            mean = np.float32(np.sum(ratios) / len(ratios))
-            squares = np.square(ratios, dtype=np.float32).sum(dtype=np.float64)
-            deviation = np.sqrt(squares / len(ratios) - mean * mean)
+            mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
+            squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
+            deviation = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
             logger.info(
                 "Average ratio of iVector to expected length was %g, standard deviation was %g", mean, deviation
             )

@@ -14,6 +14,8 @@ import io_ark
 from io_ark.blocks import PosteriorArrays
 from io_ark.models import read_transition_model, split_to_phones
 from kaldi_compat.cli import orders
+from kaldi_compat.cli.alignments import read_symbols
+from kaldi_compat.errors import OptionError
 from kaldi_compat.programs import (
     convert_ali,
     ivector_normalize_length,
@@ -115,3 +117,38 @@ def test_several_tables_and_a_file_are_a_usage_error(tmp_path: Path) -> None:
 
 def test_sizes_of_hash_tables_ascend() -> None:
     assert all(2 * few <= many for few, many in pairwise(orders.BUCKETS))
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),  # names of 0, 1 and 2 by Kaldi's show-transitions, or the line that it refuses
+    [
+        (b"e 0\nA 1\nB 2", "e A B"),
+        (b"e 0\n \t\n\0B C D\n\tA \t 1  \nB 2\0x\n", "e A B"),
+        (b"e 0\nA +1\nB \x0b2\nC -0\n", "e A B"),
+        (b"e 0\nA\x0cA 1\nB\xff 2\n", "e A\x0cA B\udcff"),
+        (b"e 0\nA 1\nA 2\nB 2\n", "e A B"),
+        (b"e 0\nA 1\nX 1\nB 2\nY 2\n", "e A Y"),
+        (b"A 1\nX 1\ne 0\nB 2\nY 2\n", "e X Y"),
+        (b"e 0\nA\0A 1\n", 2),
+        (b"e 0\r\nA 1\r\n", 1),
+        (b"e 0\nA -1\n", 2),
+        (b"e 0\nA 1_0\n", 2),
+        (b"e 0\n\nA 1 2\n", 3),
+        (b"\n", "empty"),
+    ],
+)
+def test_symbol_tables_are_read_by_openfsts_rules(content: bytes, names: str | int) -> None:
+    Path("phones").write_bytes(content)
+    if names == "empty" or isinstance(names, int):
+        with pytest.raises(OptionError, match=str(names)):
+            read_symbols("phones")
+    else:
+        symbols = read_symbols("phones")
+        assert " ".join(symbols[number] for number in range(3)) == names
+
+
+def test_the_deviation_of_lengths_is_rounded_as_kaldis() -> None:
+    lengths = (741, 845, 108, 161, 458, 558, 761, 368, 36, 215, 456, 386)
+    vectors = text("vectors", "".join(f"u{i} [ {length} ]\n" for i, length in enumerate(lengths)))
+    log = run(ivector_normalize_length.main, "--scaleup=false", vectors, "ark:out")[1]
+    assert "was 424.417, standard deviation was 254.831\n" in log
