@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "explain"]
 
 TOLERANCE = 1e-3
-LONGEST = 30.0  # seconds of audio that the search looks at
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of others
 

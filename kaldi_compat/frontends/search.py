@@ -18,11 +18,15 @@ from kaldi_compat.frontends.layouts import Layout, sliding_layouts
 from kaldi_compat.frontends.sources import ZEROS, Source
 from kaldi_compat.frontends.variants import EPSILON, MELS, Variant
 
-ROWS = 300  # of the array, which the search looks at; what it has found is fitted to all
+ROWS = 300  # of the array, which the search looks at
+MAX_ROWS = 2000  # to which it fits maps; what it has found is fitted to all
+MAX_FRAMES = 200_000  # computed for similarities in each of two stages: then it ends with the best so far
 MOST_SHIFT = 8  # frames that one of two arrays may have before the other's first one
 MOST_STARTS = 3  # from which the search descends, if none explains all
-# Of the similarity: so far away that the audio may be another; near enough to be fitted at once; all but rounding.
-UNLIKE, NEAR, EXPLAINED = 0.6, 1e-3, 5e-5
+# Of the similarity: so far away that the audio may be another; too far for what only changes offsets and scales;
+# near enough to be fitted at once; all but rounding.
+UNLIKE, UNRELATED, NEAR, EXPLAINED = 0.6, 0.4, 1e-3, 5e-5
+FEWER = 5  # one row in so many decides which shift in time is the nearest
 NOTHING = 2.0  # of a candidate that cannot be compared
 FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61, 30.0, 40.0)
 WINDOWS = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
@@ -196,13 +200,15 @@ class Search:
     """
 
     def __init__(self, target: Doubles, tolerance: float) -> None:
-        self._target, self._tolerance = target, tolerance
+        self._whole, self._tolerance = target, tolerance
+        self._target = target[:MAX_ROWS]
+        self._frames = MAX_FRAMES
         self._costs: dict[tuple[str, str, str], float] = {}
         self._found: dict[tuple[str, str, str], Found] = {}
         self._endings: list[Source] = []
 
     def best(self, begin: Sequence[Candidate], sources: Sequence[Source]) -> Found:
-        """Return what explains most of the array.
+        """Return what explains most of the array, as far as a bounded number of frames shows it.
 
         Args:
             begin: where the search begins: the best of these are improved.
@@ -216,7 +222,7 @@ class Search:
             begin = [*begin, *(start.changed("source", source) for start in plain for source in sources)]
         if min(map(self.cost, begin)) >= NOTHING:
             raise FeatureError(
-                f"no feature of this audio has about {len(self._target)} frames: is the array of another recording?"
+                f"no feature of this audio has about {len(self._whole)} frames: is the array of another recording?"
             )
         self._endings = [source for source in sources if source.said.endswith(ZEROS)]
         first = self._distinct(begin)
@@ -224,14 +230,23 @@ class Search:
         for start in first:
             ends.append(self._descend(start, sources))
             if self._is_explained(ends[-1]) or self._settled(ends[-1]).fit.residual <= self._tolerance:
-                return self._settled(ends[-1])
+                return self._fitted(ends[-1])
         ends.sort(key=lambda end: self._settled(end).cost())
+        self._frames = MAX_FRAMES
         for each in (ends[0], *first):
             if self.cost(each) < UNLIKE:
                 ends.append(self._descend(self._refined(each), sources))
                 if self._is_explained(ends[-1]):
                     break
-        return min(map(self._settled, ends), key=Found.cost)
+        return self._fitted(min(ends, key=lambda end: self._settled(end).cost()))
+
+    def _fitted(self, end: Candidate) -> Found:
+        """Return what a search ends with, fitted to the whole array."""
+        found = self._settled(end)
+        if len(self._whole) == len(self._target):
+            return found
+        first, second = fits.overlap(found.candidate.compute(), self._whole, found.start)
+        return dataclasses.replace(found, fit=fits.simplest(first, second, self._tolerance), part=second)
 
     def _distinct(self, begin: Sequence[Candidate]) -> list[Candidate]:
         """Return the few best of some candidates that do not only differ in scale."""
@@ -243,23 +258,31 @@ class Search:
     def cost(self, candidate: Candidate) -> float:
         """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
         if candidate.name not in self._costs:
+            if self._frames <= 0:
+                return NOTHING
             try:
                 self._costs[candidate.name] = self._unexplained(candidate)
             except KaldiCompatError:
                 self._costs[candidate.name] = NOTHING
         return self._costs[candidate.name]
 
+    def _computed(self, candidate: Candidate, rows: int) -> tuple[Doubles, Doubles]:
+        """Compute the features of so many rows of the array and a few more; return them and these rows."""
+        if len(self._whole) <= rows:
+            return candidate.compute(), self._target
+        return candidate.compute(int(candidate.source.length * (rows + 6) / len(self._whole))), self._target[:rows]
+
     def _unexplained(self, candidate: Candidate) -> float:
-        rows, end = len(self._target), None
-        if rows > ROWS:
-            rows, end = ROWS, int(candidate.source.length * (ROWS + 6) / rows)
-        features, target = candidate.compute(end), self._target[:rows]
-        more = len(features) - rows
-        count = min(len(features), rows)
+        features, target = self._computed(candidate, ROWS)
+        self._frames -= len(features)
+        more = len(features) - len(target)
+        count = min(len(features), len(target))
         if count < 2 or abs(more) > 12:
             return NOTHING
         shifts = range(min(more, MOST_SHIFT) + 1) if more >= 0 else range(max(more, -MOST_SHIFT), 1)
-        return min(fits.similarity(features[max(k, 0) :][:count], target[max(-k, 0) :][:count]) for k in shifts)
+        pairs = [(features[max(k, 0) :][:count], target[max(-k, 0) :][:count]) for k in shifts]
+        nearest = min(pairs, key=lambda pair: fits.similarity(pair[0][::FEWER], pair[1][::FEWER]))
+        return fits.similarity(*nearest)
 
     def _descend(self, candidate: Candidate, sources: Sequence[Source]) -> Candidate:
         """Change options, in each round first those that explain most of what is left."""
@@ -315,12 +338,12 @@ class Search:
         """Choose what changes offsets and scales of columns only, so that the simplest map is left."""
         if candidate.name in self._found:
             return self._found[candidate.name]
-        alike = list(self._alike(candidate))
+        alike = [candidate, *(self._alike(candidate) if self.cost(candidate) < UNRELATED else ())]
         limit = max(1.1 * min(map(self.cost, alike)), EXPLAINED)
-        shift, *_ = fits.shifted(candidate.compute(), self._target)
+        shift, *_ = fits.shifted(self._computed(candidate, MAX_ROWS)[0], self._target)
         found = []
         for each in (other for other in alike if self.cost(other) <= limit):
-            first, second = fits.overlap(each.compute(), self._target, shift)
+            first, second = fits.overlap(self._computed(each, MAX_ROWS)[0], self._target, shift)
             found.append(Found(each, fits.simplest(first, second, self._tolerance), shift, second))
         exact = [each for each in found if each.fit.residual <= self._tolerance]
         simplest = min(exact, key=lambda each: each.words) if exact else min(found, key=Found.cost)

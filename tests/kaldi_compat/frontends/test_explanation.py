@@ -16,11 +16,13 @@ from kaldi_compat import AudioError, FeatureError, OptionError
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
+from kaldi_compat.frontends import search
 from kaldi_compat.frontends.cli import explain_main
 from kaldi_compat.frontends.explanation import explain
 from kaldi_compat.frontends.fits import similarity
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, preset_names
+from kaldi_compat.frontends.variants import Variant
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
@@ -30,6 +32,7 @@ ROOT = Path(__file__).parents[3]
 WAV = ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav"
 SAMPLES = io_ark.load(WAV).samples[0]
 SPEECH = SAMPLES.astype(np.float64)
+WHOLE = Variant.compute
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -170,6 +173,26 @@ def test_dithering_is_recognized_by_its_size() -> None:
     found = explain(Fbank(num_mel_bins=80)(SAMPLES), SAMPLES, 16000)
     assert not found.is_exact
     assert "noise as of dithering with about 1" in str(found)
+
+
+def test_search_computes_a_bounded_number_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long arrays are searched by their first rows, and what is found is fitted to all of them."""
+    computed = []
+
+    def compute(self: Variant, *args: Any) -> Any:
+        computed.append(len(features := WHOLE(self, *args)))
+        return features
+
+    monkeypatch.setattr(Variant, "compute", compute)
+    for name, most in {"ROWS": 40, "MAX_ROWS": 60, "MAX_FRAMES": 10_000}.items():
+        monkeypatch.setattr(search, name, most)
+    found = explain(MADE - MADE.mean(0), SAMPLES, 16000)
+    assert "minus the mean of each column over the recording" in str(found)
+    assert len(found.given) == len(MADE)
+    options = {"num_mel_bins": 80, "low_freq": 33.0, "high_freq": 7123.0, "preemphasis_coefficient": 0.93}
+    computed.clear()
+    assert not explain(Fbank(dither=0.0, **options)(SAMPLES), SAMPLES, 16000).is_exact
+    assert sum(computed) < 40_000
 
 
 def test_channel_of_a_stereo_recording_is_named() -> None:
