@@ -6,6 +6,7 @@ NotImplementedError, so that only what a library offers is judged.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib.metadata
 import os
@@ -111,7 +112,7 @@ def kaldi_native_fbank(samples: Array, options: Options) -> Array:
     frame, mel = opts.frame_opts, opts.mel_opts
     frame.samp_freq, frame.dither, frame.preemph_coeff = given.sample_frequency, 0, given.preemphasis_coefficient
     frame.frame_length_ms, frame.frame_shift_ms = given.frame_length, given.frame_shift
-    mel.num_bins, mel.htk_mode = given.num_mel_bins, given.htk_compat
+    mel.num_bins = given.num_mel_bins
     for target, names in ((frame, FRAMES[3:]), (mel, ("low_freq", "high_freq", "vtln_low", "vtln_high")),
                           (opts, (*ENERGY, "htk_compat", "use_energy", "use_power", "use_log_fbank", "num_ceps",
                                   "cepstral_lifter"))):  # fmt: skip
@@ -128,6 +129,71 @@ def kaldi_native_fbank(samples: Array, options: Options) -> Array:
     if options.get("output") == "frames-ready":
         return np.array(ready)
     return np.array([extractor.get_frame(n) for n in range(ready[-1])])
+
+
+def kaldifeat(samples: Array, options: Options) -> Array:
+    """kaldifeat.Fbank, Mfcc, Plp and Spectrogram."""
+    import kaldifeat
+    import torch
+
+    kinds = {FBANK: "Fbank", MFCC: "Mfcc", "compute-plp-feats": "Plp", SPECTROGRAM: "Spectrogram"}
+    if options["program"] not in kinds:
+        raise NotImplementedError
+    more = ("lpc_order", "compress_factor", "cepstral_scale")
+    given = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"}, *more)
+    kind = kinds[given.program]
+    opts = getattr(kaldifeat, f"{kind}Options")()
+    names = {"sample_frequency": "samp_freq", "frame_length": "frame_length_ms", "frame_shift": "frame_shift_ms",
+             "preemphasis_coefficient": "preemph_coeff", "num_mel_bins": "num_bins"}  # fmt: skip
+    for name, value in (options | {"dither": 0.0}).items():
+        for target in (opts, opts.frame_opts, getattr(opts, "mel_opts", None)):
+            if hasattr(target, names.get(name, name)):
+                setattr(target, names.get(name, name), value)
+    return getattr(kaldifeat, kind)(opts)(torch.from_numpy(samples.astype(np.float32))).numpy()
+
+
+NUMBERS = ("sample_frequency", "frame_shift", "frame_length", "preemphasis_coefficient", "remove_dc_offset",
+           "round_to_power_of_two", "blackman_coeff", "snip_edges", "num_mel_bins", "low_freq", "high_freq", "vtln_low",
+           "vtln_high", "use_energy", "raw_energy", "htk_compat", "energy_floor", "use_log_fbank", "use_power",
+           "num_ceps", "cepstral_lifter")  # fmt: skip
+
+
+def port_of_native_fbank(library: str) -> Callable[[Array, Options], Array]:
+    """Return the adapter of a port of kaldi-native-fbank: a library made of knf_port.c or knf_port.rs."""
+
+    def compute(samples: Array, options: Options) -> Array:
+        if options["program"] not in (FBANK, MFCC):
+            raise NotImplementedError
+        given = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"})
+        numbers = np.array([float(options.get(name, 0)) for name in NUMBERS], np.float32)
+        audio = samples.astype(np.float32)
+        out = np.zeros(len(audio) * (getattr(given, "num_mel_bins", 23) + 2) + 1, np.float32)
+        arguments = (each.ctypes.data_as(ctypes.c_void_p) for each in (numbers, audio, out))
+        values, waveform, room = arguments
+        count = ctypes.CDLL(library).knf_port(int(given.program == MFCC), values, given.window_type.encode(), waveform,
+                                              len(audio), room)  # fmt: skip
+        if count < 0:
+            raise RuntimeError("the port refuses the options")
+        dim = given.num_ceps if given.program == MFCC else given.num_mel_bins + given.use_energy
+        return out[:count].reshape(-1, dim)
+
+    return compute
+
+
+def knf(samples: Array, options: Options) -> Array:
+    """knf of rouseabout, whose options are fixed."""
+    take(options, FBANK, "num_mel_bins", "high_freq", "snip_edges")
+    if (options["num_mel_bins"], options["high_freq"], options["snip_edges"]) != (80, -400.0, False):
+        raise NotImplementedError
+    library, rate = ctypes.CDLL(os.environ["KNF_ROUSEABOUT"]), int(options["sample_frequency"])
+    library.knf_create.restype = ctypes.c_void_p
+    library.knf_get_frame.restype = ctypes.POINTER(ctypes.c_float * 80)
+    made = ctypes.c_void_p(library.knf_create(rate, 80))
+    audio = samples.astype(np.float32)
+    library.knf_accept_waveform(made, rate, audio.ctypes.data_as(ctypes.c_void_p), len(audio))
+    library.knf_input_finished(made)
+    frames = [list(library.knf_get_frame(made, n).contents) for n in range(library.knf_num_frames_ready(made))]
+    return np.array(frames, np.float32).reshape(-1, 80)
 
 
 def lhotse(samples: Array, options: Options) -> Array:
@@ -364,6 +430,12 @@ def implementations() -> list[Implementation]:
     listed: list[tuple[str, Callable[[], str], str, Any]] = [
         ("kaldi-compat, its programs", lambda: installed("kaldi-compat"), "", programs),
         ("kaldi-native-fbank", lambda: installed("kaldi_native_fbank"), "", kaldi_native_fbank),
+        ("kaldifeat", lambda: commit(os.environ["KALDIFEAT"]), "built with -O1 from its source", kaldifeat),
+        ("kaldi-native-fbank, C port (ThirdLetterC)", lambda: os.environ["KNF_C_VERSION"], "",
+         port_of_native_fbank(os.environ.get("KNF_C", ""))),
+        ("kaldi-native-fbank, Rust port (RustedBytes)", lambda: os.environ["KNF_RUST_VERSION"], "",
+         port_of_native_fbank(os.environ.get("KNF_RUST", ""))),
+        ("knf, C (rouseabout)", lambda: os.environ["KNF_ROUSEABOUT_VERSION"], "options of icefall's models only", knf),
         ("torchaudio.compliance.kaldi", lambda: installed("torchaudio"), "", torchaudio),
         ("lhotse", lambda: installed("lhotse"), "", lhotse),
         ("transformers, audio_utils", lambda: installed("transformers"), "", transformers),
