@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.frontends import fits
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.explanation import Explanation, explain
 from kaldi_compat.frontends.preset import Preset
@@ -22,6 +24,9 @@ Array = npt.NDArray[Any]
 MEAN = "minus the mean of each column over the recording"
 SEARCHES = 20  # at most so many vectors are explained; the others are compared with what was found
 FRUITLESS = 3  # so many searches in vain end those of a program
+FEWEST = 5  # frames: less, and any step explains them
+FRAMES_AT_END = {1: "1 frame too many at the end", -1: "1 frame left out at the end"}
+FLOORS = {"floor", "added", "span", "energy_floor"}
 FEWEST_FRAMES = 20  # less, and a number for each column explains too much
 ATTRIBUTES = [each.name for each in dataclasses.fields(Variant) if each.name not in ("kind", "options")]
 
@@ -65,18 +70,33 @@ class Difference:
         plain = Variant(asked.kind)
         return [f"{name}={value!r}" for name, value in asked.options.items() if value != plain.value(name)]
 
-    def is_explained_by(self, variant: Variant, outliers: float = 3) -> bool:
-        """Return True if a variant of the feature gives the result, 1% of it within so many times the tolerance."""
-        try:
-            features = variant.compute(self.given.astype(np.float32), self.options["sample_frequency"])
-        except KaldiCompatError:
-            return False
-        if self.options["subtract_mean"]:
-            features = features - features.mean(0)
+    def is_explained_by(self, variant: Variant, outliers: float = 3, share: float = 0.99) -> bool:
+        """Return True if a variant gives a share of the result, and the rest within so many times the tolerance."""
+        features = self._computed(variant)
         if features.shape != self.result.shape:
             return False
         error = np.abs(self.result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
-        return bool(np.quantile(error, 0.99) <= self.tolerance and error.max() <= outliers * self.tolerance)
+        return bool(np.quantile(error, share) <= self.tolerance and error.max() <= outliers * self.tolerance)
+
+    def steps_after(self, variant: Variant) -> str | None:
+        """Return in words what makes the result of a variant, such as an offset; None if no simple step does."""
+        features = self._computed(variant).astype(np.float64)
+        more = len(self.result) - len(features)
+        first, second = fits.overlap(features, self.result.astype(np.float64), 0)
+        if features.shape[1:] != self.result.shape[1:] or len(first) < FEWEST or abs(more) > 1:
+            return None
+        fit = fits.simplest(first, second, self.tolerance)
+        if fit.words >= fits.OF_COLUMNS or fit.residual > self.tolerance * max(1.0, float(np.abs(second).max()) / 100):
+            return None
+        return "; ".join(each for each in (fit.name, FRAMES_AT_END.get(more, "")) if each)
+
+    def _computed(self, variant: Variant) -> Array:
+        """Compute a variant of the feature; an array without frames if there is none."""
+        try:
+            features = variant.compute(self.given.astype(np.float32), self.options["sample_frequency"])
+        except KaldiCompatError:
+            return np.zeros((0, 0), np.float32)
+        return features - features.mean(0) if self.options["subtract_mean"] else features
 
 
 @dataclass
@@ -87,11 +107,13 @@ class Cause:
         name: the mistake in words.
         vectors: names of the vectors.
         changes: what it changes, by option or attribute of a variant; None if only words are known.
+        steps: what is done to the feature then, in words.
     """
 
     name: str
     vectors: list[str] = field(default_factory=list)
     changes: dict[str, Any] | None = None
+    steps: str = ""
 
     def __str__(self) -> str:
         count = len(self.vectors)
@@ -119,7 +141,23 @@ def causes(differences: Sequence[Difference]) -> list[Cause]:
             unexplained.append(difference)
         else:
             found.setdefault(cause.name, cause).vectors.append(difference.id)
+    for difference in [*unexplained]:  # by causes that were found after it
+        if cause := _known(difference, found.values()):
+            found[cause.name].vectors.append(difference.id)
+            unexplained.remove(difference)
+    _join(found, {each.id: each for each in differences})
     return sorted([*found.values(), *_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
+
+
+def _join(found: dict[str, Cause], differences: dict[str, Difference]) -> None:
+    """Join a cause to one with a floor as well, if that explains its vectors, too: in loud audio nothing reaches it."""
+    for less in [*found.values()]:
+        for more in [*found.values()]:
+            if less.changes and more.changes and (more.changes.keys() - less.changes.keys()) <= FLOORS:
+                of_less = [differences[each] for each in less.vectors]
+                if more is not less and all(_known(each, [more]) for each in of_less):
+                    more.vectors.extend(found.pop(less.name).vectors)
+                    break
 
 
 def _by_options(unexplained: list[Difference]) -> Iterator[Cause]:
@@ -140,14 +178,24 @@ def _known(difference: Difference, found: Any) -> Cause | None:
     if asked is None:
         return None
     for cause in found:
-        if cause.changes is not None and difference.is_explained_by(_changed(asked, cause.changes)):
-            return Cause(cause.name, [], cause.changes)
+        if cause.changes is not None:
+            variant = _changed(asked, cause.changes)
+            if cause.steps:
+                steps = difference.steps_after(variant)
+                if steps is not None and _without_numbers(steps) == _without_numbers(cause.steps):
+                    return cause
+            elif difference.is_explained_by(variant):
+                return cause
     return None
+
+
+def _without_numbers(words: str) -> str:
+    return re.sub(r"[-+\d.e]*\d", "#", words)
 
 
 def _rounding(difference: Difference) -> Cause | None:
     asked = difference.asked
-    if asked is None or not difference.is_explained_by(asked, outliers=30):
+    if asked is None or not difference.is_explained_by(asked, outliers=30, share=0.95):
         return None
     return Cause("rounding, of a few values", [], {})
 
@@ -204,8 +252,9 @@ def _compared(difference: Difference, asked: Variant, found: Explanation) -> Cau
     changes = {name: made.value(name) for name in names if made.value(name) != asked.value(name)}
     if not steps:
         changes = _fewest(difference, asked, changes)
-    name = "; ".join(part for part in (_name(asked.kind, changes), words) if part)
-    return Cause(name or "larger errors than of rounding", [], None if steps else changes)
+    after = (difference.steps_after(_changed(asked, changes)) or "") if steps else ""
+    name = "; ".join(part for part in (_name(asked.kind, changes), after or words) if part)
+    return Cause(name or "larger errors than of rounding", [], changes if after or not steps else None, after)
 
 
 def _name(kind: str, changes: dict[str, Any]) -> str:
