@@ -31,6 +31,8 @@ __all__ = ["Explanation", "explain"]
 
 TOLERANCE = 1e-3
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
+NOISES = 5  # sizes of noise that are tried, each nearer to what is left
+ALIKE = 1.5  # times more or less noise than there should be
 OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of others
 
 
@@ -150,9 +152,20 @@ def explain(
             preset = _preset(lying, source, words, tolerance)
             if preset is not None:
                 return preset
-    stored, step = storage(straight)
-    found = _searched(straight, channels, recording, max(tolerance, step))
-    return _of_found(found, [*said, *changes, *stored], max(tolerance, step))
+    answer = _answered(straight, channels, recording, [*said, *changes], tolerance)
+    if answer.is_exact or "transposed" not in changes:
+        return answer
+    lying = _answered(target, channels, recording, said, tolerance)  # of another rate, an array may look transposed
+    return lying if lying.is_exact else answer
+
+
+def _answered(
+    target: Doubles, channels: Sequence[Source], recording: npt.NDArray[Any], said: list[str], tolerance: float
+) -> Explanation:
+    """Return what the search says of an array, if need be within the rounding of how it was stored."""
+    stored, step = storage(target)
+    found = _searched(target, channels, recording, max(tolerance, step))
+    return _of_found(found, [*said, *stored], max(tolerance, step))
 
 
 def _preset(target: Doubles, source: Source, said: list[str], tolerance: float) -> Explanation | None:
@@ -220,7 +233,7 @@ def _of_found(found: Found, said: list[str], tolerance: float) -> Explanation:
             is_exact = fits.residual_of(np.maximum(missing, 0), np.zeros_like(missing)) <= tolerance
             left = ["single precision in quiet bins"] * is_exact
     if not is_exact:
-        left = _dithering(candidate, fit, part, found.start)
+        left = _dithering(candidate, fit, part, max(found.start, 0))
     shift = [_shift_name(found.start)] if found.start else []
     loudness = candidate.source.loudness.get(candidate.variant.scale, "")
     scaled = f"the samples' factor is {loudness}" if loudness else ""
@@ -237,20 +250,26 @@ def _spread(rounding: Doubles) -> Doubles:
 
 
 def _dithering(candidate: Candidate, fit: Fit, part: Doubles, start: int) -> list[str]:
-    """Return words if noise on the samples explains the size of what is left."""
-    left = float(np.sqrt(np.mean((fit.mapped - part) ** 2)))
+    """Return words if noise on the samples explains what is left: its size, both where it changes much and little."""
     samples, rng = candidate.source.samples, np.random.default_rng(0)
     noise = rng.normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.variant.scale)
     plain = fits.overlap(candidate.compute(), part, start)[0]
+    left = _deviation(fit.mapped - part)
+    size, made = 1.0, left
+    for _ in range(NOISES):
+        noisy = replace(candidate.source, make=functools.partial(np.add, samples, np.float32(size) * noise))
+        made = _deviation(fits.overlap(candidate.changed("source", noisy).compute(), part, start)[0] - plain)
+        ratio = float(np.median(left) / max(np.median(made), 1e-30))
+        size *= ratio
+    much = _spread(made) > np.median(_spread(made))
+    shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
+    is_noise = 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
+    return [f"noise as of dithering with about {size:.2g}"] * is_noise
 
-    def made(size: float) -> float:
-        noisy = replace(candidate.source, make=lambda: samples + np.float32(size) * noise)
-        changed = fits.overlap(candidate.changed("source", noisy).compute(), part, start)[0]
-        return float(np.sqrt(np.mean((changed - plain) ** 2)))
 
-    sizes = [1.0, 0.5, 0.1, 0.01, 3e-5, 1 / 32768.0]
-    size = min(sizes, key=lambda each: abs(np.log(max(made(each), 1e-30) / left)))
-    return [f"noise as of dithering with about {size:g}"] if left / 2 < made(size) < left * 2 else []
+def _deviation(difference: Doubles) -> Doubles:
+    """Return how far each value is from the median of its column: a normalization moves the column."""
+    return np.abs(difference - np.median(difference, axis=0))
 
 
 def _between(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> Explanation:

@@ -24,6 +24,9 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (-1.0, None, "the sign changed"),
 )
 SCALE = 2 * math.log(32768)
+FFTS = [2**n for n in range(7, 13)]
+LOUDEST = 50.0  # the largest offset that may be another scale of the audio
+OF_COLUMNS = 5  # words of a map with numbers of each column
 FEWEST = 10  # frames: a number for each column of less explains anything
 FEW = 0.1  # of the values: a map that leaves these different explains the others
 
@@ -108,7 +111,11 @@ def fits(features: Doubles, target: Doubles) -> Iterator[Fit]:
     yield fit(offset_name(offset), features + offset, 3)
     for slope, known, words in LINES:
         offset = float((target - slope * features).mean()) if known is None else known
-        said = words if known is not None or abs(offset) < 1e-3 * max(1.0, slope) else f"{words}, {offset_name(offset)}"
+        said = (
+            words
+            if known is not None or abs(offset) < 1e-3 * max(1.0, slope)
+            else f"{words}, {offset_name(offset, slope)}"
+        )
         yield fit(said, slope * features + offset, 1 if said == words else 3)
     slope, offset = _line(features.ravel(), target.ravel())
     if abs(offset) < 1e-6 * np.abs(target).max():
@@ -116,19 +123,24 @@ def fits(features: Doubles, target: Doubles) -> Iterator[Fit]:
     yield fit(f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3)
     if len(features) < FEWEST:
         return
-    yield fit("plus a number for each column (global mean)", features + (target - features).mean(0), 5)
+    yield fit("plus a number for each column (global mean)", features + (target - features).mean(0), OF_COLUMNS)
     columns = [_line(a, b) for a, b in zip(features.T, target.T, strict=True)]
     slopes, offsets = np.array(columns).T
-    yield fit("times and plus a number for each column (global CMVN)", slopes * features + offsets, 5)
+    yield fit("times and plus a number for each column (global CMVN)", slopes * features + offsets, OF_COLUMNS)
 
 
-def offset_name(offset: float) -> str:
+def offset_name(offset: float, slope: float = 1.0) -> str:
     """Return a constant offset in words: of log energies, it is another scale of the audio."""
     sign = "plus" if offset > 0 else "minus"
     for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
         if abs(abs(offset) - share * SCALE) < 1e-2 * share:
             return f"{sign} {share * SCALE:.4g} = {words} (samples on another scale)"
-    return f"{sign} {abs(offset):.6g}"
+    natural = offset / abs(slope)
+    points = next((each for each in FFTS if abs(abs(natural) - math.log(each)) < 1e-3), 0)
+    of = f"= ln {points} (power over the points of an FFT)" if points else ""
+    if not of and abs(natural) < LOUDEST:
+        of = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
+    return f"{sign} {abs(offset):.6g} {of}".rstrip()
 
 
 def _line(x: Doubles, y: Doubles) -> tuple[float, float]:

@@ -87,8 +87,13 @@ def upright(target: Doubles, frames: float) -> tuple[list[str], Doubles]:
     torn = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4 and _roughness(torn) < 0.5 * _roughness(target):
         target, said = torn, ["reshaped where a transposition was meant"]
-    found = without_padding(target)
-    return said + [f"{len(target) - len(found)} rows of padding at the end"] * (len(found) < len(target)), found
+    for where, way in (("end", 1), ("start", -1)):
+        if abs(len(target) - frames) <= 4:  # rows of the same values are silence
+            break
+        found = without_padding(target[::way])[::way]
+        said += [f"{len(target) - len(found)} rows of padding at the {where}"] * (len(found) < len(target))
+        target = found
+    return said, target
 
 
 def _roughness(target: Doubles) -> float:
@@ -187,9 +192,13 @@ def sliding_layouts(columns: int) -> list[Layout]:
         where = "" if center else ", which ends at the frame"
         return Layout(f"{said} (sliding CMN{where})", columns, functools.partial(sliding_cmvn, options=options))
 
-    return [layout(window, center, False) for window in WINDOWS for center in (True, False)] + [
-        layout(window, True, True) for window in WINDOWS[:2]
-    ]
+    sliding = [layout(window, center, False) for window in WINDOWS for center in (True, False)]
+    running = Layout("minus the mean of the frames up to each (running CMN)", columns, _without_running_mean)
+    return [*sliding, *(layout(window, True, True) for window in WINDOWS[:2]), running]
+
+
+def _without_running_mean(features: Doubles) -> Doubles:
+    return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
 def _compressed(values: Doubles, method: int) -> Doubles:

@@ -13,19 +13,20 @@ import numpy as np
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.frontends import fits
-from kaldi_compat.frontends.fits import Fit
+from kaldi_compat.frontends.fits import OF_COLUMNS, Fit
 from kaldi_compat.frontends.layouts import Layout, sliding_layouts
 from kaldi_compat.frontends.sources import ZEROS, Source
-from kaldi_compat.frontends.variants import EPSILON, MELS, Variant
+from kaldi_compat.frontends.variants import DCTS, EPSILON, MELS, Variant
 
 ROWS = 300  # of the array, which the search looks at
 MAX_ROWS = 2000  # to which it fits maps; what it has found is fitted to all
 MAX_FRAMES = 200_000  # computed for similarities in each of two stages: then it ends with the best so far
 MOST_SHIFT = 8  # frames that one of two arrays may have before the other's first one
 MOST_STARTS = 3  # from which the search descends, if none explains all
-# Of the similarity: so far away that the audio may be another; too far for what only changes offsets and scales;
-# near enough to be fitted at once; all but rounding.
-UNLIKE, UNRELATED, NEAR, EXPLAINED = 0.6, 0.4, 1e-3, 5e-5
+# Of the similarity: so far away that the audio may be another; near enough to be fitted at once; all but rounding.
+UNLIKE, NEAR, EXPLAINED = 0.7, 1e-3, 5e-5
+EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
+LIFTERS = range(2, 100)
 FEWER = 5  # one row in so many decides which shift in time is the nearest
 NOTHING = 2.0  # of a candidate that cannot be compared
 FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61, 30.0, 40.0)
@@ -33,7 +34,7 @@ WINDOWS = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
 # What is tried, in the order of how much it usually changes.
 CHOICES: dict[str, Sequence[Any]] = {
     "snip_edges": (True, False),
-    "padding": ("", "reflect", "constant", "reflect-window", "constant-window"),
+    "padding": ("", "reflect", "constant", "reflect-window", "constant-window", "inside"),
     "use_power": (True, False),
     "use_log_fbank": (True, False),
     "htk_compat": (False, True),
@@ -52,7 +53,8 @@ CHOICES: dict[str, Sequence[Any]] = {
     "remove_dc_offset": (True, False),
     "whole": ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")),
     "raw_energy": (True, False),
-    "floor": (EPSILON, 1e-10, 1e-5, 1e-6, 1e-8, 1e-3, 1.0, 1e-30),
+    "dct": ("kaldi", *DCTS),
+    "floor": (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1.0, 1e-30),
     "added": (0.0, 1e-6, 1e-10, 1e-8, 1e-5, 1.0, 2.0**-24),
     "span": (0.0, 8 * np.log(10)),
     "scale": (1.0, 32768.0, 1 / 32768.0),
@@ -63,7 +65,7 @@ LOG = {"floor", "added", "span"}
 CEPSTRA = {"htk_compat", "use_energy", "num_mel_bins", "cepstral_lifter"}
 OF_KIND = {
     "fbank": {"use_power", "use_log_fbank", "htk_compat"} | MEL | LOG,
-    "mfcc": CEPSTRA | MEL,
+    "mfcc": CEPSTRA | MEL | {"dct"},
     "plp": CEPSTRA | MEL - {"mel"},
     "spectrogram": {"bins"} | LOG,
 }
@@ -72,7 +74,7 @@ FOR_ALL = {
     "whole", "padding", "snip_edges", "raw_energy", "scale",
 }  # fmt: skip
 # What the similarity of columns does not see, but where a floor cuts them: offsets and scales.
-WITHOUT_SHAPE = ("scale", "cepstral_lifter", "floor", "mel")
+WITHOUT_SHAPE = ("scale", "cepstral_lifter", "dct", "floor", "mel")
 SAME_SHAPE = {each: pair for pair in (("hertz", "htk-area"), ("slaney", "slaney-height")) for each in pair}
 # Options that are numbers, and how far around what has been found the fine search looks.
 NUMBERS = {
@@ -93,7 +95,9 @@ FAMILIES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     (STFT | {"preemphasis_coefficient": 0.97},
      {"mel": "slaney", "padding": "constant-window", "scale": 1 / 32768, "whole": ("preemphasis",), "added": 2.0**-24}),
     (STFT | {"window_type": "rectangular", "preemphasis_coefficient": 0.97},
-     {"mel": "snapped", "whole": ("preemphasis",)}),
+     {"mel": "snapped-more", "whole": ("preemphasis",)}),
+    (STFT | {"window_type": "hamming", "round_to_power_of_two": False},
+     {"window": "periodic", "mel": "symmetric", "padding": "constant-window", "floor": 1e-10, "span": 8 * np.log(10)}),
 )  # fmt: skip
 
 
@@ -146,7 +150,8 @@ class Found:
     @property
     def words(self) -> int:
         """Number of things that have to be said."""
-        return len(self.candidate.variant.settings()) + self.fit.words
+        around = bool(self.candidate.source.said) + bool(self.candidate.layout.said)
+        return len(self.candidate.variant.settings()) + around + self.fit.words
 
     def cost(self) -> float:
         """Return the residual, as if it were larger for each word."""
@@ -175,6 +180,8 @@ def starts(source: Source, layout: Layout, rows: int) -> Iterator[Candidate]:
                 for energy, scale in ((True, 1.0), (False, 1.0), (False, 1 / 32768.0)):
                     options = {"num_ceps": dim, "num_mel_bins": bins, "use_energy": energy}
                     yield start("mfcc", options, scale=scale)
+                    if scale == 1.0:
+                        yield start("mfcc", options | {"htk_compat": True})
     if 4 <= dim <= 24:
         for energy in (True, False):
             yield start("plp", {"num_ceps": dim, "lpc_order": max(dim - 1, 1), "use_energy": energy})
@@ -206,6 +213,10 @@ class Search:
         self._costs: dict[tuple[str, str, str], float] = {}
         self._found: dict[tuple[str, str, str], Found] = {}
         self._endings: list[Source] = []
+        # Where a column has its least value again and again, there is a floor: energies of that, at Kaldi's scale.
+        lowest = target.min(axis=0)
+        self._floored = np.mean(target == lowest) * len(target) > 2
+        self._floors = [float(f"{np.exp(each):.5g}") for each in {*lowest[[0, -1]], lowest.min()} if abs(each) < 60]
 
     def best(self, begin: Sequence[Candidate], sources: Sequence[Source]) -> Found:
         """Return what explains most of the array, as far as a bounded number of frames shows it.
@@ -229,8 +240,12 @@ class Search:
         ends: list[Candidate] = []
         for start in first:
             ends.append(self._descend(start, sources))
-            if self._is_explained(ends[-1]) or self._settled(ends[-1]).fit.residual <= self._tolerance:
-                return self._fitted(ends[-1])
+            found = self._settled(ends[-1])
+            if found.fit.residual <= self._tolerance and found.fit.words < OF_COLUMNS:
+                return self._fitted(found)
+        found = min(map(self._settled, ends), key=lambda each: (each.fit.residual > self._tolerance, each.cost()))
+        if found.fit.residual <= self._tolerance or min(map(self.cost, ends)) < EXPLAINED:
+            return self._fitted(found)
         ends.sort(key=lambda end: self._settled(end).cost())
         self._frames = MAX_FRAMES
         for each in (ends[0], *first):
@@ -238,22 +253,23 @@ class Search:
                 ends.append(self._descend(self._refined(each), sources))
                 if self._is_explained(ends[-1]):
                     break
-        return self._fitted(min(ends, key=lambda end: self._settled(end).cost()))
+        return self._fitted(min(map(self._settled, ends), key=Found.cost))
 
-    def _fitted(self, end: Candidate) -> Found:
-        """Return what a search ends with, fitted to the whole array."""
-        found = self._settled(end)
+    def _fitted(self, found: Found) -> Found:
+        """Return what has been found, fitted to the whole array."""
         if len(self._whole) == len(self._target):
             return found
         first, second = fits.overlap(found.candidate.compute(), self._whole, found.start)
         return dataclasses.replace(found, fit=fits.simplest(first, second, self._tolerance), part=second)
 
     def _distinct(self, begin: Sequence[Candidate]) -> list[Candidate]:
-        """Return the few best of some candidates that do not only differ in scale."""
+        """Return the few best of some candidates that do not only differ in scale, and Kaldi's own of the best kind."""
         chosen: dict[tuple[str, str, str], Candidate] = {}
         for each in sorted(begin, key=self.cost):
             chosen.setdefault(each.changed("scale", 1.0).name, each)
-        return list(chosen.values())[:MOST_STARTS]
+        best = list(chosen.values())[:MOST_STARTS]
+        own = next(each for each in begin if each.variant.kind == best[0].variant.kind)
+        return best if own in best else [*best, own]
 
     def cost(self, candidate: Candidate) -> float:
         """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
@@ -290,6 +306,10 @@ class Search:
         names = [name for name in CHOICES if name in candidate.options - fixed - {*WITHOUT_SHAPE[:-1]}]
         changes = [(name, value) for name in names for value in CHOICES[name]]
         changes += [("source", source) for source in sources]
+        if self._floored:
+            floors = {"floor": (*CHOICES["floor"], *self._floors), "energy_floor": self._floors}
+            own = candidate.options | ({"energy_floor"} if candidate.variant.value("use_energy") else set())
+            changes += [(name, value) for name, values in floors.items() if name in own for value in values]
         if not candidate.layout.said:
             changes += [("layout", layout) for layout in sliding_layouts(candidate.layout.columns)]
         before = 3.0
@@ -303,32 +323,62 @@ class Search:
         return candidate
 
     def _refined(self, candidate: Candidate) -> Candidate:
-        """Choose options that are numbers ever more finely, in each round the one that explains most."""
+        """Choose options that are numbers ever more finely: near the best values, as if the features were linear."""
         names = [name for name in NUMBERS if name in candidate.options]
         before = 3.0
         while EXPLAINED < self.cost(candidate) < 0.9 * before:
             before = self.cost(candidate)
-            near = {}
-            for name, around in NUMBERS.items():
-                if name in names:
-                    near[name] = self._nearer(self._nearer(candidate, name, around), name, around / 3)
+            near = {name: self._nearer(self._nearer(candidate, name, NUMBERS[name]), name, NUMBERS[name] / 3)
+                    for name in names}  # fmt: skip
             name = min(near, key=lambda each: self.cost(near[each]))
             best, around = near[name], NUMBERS[name] / 3
             while around > NUMBERS[name] / 500:
                 around /= 3
                 best = self._nearer(best, name, around)
-            value, limit = best.variant.value(name), max(1.05 * self.cost(best), EXPLAINED)
-            rounded = (best.changed(name, round(value, digits)) for digits in range(-1, 5))
-            if self.cost(best) < before:
-                candidate = next((each for each in rounded if self.cost(each) <= limit), best)
+            candidate = self._rounded(best, [name]) if self.cost(best) < before else candidate
+        moved = self._both_edges(candidate) if "low_freq" in names else candidate
+        return moved if self.cost(moved) < 0.5 * self.cost(candidate) else candidate
+
+    def _rounded(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
+        """Return a candidate whose numbers have as few digits as explain about as much."""
+        limit = max(1.05 * self.cost(candidate), EXPLAINED)
+        for name in names:
+            changed = (candidate.changed(name, round(candidate.variant.value(name), digits)) for digits in range(-1, 5))
+            candidate = next((each for each in changed if self.cost(each) <= limit), candidate)
         return candidate
+
+    def _both_edges(self, candidate: Candidate) -> Candidate:
+        """Change low_freq and high_freq at once, in steps that least squares give: each alone only comes near."""
+        best, before = candidate, 3.0
+        while EXPLAINED < self.cost(best) < before:
+            before = self.cost(best)
+            values = {name: self._number(best, name) for name in EDGE_STEPS}
+            try:
+                plain = best.compute()
+                moved = [best.changed(name, values[name] + step).compute() - plain for name, step in EDGE_STEPS.items()]
+            except KaldiCompatError:
+                break
+            shift, features, target = fits.shifted(plain, self._target)
+            columns = [features, *(fits.overlap(each, self._target, shift)[0] for each in moved)]
+            design = np.stack([(each - each.mean(0)).ravel() for each in columns], axis=1)
+            scale, *shares = np.linalg.lstsq(design, (target - target.mean(0)).ravel(), rcond=None)[0]
+            nearer = [best]
+            for part in (1, 0.5, 0.25):
+                nearer.append(best)
+                for (name, step), share in zip(EDGE_STEPS.items(), shares, strict=True):
+                    nearer[-1] = nearer[-1].changed(name, float(values[name] + part * step * share / (scale or 1)))
+            best = min(nearer, key=self.cost)
+        return self._rounded(best, list(EDGE_STEPS))
 
     def _nearer(self, candidate: Candidate, name: str, around: float) -> Candidate:
         """Return the best of some values of an option around that of a candidate."""
-        value = float(candidate.variant.value(name))
-        if name == "high_freq" and value <= 0:
-            value += candidate.source.rate / 2
+        value = self._number(candidate, name)
         return min((candidate, *(candidate.changed(name, value + around * k / 4) for k in range(-4, 5))), key=self.cost)
+
+    def _number(self, candidate: Candidate, name: str) -> float:
+        """Return the value of an option that is a number; that of high_freq in Hz."""
+        value = float(candidate.variant.value(name))
+        return value + candidate.source.rate / 2 if name == "high_freq" and value <= 0 else value
 
     def _is_explained(self, candidate: Candidate) -> bool:
         cost = self.cost(candidate)
@@ -338,7 +388,7 @@ class Search:
         """Choose what changes offsets and scales of columns only, so that the simplest map is left."""
         if candidate.name in self._found:
             return self._found[candidate.name]
-        alike = [candidate, *(self._alike(candidate) if self.cost(candidate) < UNRELATED else ())]
+        alike = [candidate, *(self._alike(candidate) if self.cost(candidate) < UNLIKE else ())]
         limit = max(1.1 * min(map(self.cost, alike)), EXPLAINED)
         shift, *_ = fits.shifted(self._computed(candidate, MAX_ROWS)[0], self._target)
         found = []
@@ -352,10 +402,25 @@ class Search:
             self._found[candidate.name] = self._settled(simplest.candidate)
         return self._found[candidate.name]
 
+    def _lifters(self, candidate: Candidate) -> list[int]:
+        """Return the lifter that gives the columns of cepstra the sizes that the array's have, if there is one."""
+        if "cepstral_lifter" not in candidate.options or candidate.layout.said:
+            return []
+        plain = candidate.changed("cepstral_lifter", 0).compute()
+        _, first, second = fits.shifted(plain, self._target)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sizes = (second.std(0) / first.std(0))[1:]
+        for lifter in LIFTERS:
+            weights = 1 + 0.5 * lifter * np.sin(np.pi * np.arange(1, len(sizes) + 1) / lifter)
+            if np.ptp(sizes - weights * sizes[0] / weights[0]) < 1e-3 * sizes.max():
+                return [lifter]
+        return []
+
     def _alike(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield candidates that may resemble the array as much."""
         names = [name for name in WITHOUT_SHAPE if name in candidate.options]
         own = {"mel": SAME_SHAPE.get(candidate.variant.mel, (candidate.variant.mel,)),
+               "cepstral_lifter": (*CHOICES["cepstral_lifter"], *self._lifters(candidate)),
                "scale": (*CHOICES["scale"], *candidate.source.loudness)}  # fmt: skip
         for values in itertools.product(*(own.get(name, CHOICES[name]) for name in names)):
             changed = candidate

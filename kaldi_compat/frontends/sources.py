@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -120,6 +121,8 @@ def _resampled(source: Source) -> Iterator[Source]:
             ),
             "by leaving out samples": functools.partial(_thinned, source, have // rate),
             "by linear interpolation": functools.partial(_interpolated, source, times),
+            "by a polyphase filter (scipy.signal.resample_poly)": functools.partial(_polyphase, source, have, rate),
+            "by an FFT (scipy.signal.resample)": functools.partial(_by_fft, source, have, rate),
         }
         for said, make in ways.items():
             if have % rate == 0 or "leaving" not in said:
@@ -128,6 +131,28 @@ def _resampled(source: Source) -> Iterator[Source]:
 
 def _filtered(source: Source, have: int, rate: int, cutoff: float, zeros: int = 6) -> Floats:
     return linear_resample(source.samples, have, rate, cutoff, zeros)
+
+
+def _polyphase(source: Source, have: int, rate: int) -> Any:
+    """Filter by a sinc of ten zeros in a Kaiser window of 5."""
+    up, down = rate // math.gcd(have, rate), have // math.gcd(have, rate)
+    half = 10 * max(up, down)
+    taps = np.sinc(np.arange(-half, half + 1) / max(up, down)) * np.kaiser(2 * half + 1, 5.0)
+    taps *= up / taps.sum()
+    margin = half // up + 1
+    padded = np.pad(source.samples.astype(np.float64), (margin, margin + down))
+    found = np.empty(-(-len(source.samples) * up // down))
+    for phase in range(min(up, len(found))):
+        inputs = np.arange(-((half - phase * down) // up), (phase * down + half) // up + 1)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, len(inputs))[margin + inputs[0] :: down]
+        outputs = found[phase::up]
+        outputs[:] = windows[: len(outputs)] @ taps[phase * down - inputs * up + half]
+    return found
+
+
+def _by_fft(source: Source, have: int, rate: int) -> Any:
+    count = len(source.samples) * rate // have
+    return np.fft.irfft(np.fft.rfft(source.samples), count) * (rate / have)
 
 
 def _thinned(source: Source, step: int) -> Floats:

@@ -36,6 +36,8 @@ MELS = {
     "kaldi": "triangles on the mel scale",
     "hertz": "triangles in Hz between mel edges",
     "snapped": "edges of mel bins rounded down to bins of the FFT",
+    "snapped-more": "edges of mel bins rounded down to bins of an FFT of one point more, as in python_speech_features",
+    "symmetric": "triangles in Hz as wide as their left half, as in SpeechBrain",
     "slaney": "librosa's filters on Slaney's scale, of equal area",
     "slaney-height": "librosa's filters on Slaney's scale, of equal height",
     "htk-area": "librosa's filters on HTK's scale, of equal area",
@@ -45,10 +47,13 @@ PADDINGS = {
     "constant": "frames centred by padding (constant)",
     "reflect-window": "frames centred by padding (reflect) of half a window",
     "constant-window": "frames centred by padding (constant) of half a window",
+    "inside": "frames as long as the FFT, the window in their middle",
 }
+DCTS = {"htk": "C0 times the root of 2, as in HTK", "sum": "a DCT that is not normalized"}
 WHOLE = {"preemphasis": "preemphasis", "offset": "DC removal"}
 BINS = {"log": "log power of all bins", "power": "power, no logarithm", "magnitude": "magnitudes, no logarithm"}
 EPSILON = float(np.finfo(F32).eps)
+LOG_EPSILON = np.log(F32(EPSILON)) + F32(1e-5)
 
 
 @dataclass(frozen=True)
@@ -65,10 +70,11 @@ class Variant:
         added: number added to energies before the logarithm.
         span: log energies are at least the largest one less this; 0 leaves them.
         padding: "" for Kaldi's edges; "reflect" or "constant" for frames centred by padding of half an FFT, and
-            "reflect-window" or "constant-window" by half a window.
+            "reflect-window" or "constant-window" by half a window; "inside" for frames of an FFT's length.
         whole: what is done to the whole recording in place of each frame: "preemphasis", "offset" (DC removal).
         warp: VTLN factor.
         bins: of a spectrogram: "kaldi" with the energy in the first column; "log", "power" or "magnitude".
+        dct: of cepstra: "kaldi", or one of ``DCTS``.
         precise: True for an FFT in double precision.
     """
 
@@ -84,6 +90,7 @@ class Variant:
     whole: tuple[str, ...] = ()
     warp: float = 1.0
     bins: str = "kaldi"
+    dct: str = "kaldi"
     precise: bool = False
 
     def changed(self, name: str, value: Any) -> Variant:
@@ -113,6 +120,7 @@ class Variant:
             *(f"{WHOLE[step]} of the whole recording" for step in self.whole),
             *([] if self.warp == 1 else [f"VTLN factor {self.warp:g}"]),
             *([] if self.bins == "kaldi" else [BINS[self.bins]]),
+            *([] if self.dct == "kaldi" else [DCTS[self.dct]]),
             *([] if not self.precise else ["an FFT in double precision"]),
         ]
 
@@ -145,7 +153,9 @@ class Variant:
         if self.bins != "kaldi":
             changes, takes_log = changes | {"return_raw_fft": True}, log
         plan = _plan(self.kind, tuple(sorted(changes.items())), self.window, self.mel, self.precise)
-        if self.padding:
+        if self.padding == "inside":
+            audio = audio[(plan.points - plan.size) // 2 :][: max(len(audio) - plan.points + plan.size, 0)]
+        elif self.padding:
             mode, _, of = self.padding.partition("-")
             audio = np.pad(audio, (plan.size if of else plan.points) // 2, mode=mode)  # type: ignore[call-overload]
         [features] = features_of_list(plan, [audio], [self.warp], _no_seeds)
@@ -154,8 +164,21 @@ class Variant:
                 raise OptionError(f"an FFT of {plan.points} points has no bin at half the rate")
             features = _power(features)
             features = np.sqrt(features) if self.bins == "magnitude" else features
-        if takes_log and log:
-            features = np.log(np.maximum(features, F32(self.floor)) + F32(self.added))
+        return self._finished(features, takes_log and log)
+
+    def _finished(self, features: Floats, takes_log: bool) -> Floats:
+        """Return features with the floor, the logarithm and the DCT of this variant."""
+        first = int(bool(self.value("use_energy")) and not self.value("htk_compat"))
+        last = int(bool(self.value("use_energy")) and bool(self.value("htk_compat")))
+        before, bands, after = np.split(features, [first, features.shape[1] - last], axis=1)
+        if takes_log:
+            bands = np.log(np.maximum(bands, F32(self.floor)) + F32(self.added))
+        if self.floor != EPSILON:
+            before, after = (np.where(each <= LOG_EPSILON, np.log(F32(self.floor)), each) for each in (before, after))
+        features = np.hstack((before, bands, after))
+        if self.dct != "kaldi":
+            features[:, :1] *= 1 if first else F32(math.sqrt(2))
+            features *= F32(math.sqrt(2 * self.value("num_mel_bins"))) if self.dct == "sum" else 1
         return np.maximum(features, features.max(initial=-np.inf) - F32(self.span)) if self.span else features
 
 
@@ -194,6 +217,8 @@ def mel_filters(mel: str, options: Any) -> MelTable:
     makers: dict[str, Callable[[], Floats]] = {
         "hertz": lambda: _triangles(options, lambda edges, hertz: (edges, hertz)),
         "snapped": lambda: _triangles(options, lambda edges, hertz: (_snapped(edges, points, options), hertz)),
+        "snapped-more": lambda: _triangles(options, lambda edges, hertz: (_snapped(edges, points, options, 1), hertz)),
+        "symmetric": lambda: _triangles(options, lambda edges, hertz: (edges, hertz), symmetric=True),
         "slaney": lambda: librosa_filters(bins, points, options.sample_frequency, options.low_freq, options.high_freq),
         "slaney-height": lambda: librosa_filters(
             bins, points, options.sample_frequency, options.low_freq, options.high_freq, norm=""
@@ -205,13 +230,16 @@ def mel_filters(mel: str, options: Any) -> MelTable:
     return table_of(makers[mel](), tables.equal_loudness(mel_banks(options).centers))
 
 
-def _snapped(edges: Floats, points: int, options: Any) -> Floats:
-    step = F32(options.sample_frequency / points)
-    snapped: Floats = np.floor(edges / step + F32(1e-3)) * step  # an edge on a bin stays there, whatever its rounding
+def _snapped(edges: Floats, points: int, options: Any, more: int = 0) -> Floats:
+    rate = options.sample_frequency
+    bins = np.floor(edges / F32(rate / (points + more)) + F32(1e-3))  # an edge on a bin stays, whatever its rounding
+    snapped: Floats = bins * F32(rate / points)
     return snapped
 
 
-def _triangles(options: Any, change: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Floats:
+def _triangles(
+    options: Any, change: Callable[[Floats, Floats], tuple[Floats, Floats]], *, symmetric: bool = False
+) -> Floats:
     """Return triangles in Hz between edges that are equally far apart in mel."""
     points, rate = options.padded_window_size, options.sample_frequency
     high = options.high_freq if options.high_freq > 0 else 0.5 * rate + options.high_freq
@@ -222,6 +250,7 @@ def _triangles(options: Any, change: Callable[[Floats, Floats], tuple[Floats, Fl
     hertz = (np.arange(points // 2 + 1) * (rate / points)).astype(F32)[:, None]
     edges, hertz = change(edges, hertz)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    right = 2 * center - left if symmetric else right
     with np.errstate(divide="ignore", invalid="ignore"):
         rise, fall = (hertz - left) / (center - left), (right - hertz) / (right - center)
     weights = np.where(hertz <= center, rise, fall)

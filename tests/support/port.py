@@ -35,9 +35,11 @@ def filters(kind: str, bins: int, points: int, rate: float, low: float, high: fl
         at = mel(at)
     else:
         edges = hertz_of(edges)
-        if kind == "snapped":
-            edges = np.floor(edges * points / rate + 1e-9) * rate / points  # 8000 Hz is a bin
+        if kind.startswith("snapped"):
+            of = points + (kind == "snapped-more")
+            edges = np.floor(edges * of / rate + 1e-9) * rate / points  # 8000 Hz is a bin
     left, center, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
+    right = 2 * center - left if kind == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = np.where(at <= center, (at - left) / (center - left), (right - at) / (right - center))
     weights[~((at >= left) & (at <= right)) | ~np.isfinite(weights)] = 0
@@ -54,7 +56,9 @@ def port(samples: npt.NDArray[np.float64], rate: float = 16000, *, scale: float 
     x, size, step = samples * scale, int(rate * length / 1000), int(rate * shift / 1000)
     if whole_preemphasis:
         x, preemphasis = np.append(x[0], x[1:] - preemphasis * x[:-1]), 0.0
-    if edges in ("reflect", "constant"):
+    if edges == "inside":
+        x = x[(points - size) // 2 : len(x) - (points - size) // 2]
+    elif edges in ("reflect", "constant"):
         x = np.pad(x, points // 2, mode=edges)
     elif edges == "kaldi":
         frames = (len(x) + step // 2) // step
@@ -85,6 +89,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "DC kept": ({"remove_dc": False}, ("remove_dc_offset=False",)),
     "triangles in Hz": ({"filter_kind": "hertz"}, ("triangles in Hz",)),
     "snapped mel bins": ({"filter_kind": "snapped"}, ("rounded down to bins of the FFT",)),
+    "mel bins snapped to one point more": ({"filter_kind": "snapped-more"}, ("an FFT of one point more",)),
+    "triangles as wide as their left half": ({"filter_kind": "symmetric"}, ("as wide as their left half",)),
     "filters of equal area": ({"filter_kind": "area"}, ("HTK's scale, of equal area",)),
     "from 0 Hz": ({"low": 0.0}, ("low_freq=0.0",)),
     "from 64 Hz": ({"low": 64.0}, ("low_freq=64.0",)),
@@ -97,6 +103,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "edges reflected": ({"edges": "kaldi"}, ("snip_edges=False",)),
     "frames centred": ({"edges": "reflect"}, ("frames centred by padding (reflect)",)),
     "frames centred in zeros": ({"edges": "constant"}, ("frames centred by padding (constant)",)),
+    "frames as long as the FFT": ({"edges": "inside"}, ("frames as long as the FFT",)),
     "frames of 20 ms": ({"length": 20.0}, ("frame_length=20.0",)),
     "frames of 32 ms": ({"length": 32.0}, ("frame_length=32.0",)),
     "shift of 12.5 ms": ({"shift": 12.5}, ("frame_shift=12.5",)),
@@ -118,6 +125,9 @@ MET = {
     "no preemphasis": "RicherMans/CED#9, csukuangfj/kaldifeat#111",
     "DC kept": "RicherMans/CED#9",
     "triangles in Hz": "wenet-e2e/wenet#2320, huggingface/transformers#26182, kaldi-asr/kaldi#1808",
+    "mel bins snapped to one point more": "jameslyons/python_speech_features `base.py`",
+    "triangles as wide as their left half": "speechbrain/speechbrain `processing/features.py`",
+    "frames as long as the FFT": "librosa and torch.stft with `center=False`",
     "from 0 Hz": "RicherMans/CED#9",
     "up to 7600 Hz": "k2-fsa/icefall, lhotse (`high_freq=-400`)",
     "an offset under the logarithm": "k2-fsa/sherpa-onnx `scripts/nemo`",

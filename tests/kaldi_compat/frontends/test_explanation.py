@@ -130,8 +130,15 @@ def bins(points: int, power: float, scale: float) -> Any:
     return np.abs(np.fft.rfft(frames[::160] * window_of("hann-periodic", points))) ** power
 
 
+def polyphase(samples: Any) -> Any:
+    """Return every third sample, filtered as scipy.signal.resample_poly does."""
+    taps = np.sinc(np.arange(-30, 31) / 3) * np.kaiser(61, 5.0)
+    return np.convolve(samples, taps / taps.sum(), mode="same")[::3].astype(np.float32)
+
+
 # Features of other libraries, and of other audio than that which is given: array, audio, rate, words.
 TURNED = np.stack((SAMPLES, np.roll(SAMPLES, 5000)[::-1]))
+C0 = Mfcc(dither=0.0, use_energy=False)(SAMPLES).astype(np.float64)
 FBANK = Fbank(num_mel_bins=40, dither=0.0)
 EIGHT = FBANK(resample_waveform(SAMPLES.astype(np.float32), 8000, 16000))
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
@@ -143,7 +150,26 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
                            melodb.max() - 80), SAMPLES, 16000,
         ("equal area", "at least the largest less 80 dB", "decibels (10 log10)", "reflect")),
     "C0 left out": (lambda: Mfcc(dither=0.0)(SAMPLES)[:, 1:], SAMPLES, 16000, ("the first column left out",)),
-    "C0 last": (lambda: np.roll(Mfcc(dither=0.0)(SAMPLES), -1, 1), SAMPLES, 16000, ("the first column last",)),
+    "C0 last": (lambda: np.roll(Mfcc(dither=0.0)(SAMPLES), -1, 1), SAMPLES, 16000, ("htk_compat=True",)),
+    "lifter": (lambda: Mfcc(dither=0.0, use_energy=False, cepstral_lifter=26.0)(SAMPLES), SAMPLES, 16000,
+               ("mfcc(use_energy=False, cepstral_lifter=26)",)),
+    "DCT": (lambda: C0 * np.array([2**0.5] + [1] * 12), SAMPLES, 16000, ("C0 times the root of 2",)),
+    "DCT, not normalized": (lambda: C0 * np.array([2**0.5] + [1] * 12) * 46**0.5, SAMPLES, 16000, ("not normalized",)),
+    "floor of energies": (lambda: Mfcc(dither=0.0, energy_floor=1e9)(SAMPLES), SAMPLES, 16000, ("energy_floor=1",)),
+    "floor": (lambda: np.log(np.maximum(Fbank(dither=0.0, use_log_fbank=False)(SAMPLES), 3e7)), SAMPLES, 16000,
+              ("a floor of 3e+07",)),
+    "warped cepstra": (lambda: Mfcc(dither=0.0, use_energy=False)(SAMPLES, vtln_warp=1.12), SAMPLES, 16000,
+                       ("VTLN factor 1.12",)),
+    "both edges": (lambda: Fbank(dither=0.0, num_mel_bins=80, low_freq=55.0, high_freq=7200.0)(SAMPLES), SAMPLES, 16000,
+                   ("low_freq=55", "high_freq=7200")),
+    "power over points": (lambda: FBANK(SAMPLES) - np.log(512), SAMPLES, 16000, ("ln 512",)),
+    "running mean": (lambda: (made := FBANK(SAMPLES)) - np.cumsum(made, 0) / np.arange(1, len(made) + 1)[:, None],
+                     SAMPLES, 16000, ("running CMN",)),
+    "padded at the start": (lambda: np.vstack((np.zeros((20, 40)), FBANK(SAMPLES))), SAMPLES, 16000,
+                            ("20 rows of padding at the start",)),
+    "polyphase": (lambda: FBANK(polyphase(SPEECH)), SAMPLES, 48000, ("polyphase filter",)),
+    "a rate that looks transposed": (lambda: FBANK(SAMPLES), SAMPLES, 44100, ("taken as audio of 16000 Hz",)),
+    "C0 last, not scaled": (lambda: np.roll(C0, -1, 1), SAMPLES, 16000, ("the first column last",)),
     "one frame in three": (lambda: FBANK(SAMPLES)[::3], SAMPLES, 16000, ("frame_shift=30.0",)),
     "cut": (lambda: FBANK(SAMPLES)[:60], SAMPLES, 16000, ("the first 0.6 s only",)),
     "warped": (lambda: FBANK(SAMPLES, vtln_warp=0.93), SAMPLES, 16000, ("VTLN factor 0.93",)),
@@ -169,10 +195,18 @@ def test_other_audio_and_libraries_are_named(case: str) -> None:
     assert all(word in str(found) for word in words), str(found)
 
 
-def test_dithering_is_recognized_by_its_size() -> None:
-    found = explain(Fbank(num_mel_bins=80)(SAMPLES), SAMPLES, 16000)
+@pytest.mark.parametrize("dither", [1.0, 0.1])
+def test_dithering_is_named_with_its_size(dither: float) -> None:
+    features = Mfcc(dither=dither, use_energy=False)(SAMPLES)
+    found = explain(features - features.mean(0), SAMPLES, 16000)
     assert not found.is_exact
-    assert "noise as of dithering with about 1" in str(found)
+    words = str(found).partition("noise as of dithering with about ")[2]
+    assert 0.8 * dither < float(words.partition(":")[0]) < 1.2 * dither, str(found)
+
+
+def test_other_noise_is_not_named_dithering() -> None:
+    noise = np.random.default_rng(0).normal(size=MADE.shape)
+    assert "dithering" not in str(explain(MADE + 0.1 * noise, SAMPLES, 16000))
 
 
 def test_search_computes_a_bounded_number_of_frames(monkeypatch: pytest.MonkeyPatch) -> None:
