@@ -6,7 +6,7 @@ import dataclasses
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,7 +173,8 @@ def _by_options(unexplained: list[Difference]) -> Iterator[Cause]:
         unexplained = [each for each in unexplained if each.id not in done]
 
 
-def _known(difference: Difference, found: Any) -> Cause | None:
+def _known(difference: Difference, found: Iterable[Cause]) -> Cause | None:
+    """Return the cause that explains a difference as well."""
     asked = difference.asked
     if asked is None:
         return None

@@ -155,8 +155,8 @@ def explain(
     answer = _answered(straight, channels, recording, [*said, *changes], tolerance)
     if answer.is_exact or "transposed" not in changes:
         return answer
-    lying = _answered(target, channels, recording, said, tolerance)  # of another rate, an array may look transposed
-    return lying if lying.is_exact else answer
+    other = _answered(target, channels, recording, said, tolerance)  # of another rate, an array may look transposed
+    return other if other.is_exact else answer
 
 
 def _answered(

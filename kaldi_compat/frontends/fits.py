@@ -54,7 +54,7 @@ def residual_of(first: Doubles, second: Doubles) -> float:
     Where a frame is nearly silent, single precision decides digits that ports in double precision have otherwise.
     """
     difference = np.abs(first - second).ravel()
-    most = math.ceil(0.999 * (len(difference) - 1))
+    most = round(0.999 * (len(difference) - 1))
     return float(max(np.partition(difference, most)[most], difference.max() / 30))
 
 
