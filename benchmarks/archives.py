@@ -307,10 +307,10 @@ def open_long_script(folder: Path, lines: int) -> None:
     start = time.perf_counter()
     look_up(script, keys)
     each = (time.perf_counter() - start) / len(keys)
-    print(
-        f"a script of {lines} lines ({path.stat().st_size >> 20} MiB): opened and indexed in {opened:.1f} s, "
-        f"{held / lines:.0f} bytes a line; a key's line found in {1e6 * each:.1f} us"
-    )
+    size = f"{path.stat().st_size >> 20}"
+    row = [f"{lines:,}", size, f"{opened:.1f}", f"{held / lines:.0f}", f"{1e6 * each:.1f}"]
+    columns = ["lines", "file: MiB", "opened and indexed: s", "memory of a line: bytes", "a key's line: µs"]
+    report("script-file", Table(COMMAND, columns, [row]))
 
 
 def private_memory() -> int:

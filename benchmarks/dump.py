@@ -147,8 +147,10 @@ def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
         seconds.append(ours(data, work, jobs)[0])
         cores.append(core_seconds() - before)
     wall, used = statistics.median(seconds), statistics.median(cores)
-    print(f"{count} utterances of 0.1 s, {jobs} processes: {wall:.2f} s, {count / wall:.0f} utterances a second, "
-          f"{1e6 * used / count:.0f} us of processor time each")  # fmt: skip
+    row = [f"{count:,}", f"{wall:.2f}", f"{count / wall:,.0f}", f"{1e6 * used / count:.0f}"]
+    columns = ["utterances of 0.1 s", "seconds", "utterances a second", "processor time of an utterance: µs"]
+    command = f"python benchmarks/dump.py --short {count} --jobs {jobs} --runs {runs}"
+    report("dump-short", Table(command, columns, [row]))
 
 
 def drop_from_cache(data: Path) -> None:

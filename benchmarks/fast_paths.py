@@ -1,6 +1,6 @@
 """Measure what the C libraries buy: whole programs with them and without (docs/concepts/fast_paths.md).
 
-python benchmarks/fast_paths.py [--minutes 4] [--runs 3] [--work DIR]
+python benchmarks/fast_paths.py [--minutes 4] [--runs 3] [--work DIR] [--record]
 
 Processor time over audio in short files (1 s) and long ones (12 s), the least of the runs, less the start-up of the
 program; what works on features or copies audio has sixty times as much. Without C means ``KALDI_COMPAT_NATIVE=0``.
@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from corpus import make
+from figures import Table, report
 
 PREPARE = (
     "compute-mfcc-feats --dither=0 scp:wav.scp ark,scp:each.ark,each.scp",
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = (chosen.work or Path(made)).resolve()
@@ -84,13 +86,16 @@ def main() -> None:
         for command in PREPARE:
             processor_time(command, folder, native=True)
         start = min(processor_time("copy-feats ark:/dev/null ark:/dev/null || true", folder, True) for _ in range(5))
-        print(f"start-up {start:.3f} s\n\n| job | with C | without | ratio |\n|---|---|---|---|")
+        rows = []
         for name, command in JOBS.items():
             fast, plain = (
-                max(min(processor_time(command, folder, native) for _ in range(chosen.runs)) - start, 0.001)
+                max(min(processor_time(command, folder, native) for _ in range(chosen.runs)) - start, 0.01)
                 for native in (True, False)
             )
-            print(f"| {name} | {fast:.3f} | {plain:.3f} | {plain / fast:.1f} |", flush=True)
+            rows.append([name, f"{fast:.3f}", f"{plain:.3f}"])
+    command = f"python benchmarks/fast_paths.py --minutes {chosen.minutes:g} --runs {chosen.runs}"
+    ratios = [["times faster", "without C: s", "with C: s"]]
+    report("fast-paths", Table(command, ["program", "with C: s", "without C: s"], rows, ratios))
 
 
 if __name__ == "__main__":

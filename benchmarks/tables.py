@@ -2,19 +2,16 @@
 
     python benchmarks/tables.py --kaldi /path/to/kaldi/bin --work /tmp/corpus
     python benchmarks/tables.py --kaldi /path/to/kaldi/bin --work /tmp/corpus --data short --only copy-post post-to
-    python benchmarks/tables.py --kaldi /path/to/kaldi/bin --work /tmp/corpus --again --readme --record
+    python benchmarks/tables.py --kaldi /path/to/kaldi/bin --work /tmp/corpus --again --record
 
-Typical: 4 hours in 1,200 utterances. Short: 20,000 utterances of 0.1 s. Long: one utterance of 6 hours. Each command
+Typical: 4 hours in 1,200 utterances. Short: 20,000 utterances of 0.1 s. Long: one utterance of 2 hours. Each command
 runs on one core, and the time of the same command on an empty table (of ``--help`` for programs without tables) is
 subtracted. Processor time (user and system) is compared, because other work on the machine disturbs it least: the least
 of some rounds, in which our program and Kaldi's take turns.
 
 Rows are kept in ``results.json`` in the work directory and are not measured again without ``--again``, so an
-interrupted run can be resumed. The machine needs 20 GB of disk in the work directory, and of memory for ``long``.
-
-Kaldi's programs are those of ``--kaldi``, or those on PATH that are not ours. Without them, their times are estimated
-from ``kaldi_times.json``, which ``--record`` writes: they are scaled by the time that a peer, kaldiio, takes here and
-took there to copy a table.
+interrupted run can be resumed. ``long`` takes 6 GB of memory, most of it in Kaldi's pitch tracker. Kaldi's programs are
+those of ``--kaldi``, or those on PATH that are not ours; without them only ours are measured.
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ import argparse
 import itertools
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -35,6 +31,8 @@ from pathlib import Path
 
 import numpy as np
 from corpus import RATE, make, repeat
+from figures import Table as Figures
+from figures import report
 
 import io_ark
 from io_ark.blocks import PosteriorArrays
@@ -53,10 +51,8 @@ from io_ark.models import (
     write_tree,
 )
 
-RECORDED = Path(__file__).with_name("kaldi_times.json")
-README = Path(__file__).with_name("README.md")
-BEGIN, END = "<!-- written by tables.py -->\n", "<!-- end -->\n"
-SHORT, LONG_HOURS = 20_000, 6
+COMMAND = "python benchmarks/tables.py --kaldi DIR --work DIR --again"
+SHORT, LONG_HOURS = 20_000, 2
 JOINED = 100  # utterances joined into the input of programs of single files
 DATA = ("typical", "short", "long")
 CLOCK = 0.02  # seconds by which start-up differs between runs; what is less on both sides is not compared
@@ -158,6 +154,7 @@ SINGLE = ("concat-feats", "compute-eer", "copy-transition-model", "copy-tree", "
 SINGLE += ("show-transitions", "wav-reverberate")
 # Files that commands read beside tables. They are read on empty tables, too.
 BESIDE = ("matrix", "lda_vectors", "global_stats", "mono", "tri", "tree", "phones")
+STARTED = ("copy-feats", "feat-to-len", "compute-fbank-feats", "compute-kaldi-pitch-feats")
 PHONES, STATES, PHONE_FRAMES = 40, 3, 9  # of the models, and of an average phone in the alignments
 
 
@@ -179,7 +176,7 @@ def short_audio(folder: Path, like: Path) -> Path:
 
 
 def long_audio(folder: Path, like: Path) -> Path:
-    """Write one file of six hours and return a script file."""
+    """Write one file of two hours and return a script file."""
     samples = np.concatenate([wave.samples for _, wave in io_ark.SequentialReader("wave", f"scp:{like}")], axis=1)
     samples = np.resize(samples, (1, LONG_HOURS * 3600 * RATE))
     io_ark.write_object("wave", f"{folder}/long.wav", Wave(RATE, samples))
@@ -379,19 +376,6 @@ def start_up(programs: list[str], arguments: str, names: dict[str, str], empty: 
     return [best.seconds for best in measured(programs, arguments, nothing, runs, float("inf"), may_fail=True)]
 
 
-def peer_seconds(names: dict[str, str]) -> float:
-    """Return the processor time of kaldiio copying the features: the least of three."""
-    code = "import kaldiio, sys; kaldiio.save_ark(sys.argv[2], dict(kaldiio.load_ark(sys.argv[1])))"
-    least = float("inf")
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        with tempfile.TemporaryDirectory() as folder:
-            run(sys.executable, "-c", code, names["feats"][4:], f"{folder}/out")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        least = min(least, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return least
-
-
 def our_program(name: str) -> str:
     """Return the path of our program: that of this Python's environment, or the one on PATH."""
     of_environment = Path(sys.executable).with_name(name)
@@ -414,29 +398,23 @@ class Row:
     """Processor time and memory of one command on one set of data, without start-up.
 
     Attributes:
-        ours, kaldi: processor time in seconds; Kaldi's is NaN if unknown.
-        memory, kaldi_memory: peak memory in MB; Kaldi's is 0 if unknown.
-        peer: seconds that the peer took.
+        ours, kaldi: processor time in seconds; Kaldi's is NaN if it was not measured.
+        memory, kaldi_memory: peak memory in MB; Kaldi's is 0 if it was not measured.
         runs: how many rounds were measured.
-        estimated: Kaldi's time comes from a recorded ratio.
     """
 
     ours: float
     kaldi: float
     memory: int
     kaldi_memory: int
-    peer: float
     runs: int
-    estimated: bool = False
 
     @property
-    def times(self) -> str:
-        """Ratio of Kaldi's time to ours; "-" if both are too short to be measured."""
-        if self.kaldi != self.kaldi:
-            return ""
-        if max(self.ours, self.kaldi) < CLOCK:
-            return "-"
-        return f"{'~' * self.estimated}{max(self.kaldi, 0) / max(self.ours, CLOCK / 2):.2f}"
+    def cells(self) -> list[str]:
+        """Our seconds and Kaldi's, as they are shown."""
+        if not max(self.ours, self.kaldi) >= CLOCK:
+            return [f"<{CLOCK}"] * 2
+        return ["" if seconds != seconds else f"{max(seconds, CLOCK / 2):.3f}" for seconds in (self.ours, self.kaldi)]
 
 
 class Measurement:
@@ -445,26 +423,23 @@ class Measurement:
     Args:
         chosen: the options of the command line.
         work: the work directory.
-        recorded: of each set of data, Kaldi's times over the peer's by command.
     """
 
-    def __init__(self, chosen: argparse.Namespace, work: Path, recorded: dict[str, dict[str, float]]) -> None:
-        self._chosen, self._work, self._recorded = chosen, work, recorded
-        self._start_up: dict[str, list[float]] = {}
+    def __init__(self, chosen: argparse.Namespace, work: Path) -> None:
+        self._chosen, self._work = chosen, work
+        self.start_up: dict[str, list[float]] = {}
 
-    def row(self, data: str, name: str, names: dict[str, str], peer: float) -> Row:
+    def row(self, name: str, names: dict[str, str]) -> Row:
         """Measure one command."""
         chosen, program, arguments = self._chosen, program_of(name), COMMANDS[name]
         own = kaldi_program(program, chosen.kaldi)
         programs = [our_program(program)] + ([own] if own else [])
-        if name not in self._start_up:
-            self._start_up[name] = start_up(programs, arguments, names, self._work / "empty", chosen.runs)
+        if name not in self.start_up:
+            self.start_up[name] = start_up(programs, arguments, names, self._work / "empty", chosen.runs)
         found = measured(programs, arguments, names, chosen.runs, chosen.seconds)
-        work = [best.seconds - before for best, before in zip(found, self._start_up[name], strict=True)]
-        if own:
-            return Row(*work, found[0].memory, found[1].memory, peer, found[0].runs)
-        ratio = self._recorded.get(data, {}).get(name, float("nan"))
-        return Row(work[0], ratio * peer, found[0].memory, 0, peer, found[0].runs, estimated=True)
+        work = [best.seconds - before for best, before in zip(found, self.start_up[name], strict=True)]
+        memory = [best.memory for best in found]
+        return Row(*(work if own else (*work, float("nan"))), *(memory if own else (*memory, 0)), found[0].runs)
 
 
 def prepared(work: Path, data: str) -> dict[str, str]:
@@ -480,27 +455,18 @@ def prepared(work: Path, data: str) -> dict[str, str]:
     return prepare(folder, script)
 
 
-def table(results: dict[str, dict[str, Row]]) -> str:
-    """Return the rows as a Markdown table."""
-    heads = [f"{data}: s | times Kaldi" for data in DATA]
-    lines = [f"| program | {' | '.join(heads)} | long: MB | Kaldi's MB |", "|---" * (3 + 2 * len(DATA)) + "|"]
+def figures(results: dict[str, dict[str, Row]]) -> Figures:
+    """Return the rows as the table of the pages."""
+    columns = [column for data in DATA for column in (f"{data}: s", f"{data}, Kaldi: s")]
+    rows = []
     for name in COMMANDS:
-        rows = [results.get(data, {}).get(name) for data in DATA]
-        if any(rows):
-            cells = ["" if row is None else f"{max(row.ours, 0):.2f}" for row in rows]
-            times = ["" if row is None else row.times for row in rows]
-            memory = [str(rows[-1].memory), str(rows[-1].kaldi_memory or "")] if rows[-1] else ["", ""]
-            lines.append(f"| {' | '.join([name, *itertools.chain(*zip(cells, times, strict=True)), *memory])} |")
-    return "\n".join(lines) + "\n"
-
-
-def write_readme(text: str) -> None:
-    """Replace the table in README.md."""
-    before, begin, rest = README.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        sys.exit(f"{README} has no place for the table: the lines {BEGIN.strip()} and {END.strip()}")
-    README.write_text(before + begin + "\n" + text + "\n" + end + after)
+        found = [results.get(data, {}).get(name) for data in DATA]
+        cells = [cell for row in found for cell in (row.cells if row else ["", ""])]
+        memory = [str(found[-1].memory), str(found[-1].kaldi_memory or "")] if found[-1] else ["", ""]
+        if any(cells):
+            rows.append([name, *cells, *memory])
+    ratios = [[f"{data}: times", f"{data}, Kaldi: s", f"{data}: s"] for data in DATA]
+    return Figures(COMMAND, ["program", *columns, "long: MB", "long, Kaldi: MB"], rows, ratios)
 
 
 def main() -> None:
@@ -512,10 +478,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="rounds of each program at most")
     parser.add_argument("--seconds", type=float, default=3.0, help="no further round of a program after this time")
     parser.add_argument("--again", action="store_true", help="measure rows of which there are results, too")
-    parser.add_argument("--record", action="store_true", help="write Kaldi's times to kaldi_times.json")
-    parser.add_argument("--readme", action="store_true", help="write the table to README.md")
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
-    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     with tempfile.TemporaryDirectory() as scratch:
         work = chosen.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
@@ -523,7 +487,7 @@ def main() -> None:
         kept = work / "results.json"
         stored = json.loads(kept.read_text()) if kept.exists() else {}
         results = {data: {name: Row(**row) for name, row in rows.items()} for data, rows in stored.items()}
-        measurement = Measurement(chosen, work, recorded)
+        measurement = Measurement(chosen, work)
         failed: list[str] = []
         for data in chosen.data:
             of_data = results.setdefault(data, {})
@@ -531,26 +495,21 @@ def main() -> None:
             wanted = [name for name in wanted if chosen.again or name not in of_data]
             if wanted:
                 names = prepared(work, data)
-                peer = peer_seconds(names)
             for name in wanted:
                 try:
-                    row = of_data[name] = measurement.row(data, name, names, peer)
+                    row = of_data[name] = measurement.row(name, names)
                 except FailedError as error:
                     failed.append(f"{data}: {error}")
                     print(f"{data:8} {name:40} failed", flush=True)
                     continue
                 kept.write_text(json.dumps({d: {n: asdict(r) for n, r in rows.items()} for d, rows in results.items()}))
-                print(f"{data:8} {name:40} {row.ours:8.3f} s {row.kaldi:8.3f} s {row.times:>6} "
-                      f"{row.memory:6} MB {row.kaldi_memory:6} MB {row.runs} runs", flush=True)  # fmt: skip
-    if chosen.record:
-        for data, rows in results.items():
-            measured_rows = {name: row for name, row in rows.items() if not row.estimated}
-            of_peer = {name: round(max(row.kaldi, 0) / row.peer, 4) for name, row in measured_rows.items()}
-            recorded.setdefault(data, {}).update(of_peer)
-        RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
-    print(f"\n{table(results)}")
-    if chosen.readme:
-        write_readme(table(results))
+                print(f"{data:8} {name:40} {row.ours:8.3f} s {row.kaldi:8.3f} s {row.memory:6} MB "
+                      f"{row.kaldi_memory:6} MB {row.runs} runs", flush=True)  # fmt: skip
+    report("every-program", figures(results))
+    if measurement.start_up.keys() >= set(STARTED):
+        columns = ["program on an empty table", "ours: s", *(["Kaldi: s"] if chosen.kaldi else [])]
+        rows = [[name, *(f"{seconds:.3f}" for seconds in measurement.start_up[name])] for name in STARTED]
+        report("start-up", Figures(COMMAND, columns, rows))
     if failed:
         sys.exit("\n".join(failed))
 

@@ -1,0 +1,73 @@
+"""Front ends exported to ONNX, beside their modules: 10 s of audio, one thread.
+
+    OMP_NUM_THREADS=1 python benchmarks/exported.py [--rounds 60] [--record]
+
+Each round runs all contestants in turn: in onnxruntime the graph by a matrix product and by a DFT node, and the module
+by the torch engine and by the fastest one. Printed is the least processor time of each in milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+
+import numpy as np
+import onnxruntime
+import torch
+from figures import Table, report
+
+from kaldi_compat.frontends import Frontend
+from kaldi_compat.frontends.export import export_frontend
+
+PRESETS = ("paraformer", "seamless-m4t", "ast")
+SECONDS = 10
+
+
+def exported(name: str, dft: str, folder: str) -> onnxruntime.InferenceSession:
+    """Export a preset, and return a session of one thread."""
+    path = f"{folder}/{name}-{dft}.onnx"
+    export_frontend(name, path, dft=dft)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def least_times(name: str, rounds: int) -> list[float]:
+    """Return the seconds of each contestant on one preset."""
+    with tempfile.TemporaryDirectory() as folder:
+        graphs = [exported(name, dft, folder) for dft in ("matmul", "fft")]
+    modules = [Frontend.from_preset(name, engine=engine) for engine in ("torch", "auto")]
+    noise = np.random.default_rng(0).standard_normal((1, SECONDS * modules[0].sampling_rate)).astype(np.float32) / 10
+    audio = torch.from_numpy(noise)
+    works = [lambda g=graph: g.run(None, {"samples": noise}) for graph in graphs]
+    works += [lambda m=module: m(audio) for module in modules]
+    least = [float("inf")] * len(works)
+    for _ in range(rounds):
+        for number, work in enumerate(works):
+            start = time.process_time()
+            work()
+            least[number] = min(least[number], time.process_time() - start)
+    return least
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        rows = [[f"`{name}`", *(f"{1e3 * each:.1f}" for each in least_times(name, chosen.rounds))] for name in PRESETS]
+    columns = [
+        "front end",
+        "matrix product: ms",
+        "DFT node: ms",
+        "module, torch engine: ms",
+        "module, fastest engine: ms",
+    ]
+    report("exported", Table("OMP_NUM_THREADS=1 python benchmarks/exported.py", columns, rows))
+
+
+if __name__ == "__main__":
+    main()
