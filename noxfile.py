@@ -103,7 +103,7 @@ def newest(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def aarch64(session: nox.Session) -> None:
-    """Run the stored commands of Kaldi with the C libraries for AArch64 in an emulated Python, which takes half an hour."""
+    """Run the stored commands of Kaldi with the C libraries for AArch64 in an emulated Python: half an hour."""
     missing = [package for tool, package in CROSS_TOOLS.items() if not shutil.which(tool)]
     if missing:
         session.error(f"install {' '.join(missing)}")
