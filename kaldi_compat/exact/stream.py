@@ -39,9 +39,19 @@ def where(condition: Any, count: Count, other: Count) -> Count:
     return (count if condition else other) if isinstance(condition, bool) else np.where(condition, count, other)
 
 
+def pack_floats(numbers: Sequence[float], buffer: Floats, place: int = 0) -> None:
+    """Write numbers into an array from this place on: in half the time that ``array.array`` takes for a list.
+
+    Raises:
+        struct.error: something else. OverflowError: a number that is infinite in single precision.
+    """
+    for first in range(0, len(numbers), SPACE):  # in parts, of which each is copied to a tuple
+        part = numbers[first : first + SPACE] if len(numbers) > SPACE else numbers
+        _floats(len(part)).pack_into(buffer, 4 * (place + first), *part)
+
+
 @functools.lru_cache(maxsize=64)
-def floats(count: int) -> struct.Struct:
-    """Return what packs numbers in single precision."""
+def _floats(count: int) -> struct.Struct:
     return struct.Struct(f"{count}f")
 
 
@@ -231,7 +241,7 @@ class ChunkStream(AudioFlow):
             history.append(chunk, length)
         elif length:
             place = history.place_for(length, FLOAT)
-            floats(length).pack_into(history.buffer, 4 * place, *chunk)  # in half the time that an array takes
+            pack_floats(chunk, history.buffer, place)
             history.end += length
         waiting: int = self._frames_decided_by(history.end) - self.done
         return max(waiting, 0)

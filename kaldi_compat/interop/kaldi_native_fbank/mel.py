@@ -11,6 +11,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
+from kaldi_compat.interop.kaldi_native_fbank.online import as_samples
 from kaldi_compat.interop.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
 from kaldi_compat.interop.kaldi_native_fbank.plans import filters, ours_of_frames, window_of
 from kaldi_compat.options.spectral import FrameOptions
@@ -40,7 +41,7 @@ class MelBanks:
         opts = opts or MelBanksOptions()
         values = (frame_opts or FrameExtractionOptions()).flat() | opts.flat()
         self._weights: Floats = np.ascontiguousarray(filters(values, vtln_warp_factor).T)
-        self._floor = 1.0 if opts.htk_mode else 0.0
+        self._is_floored = opts.htk_mode
 
     @property
     def dim(self) -> int:
@@ -63,8 +64,8 @@ class MelBanks:
             raise AudioError("input fft_energies should be contiguous: use np.ascontiguousarray(fft_energies)")
         if energies.shape != self._weights.shape[1:]:
             raise AudioError(f"fft_energies must have the shape {self._weights.shape[1:]}, not {energies.shape}")
-        mel: Floats = np.maximum(self._weights @ energies, np.float32(self._floor))
-        return mel
+        mel: Floats = self._weights @ energies
+        return np.maximum(mel, np.float32(1)) if self._is_floored else mel
 
     @staticmethod
     def mel_scale(hz: float) -> float:
@@ -109,7 +110,7 @@ class FeatureWindowFunction:
 
     def apply(self, wave: Sequence[float]) -> list[float]:
         """Return audio whose first samples, as many as the window has, are multiplied by it."""
-        frame = np.array(wave, np.float32)
+        frame = np.array(as_samples(wave), np.float32)
         frame[: len(self._window)] *= self._window
         values: list[float] = frame.tolist()
         return values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.exact.stream import ChunkStream, floats
+from kaldi_compat.exact.stream import ChunkStream, pack_floats
 from kaldi_compat.interop.kaldi_native_fbank.base import StreamError, WrongOptionError
 from kaldi_compat.interop.kaldi_native_fbank.options import (
     FbankOptions,
@@ -43,7 +42,9 @@ def as_samples(waveform: Samples) -> npt.NDArray[Any]:
     """
     if isinstance(waveform, list | tuple):
         with contextlib.suppress(struct.error, OverflowError):
-            return np.frombuffer(floats(len(waveform)).pack(*waveform), np.float32)
+            packed = np.empty(len(waveform), np.float32)
+            pack_floats(waveform, packed)
+            return packed
     samples = np.asarray(waveform)
     if samples.ndim == 1 and samples.dtype.kind in "iufb":
         return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
@@ -161,8 +162,9 @@ class OnlineFeature(FrameStore):
         else:
             features = self._stream.next_frames(self._waiting, _noise.frame_seeds)
         self._waiting = 0
-        flat = features.reshape(-1)
-        if math.isnan(flat.dot(flat)):
+        if (
+            self._at_once and np.isnan(features).any()
+        ):  # audio that is not loud has no NaN, and no energy that overflows
             raise StreamError("mel energy is nan: the audio holds a NaN or an infinity")
         self._frames.extend(self._completed(features))
 

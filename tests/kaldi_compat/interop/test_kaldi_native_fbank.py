@@ -237,6 +237,18 @@ def test_streams_give_the_same_bits_whenever_frames_are_read(kinds: str, size: i
     np.testing.assert_array_equal(streamed(chunks, reads), streamed([samples], reads))
 
 
+@pytest.mark.parametrize("htk_mode", [False, True])
+def test_mel_energies_are_floored_in_htk_mode_alone(htk_mode: bool) -> None:
+    theirs = pytest.importorskip("kaldi_native_fbank")
+    spectrum = np.linspace(-1, 1, 257, dtype=np.float32)
+    found = []
+    for library in (theirs, knf):
+        options = library.MelBanksOptions()
+        options.htk_mode = htk_mode
+        found.append(library.MelBanks(options).compute(spectrum))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e39])
 def test_a_chunk_that_completes_a_frame_of_nan_is_refused(wrong: float) -> None:
     fbank = knf.OnlineFbank(without_dither())
