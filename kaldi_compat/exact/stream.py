@@ -39,7 +39,7 @@ def where(condition: Any, count: Count, other: Count) -> Count:
     return (count if condition else other) if isinstance(condition, bool) else np.where(condition, count, other)
 
 
-def pack_floats(numbers: Sequence[float], buffer: Floats, place: int = 0) -> None:
+def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
     """Write numbers into an array from this place on: in half the time that ``array.array`` takes for a list.
 
     Raises:
