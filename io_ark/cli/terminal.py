@@ -1,4 +1,4 @@
-"""What ``ark`` does on a terminal and nowhere else: colours, paging, progress and pictures."""
+"""Output of ``ark`` on a terminal: colours, paging, progress and pictures."""
 
 from __future__ import annotations
 

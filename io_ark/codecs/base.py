@@ -80,7 +80,7 @@ class Codec(Generic[T]):
         return self.read_body(source, read_marker(source))
 
     def scan(self) -> Scan | None:
-        """Return what reads blocks of small objects of this kind in C; None if nothing does."""
+        """Return the reader of blocks of small objects of this kind in C; None if there is none."""
         return KindScan(self.scan_kind) if self.scan_kind else None
 
     def pack(self, binary: bool) -> Pack:
@@ -131,7 +131,7 @@ class Codec(Generic[T]):
 
 
 def scan_of(codec: Codec[Any]) -> Scan | None:
-    """Return what reads blocks of a codec's objects; None if nothing does, or without the C library."""
+    """Return the reader of blocks of a codec's objects; None if there is none, or without the C library."""
     return codec.scan() if NATIVE.in_use else None
 
 

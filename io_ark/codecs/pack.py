@@ -28,7 +28,7 @@ LARGEST = 1 << 12
 
 @dataclass(frozen=True)
 class Pack:
-    """How entries of a kind are written together.
+    """Layout of the entries of a kind that are written together.
 
     Attributes:
         take: copies a value into the form that is kept; returns None if the codec has to write it. None: the codec

@@ -98,7 +98,7 @@ class Scan(Protocol):
 
 
 class _Numbers(NamedTuple):
-    """What C read.
+    """Result of a scan in C.
 
     Attributes:
         shapes: (entries, 2): rows and columns, or lengths and 0.

@@ -1,4 +1,4 @@
-"""What may be opened: commands, the network, and which parts of it."""
+"""Permissions to run commands and to open URLs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _is_set(variable: str) -> bool:
 
 
 class Access(NamedTuple):
-    """What may be opened. Variables of the environment refuse or allow more, see :meth:`check_command` and the others.
+    """Permissions to open files, commands and URLs. Variables of the environment change them: see the methods.
 
     Attributes:
         pipes: commands.
@@ -33,7 +33,7 @@ class Access(NamedTuple):
     private: bool = True
 
     def of_script(self) -> Access:
-        """Return what names in a script file may open, whose author may be a stranger: no private addresses."""
+        """Return the permissions of names in a script file, which may be a stranger's: no private addresses."""
         return self._replace(private=False)
 
     def check_command(self, command: str) -> None:

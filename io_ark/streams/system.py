@@ -1,4 +1,4 @@
-"""What differs between operating systems: reading at an offset, and names that Windows lacks."""
+"""Differences between operating systems: reading at an offset, and names that Windows lacks."""
 
 from __future__ import annotations
 

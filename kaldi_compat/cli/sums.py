@@ -1,4 +1,4 @@
-"""What vector-sum and matrix-sum share."""
+"""The common part of vector-sum and matrix-sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stages of a dump pass on: audio, features, and utterances that failed.
+"""Entries that the stages of a dump pass on: audio, features, and utterances that failed.
 
 Audio and features are blocks of utterances that follow each other in an archive's list; a long utterance is a block of
 one. All entries have the number of their utterances (``len``), the position of the first one (``index``), their seconds

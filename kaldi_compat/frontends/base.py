@@ -1,4 +1,4 @@
-"""What the front ends on tensors and on arrays share. Does not import torch."""
+"""Base of the front ends on tensors and on arrays. Does not import torch."""
 
 from __future__ import annotations
 

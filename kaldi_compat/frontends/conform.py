@@ -110,7 +110,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a vector.
+    """Result of one vector.
 
     Attributes:
         vector: the vector.

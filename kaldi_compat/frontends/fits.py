@@ -1,4 +1,4 @@
-"""What maps one array of features to another of its shape: offsets, scales, normalization; and shifts in time."""
+"""Maps from one array of features to another of its shape: offsets, scales, normalization; and shifts in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How features lie in an array, and what was done to them before: stacking, deltas, transposition, padding."""
+"""Layouts of features in an array: stacking, deltas, transposition, padding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)
 
 @dataclass(frozen=True)
 class Layout:
-    """What is done to features after they have been computed.
+    """Transformation of features after they have been computed.
 
     Attributes:
         said: what it is, in words; an empty string if nothing is done.

@@ -58,7 +58,7 @@ KEYS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where the settings of a preset come from.
+    """Source of the settings of a preset.
 
     Attributes:
         repository: address of the project.

@@ -117,7 +117,7 @@ class Candidate:
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What distinguishes it."""
+        """The feature and its options, the source and the layout, in words."""
         return repr(self.variant), self.source.said, self.layout.said
 
     @property

@@ -102,11 +102,11 @@ def option(
 
 
 def info(field: dataclasses.Field[Any]) -> OptionInfo:
-    """Return what an option was declared with."""
+    """Return the declaration of an option."""
     described: OptionInfo = field.metadata["option"]
     return described
 
 
 def infos(options: type[Any]) -> dict[str, OptionInfo]:
-    """Return what each option of a class was declared with, by name."""
+    """Return the declaration of each option of a class, by name."""
     return {field.name: info(field) for field in dataclasses.fields(options)}

@@ -21,7 +21,7 @@ WHOLE = {"PCM_16": "int16", "PCM_32": "int32", "PCM_24": "int32"}
 
 @dataclass
 class AudioMetaData:
-    """What :func:`info` returns.
+    """Result of :func:`info`.
 
     Attributes:
         sample_rate: in Hz.
@@ -165,5 +165,5 @@ def set_audio_backend(backend: str | None) -> None:
 
 
 def list_audio_backends() -> list[str]:
-    """Return the names of what reads files: ``["soundfile"]``. torchaudio 2.9 has removed this function."""
+    """Return the names of the readers of files: ``["soundfile"]``. torchaudio 2.9 has removed this function."""
     return ["soundfile"]
