@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,7 +67,10 @@ class _Target:
             name = self.name.replace("_", " ")
             raise MissingKeyError(f"has no {name} in {self.where}: pass drop_incomplete=True to skip it", key=key)
         value = self.table[key]
-        return value if self.convert is None else self.convert(value)
+        try:
+            return value if self.convert is None else self.convert(value)
+        except (TypeError, ValueError) as error:
+            raise KaldiCompatError(f"{key}: the {self.name} {value!r} in {self.where} is invalid: {error}") from error
 
 
 class Annotations:
@@ -124,10 +127,9 @@ class Annotations:
         elif text is not None:
             self._add_lines("text", text)
         if alignments is not None:
-            self._add("alignment", _Archive(codec("int-vector"), alignments, pipes, network), alignments, _integers)
+            self._add_archive("alignment", codec("int-vector"), fspath(alignments), _integers)
         if posteriors is not None:
-            table = _Archive(PosteriorArraysCodec(), posteriors, pipes, network)
-            self._add("posteriors", table, posteriors, _posteriors)
+            self._add_archive("posteriors", PosteriorArraysCodec(), fspath(posteriors), _posteriors)
         if ctm is not None:
             words = Ctm(ctm, self.access)
             self._add("words", words, words.name)
@@ -135,10 +137,19 @@ class Annotations:
     def _add(self, name: str, table: _Table, where: str, convert: Callable[[Any], object] | None = None) -> None:
         self._targets.append(_Target(name, table, where, convert))
 
+    def _add_archive(self, name: str, codec: Codec[Any], rspecifier: str, convert: Callable[[Any], object]) -> None:
+        table = _Archive(codec, rspecifier, self.access.pipes, self.access.network)
+        self._add(name, table, rspecifier, convert)
+
     def _add_lines(self, name: str, file: Path, convert: Callable[[str], object] | None = None) -> Script:
         script = Script.open(file, self.access, empty=name != "speaker")
+        script.check_unique()
         self._add(name, script, script.name, convert)
         return script
+
+    def where(self, name: str) -> str:
+        """Return where a target comes from."""
+        return next((target.where for target in self._targets if target.name == name), "")
 
     def __iter__(self) -> Iterator[str]:
         """Return the names of the targets."""

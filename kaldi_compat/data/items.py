@@ -45,10 +45,32 @@ class Items:
         with seeded(seed) if self.draws or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, read(seed), seed)
             if self.length_tolerance is not None:
-                utterance = _cut_to_match(utterance, self.length_tolerance)
+                utterance = self._cut_to_match(utterance, self.length_tolerance)
             if self.transform is not None:
                 utterance = replace(utterance, input=self.transform(utterance.input))
             return utterance
+
+    def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
+        """Cut the input and the targets of its frames to the shortest, as Kaldi does with --length-tolerance."""
+        alignment, posteriors = utterance.alignment, utterance.posteriors
+        lengths = {"input": len(utterance.input)}
+        if alignment is not None:
+            lengths["alignment"] = len(alignment)
+        if posteriors is not None:
+            lengths["posteriors"] = len(posteriors.classes)
+        frames = min(lengths.values())
+        if max(lengths.values()) == frames:
+            return utterance
+        if max(lengths.values()) > frames + tolerance:
+            places = {name: self.annotations.where(name) for name in lengths}
+            named = {f"{name} of {places[name]}" if places[name] else name: n for name, n in lengths.items()}
+            raise unequal_lengths(utterance.key, named, tolerance)
+        return replace(
+            utterance,
+            input=utterance.input[:frames],
+            alignment=None if alignment is None else alignment[:frames],
+            posteriors=None if posteriors is None else Posteriors(*(part[:frames] for part in posteriors)),
+        )
 
 
 def unequal_lengths(key: str, lengths: Mapping[str, int], tolerance: int) -> KaldiCompatError:
@@ -57,27 +79,6 @@ def unequal_lengths(key: str, lengths: Mapping[str, int], tolerance: int) -> Kal
     return KaldiCompatError(
         f"{key}: numbers of frames ({found}) that differ by more than length_tolerance={tolerance}: "
         "are they of the same data and frame rate?"
-    )
-
-
-def _cut_to_match(utterance: Utterance, tolerance: int) -> Utterance:
-    """Cut the input and the targets of its frames to the shortest of them, as Kaldi does with --length-tolerance."""
-    alignment, posteriors = utterance.alignment, utterance.posteriors
-    lengths = {"input": len(utterance.input)}
-    if alignment is not None:
-        lengths["alignment"] = len(alignment)
-    if posteriors is not None:
-        lengths["posteriors"] = len(posteriors.classes)
-    frames = min(lengths.values())
-    if max(lengths.values()) == frames:
-        return utterance
-    if max(lengths.values()) > frames + tolerance:
-        raise unequal_lengths(utterance.key, lengths, tolerance)
-    return replace(
-        utterance,
-        input=utterance.input[:frames],
-        alignment=None if alignment is None else alignment[:frames],
-        posteriors=None if posteriors is None else Posteriors(*(part[:frames] for part in posteriors)),
     )
 
 

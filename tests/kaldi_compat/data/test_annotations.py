@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import io_ark
-from io_ark.errors import FormatError, MissingKeyError
+from io_ark.errors import ArkError, FormatError, MissingKeyError
 from io_ark.streams.access import Access
 from kaldi_compat import (
     ArchiveDataset,
@@ -221,3 +222,38 @@ def test_numbers_of_tokens_may_be_arrays_of_any_integers(corpus: Path) -> None:
     for tokens in (np.array([3, 4], np.uint16), torch.tensor([3, 4]), (3, 4)):
         data = FeatureDataset(corpus / "feats.scp", text={KEYS[0]: "x"}, tokenizer=lambda _, tokens=tokens: tokens)
         assert data[0].tokens.tolist() == [3, 4]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("options", "number", "says"),
+    [
+        ({"alignments": "scp:none"}, 0, "none: cannot be opened"),
+        ({"alignments": "ali.scp"}, 0, "'ali.scp' is not an rspecifier"),
+        ({"alignments": Path("ali.scp")}, 0, "'ali.scp' is not an rspecifier"),
+        ({"alignments": "scp:feats.scp"}, 0, r"feats.ark:\d+: utt00: expected a 4-byte integer"),
+        (
+            {"alignments": "ark:short.ark", "length_tolerance": 1},
+            0,
+            r"utt00: .*input \d+, alignment of ark:short.ark 2\)",
+        ),
+        ({"alignments": "ark:short.ark"}, 1, "utt01: has no alignment in ark:short.ark"),
+        ({"utt2spk": "twice"}, 0, "twice: utt00: is a duplicate key on line 2"),
+        ({"text": "twice"}, 0, "twice: utt00: is a duplicate key on line 2"),
+        ({"labels": "words", "parse_label": int}, 0, "utt00: the label 'b' in words is invalid: invalid literal"),
+        ({"utt2spk": "empty"}, 0, "utt00: has no speaker in empty"),
+    ],
+)
+def test_an_unsuitable_target_is_one_line_with_its_file_and_key(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], number: int, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(corpus / "feats.scp", "feats.scp")
+    for name, content in {"twice": f"{KEYS[0]} a\n{KEYS[0]} b\n", "words": f"{KEYS[0]} b\n", "empty": ""}.items():
+        Path(name).write_text(content)
+    with io_ark.writer("ark:short.ark") as writer:
+        writer[KEYS[0]] = np.zeros(2, np.int32)
+    with pytest.raises(
+        (KaldiCompatError, ArkError), match=says.replace("utt00", KEYS[0]).replace("utt01", KEYS[1])
+    ) as e:
+        FeatureDataset("feats.scp", **options)[number]
+    assert "\n" not in str(e.value)
