@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Generator, Iterator
@@ -17,6 +18,7 @@ Item = Any
 # Number of objects read ahead: with one in use and one ready, reading overlaps with computing.
 AHEAD = 2
 JOIN_SECONDS = 5.0
+JOIN_SECONDS_INTERRUPTED = 0.1
 
 
 class ReadAhead(Iterator[Item]):
@@ -71,8 +73,9 @@ class ReadAhead(Iterator[Item]):
             self._stop.detach()  # a forked process has no such thread
             return
         self._stop()
-        # A thread that waits for a pipe may take longer; it ends with the process at the latest.
-        self._thread.join(JOIN_SECONDS)
+        # A thread that waits for a pipe may take longer; it ends with the process at the latest. ^C ends that at once.
+        interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
+        self._thread.join(JOIN_SECONDS_INTERRUPTED if interrupted else JOIN_SECONDS)
         self._items = SimpleQueue()
 
 

@@ -92,7 +92,7 @@ class SequentialReader(Generic[Value]):
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
         entries: Entries = read(table, as_codec(kind, options), Access(pipes, network), self._state)
-        self._stop: Callable[[], None] = entries.close
+        self._stop: Callable[[], None] = partial(_end, entries)
         self._entries: Iterator[Item | _Later] = entries
         if table.background or background:
             from io_ark.tables.prefetch import ReadAhead
@@ -160,6 +160,12 @@ class SequentialReader(Generic[Value]):
 
 
 _Reads = Literal["keys", "entries", "blocks"]
+
+
+def _end(entries: Entries) -> None:
+    """Close a generator, unless a thread is in it that waits for a command: it ends with the process."""
+    if not entries.gi_running:  # type: ignore[attr-defined]
+        entries.close()
 
 
 class _State:

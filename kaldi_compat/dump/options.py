@@ -134,7 +134,7 @@ def parse_speeds(text: str) -> tuple[str, ...]:
     """Split the value of ``--speeds``; raise OptionError unless it is made of positive numbers."""
     factors = tuple(filter(None, map(str.strip, text.split(","))))
     for factor in factors:
-        require(is_speed(factor), f"speeds are positive numbers such as 0.9,1.0,1.1; not {factor!r}")
+        require(is_speed(factor), f"speeds are positive numbers from 0.01 to 100, such as 0.9,1.0,1.1; not {factor!r}")
     return factors
 
 
@@ -153,9 +153,9 @@ def parse_part(text: str) -> tuple[int, int]:
 
 
 def is_speed(text: str) -> bool:
-    """Return True if a string is a factor to speed audio up by."""
+    """Return True if a string is a factor to speed audio up by, for which a filter of bounded length resamples."""
     factor = parse_real(text)
-    return factor is not None and 0.0 < factor < float("inf")
+    return factor is not None and 0.01 <= factor <= 100.0
 
 
 @dataclass(frozen=True)

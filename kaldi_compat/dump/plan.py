@@ -46,6 +46,7 @@ DECISIVE = (
 )
 LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
+_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def check_inputs(job: Job) -> None:
         needed.append(job.layout.in_data(UTT2SPK))
     for path in needed:
         if not path.is_file():
-            raise DumpError(f"{path} is missing: it is needed for {job.feature} features of {job.layout.data}")
+            fault = "is not a file" if path.exists() else "is missing"
+            raise DumpError(f"{path} {fault}: it is needed for {job.feature} features of {job.layout.data}")
 
 
 def settings_of(job: Job) -> dict[str, Any]:
@@ -293,7 +295,7 @@ def _line_lengths(path: Path) -> Sequence[int]:
             if not key:
                 blank = blank or number
                 continue
-            if len(key) > LONGEST_KEY or _CONTROL.search(key):
+            if len(key) > LONGEST_KEY or _CONTROL.search(key) or key.startswith(_BOM):
                 raise DumpError(f"{path}, line {number}: {_wrong_with(key)}")
             if not rest:
                 raise DumpError(f"{path}, line {number}: expected a key and more, not {_shown(key)}")
@@ -310,6 +312,8 @@ def _line_lengths(path: Path) -> Sequence[int]:
 def _wrong_with(key: bytes) -> str:
     if len(key) > LONGEST_KEY:
         return f"a key of {len(key)} bytes; at most {LONGEST_KEY} are supported"
+    if key.startswith(_BOM):
+        return "the file starts with a byte order mark (BOM), which would be part of the key: remove it"
     return f"the key {_shown(key)} has a control character in it, which no table can hold: rename the utterance"
 
 

@@ -156,7 +156,8 @@ class ArchiveWriter:
         self.uncompressed = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
-        check_place(layout.archive(shard))
+        for path in layout.archive(shard), layout.script(shard):
+            check_place(path)
         with writing(layout.archive(shard)):
             clear_unfinished(layout, shard)
             # An archive that is made again is incomplete from here on.

@@ -8,8 +8,10 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -322,6 +324,25 @@ def script(name: str) -> list[str]:
     """The command that runs a program as its console script does."""
     module = "kaldi_compat.programs." + name.replace("-", "_")
     return [sys.executable, "-c", f"import sys; from {module} import main; sys.exit(main())"]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="reads ahead on two cores only")
+def test_interrupt_does_not_wait_for_the_threads_that_read_and_compute(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "wav.scp").write_text(f"u touch {begun}; exec sleep 9 |\n")
+    command = [*script("compute-fbank-feats"), "--print-args=false", f"scp:{tmp_path}/wav.scp", "ark:/dev/null"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        while not begun.exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.1)
+        before = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        status = process.wait()
+        took = time.monotonic() - before
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.stderr is not None
+        assert (status, process.stderr.read()) == (130, b"") and took < 4
 
 
 def test_broken_pipe_ends_quietly(tmp_path: Path) -> None:

@@ -103,11 +103,12 @@ def test_memory_is_a_place_for_files(in_memory: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("what", ["directory", "link"])
+@pytest.mark.parametrize("ending", ["ark", "scp"])
 def test_archive_that_cannot_be_replaced_is_explained(
-    data: Path, what: str, capsys: pytest.CaptureFixture[str]
+    data: Path, what: str, ending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dump(data) == 0
-    archive = data / "data" / "raw_fbank_train.1.ark"
+    archive = data / "data" / f"raw_fbank_train.1.{ending}"
     archive.unlink()
     if what == "directory":
         archive.mkdir()

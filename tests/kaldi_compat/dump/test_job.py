@@ -532,6 +532,7 @@ CONF = "../../conf/fbank.conf"
 # spk2utt, too, and utils/validate_data_dir.sh if the lists differ.
 REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without("wav.scp"), "", "wav.scp is missing"),
+    (lambda data: (without("wav.scp")(data), (data / "wav.scp").mkdir()), "", "wav.scp is not a file"),
     (without(), "--shard=0/3", "shard is a number from 1"),
     (without(), "--cmvn=utterance", "cmvn is made of"),
     (without(), "--speeds=0.9", "speeds and speed_dir go together"),

@@ -125,6 +125,7 @@ def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
     [
         ("", "is empty"),
         ("a x.wav\nb y.wav\na z.wav\n", "line 3: a occurs a second time"),
+        ("\ufeffa x.wav\nb y.wav\n", "line 1: the file starts with a byte order mark"),
         ("a x.wav\nb y.wav\nb z.wav\n", "line 3: b occurs a second time"),
         ("a x.wav\nb\n", "line 2: expected a key and more, not 'b'"),
         ("a x.wav\n\nb y.wav\n", "line 2: expected a key and more, not a blank line"),
@@ -167,7 +168,7 @@ def test_layout_is_that_of_kaldis_scripts() -> None:
 def test_speeds_need_a_directory() -> None:
     with pytest.raises(OptionError, match="go together"):
         DumpOptions(speeds="0.9")
-    for wrong in ("0.9,-1", "0.9,1_0", "inf", "0", "nan"):
+    for wrong in ("0.9,-1", "0.9,1_0", "inf", "0", "nan", "1e9", "1e-9"):
         with pytest.raises(OptionError, match="positive"):
             DumpOptions(speeds=wrong, speed_dir="x")
     assert DumpOptions(speeds="0.9, 1.0", speed_dir="x").speed_factors == ("0.9", "1.0")
