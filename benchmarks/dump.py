@@ -162,7 +162,7 @@ def drop_from_cache(data: Path) -> None:
         os.close(descriptor)
 
 
-def dumped_on_a_gpu(work: Path, hours: int, jobs: int, more: str) -> None:
+def dumped_on_a_gpu(work: Path, hours: int, jobs: int, device: str, more: str) -> None:
     """Print how fast a dump is, from the page cache or (--cold) from the disk.
 
     The steady state is that of what the whole dump takes longer than a tenth of it, both without their start.
@@ -173,7 +173,7 @@ def dumped_on_a_gpu(work: Path, hours: int, jobs: int, more: str) -> None:
         data = prepare(work, part, 1)
         if cold:
             drop_from_cache(data)
-        taken[part], bound = ours(data, work, jobs, "--device=cuda", *([more] if more and not cold else []))
+        taken[part], bound = ours(data, work, jobs, f"--device={device}", *([more] if more and not cold else []))
     (few, short), (_, seconds) = taken.items()
     steady = SECONDS * (hours - few) / max(seconds - short, 1e-9)
     print(f"dump of {hours} h with {jobs} processes {more}: {seconds:.1f} s, {SECONDS * hours / seconds:.0f} times real"
@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep the audio here between runs")
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--device", default="cuda", help="with --gpu: where to compute; on the CPU it is a rehearsal")
     parser.add_argument("--more", default="", help="with --gpu: an option of the dump, or --cold for a cold disk")
     parser.add_argument("--short", type=int, default=0, help="number of short utterances")
     parser.add_argument("--record", action="store_true", help="store the figures for the pages")
@@ -194,7 +195,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()
         if chosen.gpu:
-            dumped_on_a_gpu(work, chosen.hours, chosen.jobs, chosen.more)
+            dumped_on_a_gpu(work, chosen.hours, chosen.jobs, chosen.device, chosen.more)
         elif chosen.short:
             short_utterances(work, chosen.short, chosen.jobs, chosen.runs)
         else:

@@ -41,7 +41,6 @@ GPU_TESTS = (
 )
 PROPERTIES = "tests/kaldi_compat/features/test_properties.py tests/kaldi_compat/features/test_export.py"
 KEPT = "; done=$?; cp docs/supported.md {out}; exit $done"
-DUMP = "{python} benchmarks/dump.py --gpu --work {memory}"
 EXAMPLES = "KALDI_COMPAT_EXAMPLES=200 {python} -m pytest -n 14 tests/kaldi_compat/kernels -k 'exact or codec'"
 SANITIZED = "PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --error-exitcode 9 --tool"
 
@@ -63,13 +62,19 @@ class Step:
     needs: str = ""
 
 
+def dump(seconds: int, hours: int, jobs: int, more: str = "", work: str = "{memory}") -> Step:
+    """Return the step that dumps so many hours; without a GPU two of them."""
+    command = f"{{python}} benchmarks/dump.py --gpu --work {work}{f' --more={more}' if more else ''}"
+    return Step(seconds, f"{command} --hours {hours} --jobs {jobs}", f"{command} --hours 2 --jobs 2 --device cpu")
+
+
 STEPS = {
     "versions": Step(60, "{python} -c '{versions}'; nvidia-smi; lscpu | head -20; df -h /tmp /dev/shm",
                      "{python} -c '{versions}'"),
     "first": Step(120, "{python} benchmarks/gpu_probe.py --first", "{python} benchmarks/gpu_probe.py --first"),
     "probe": Step(300, "{python} benchmarks/gpu_probe.py --jobs 14", "{python} benchmarks/gpu_probe.py --small"),
-    "dump": Step(300, DUMP + " --hours 100 --jobs 16"),
-    "dithered dump": Step(200, DUMP + " --hours 100 --jobs 16 --more=--dither=1"),
+    "dump": dump(300, 100, 16),
+    "dithered dump": dump(200, 100, 16, "--dither=1"),
     "tests": Step(570, "{python} -m pytest -n 14 -m gpu " + GPU_TESTS,
                   "{python} -m pytest tests/kaldi_compat/kernels/test_launch.py", "pytest"),
     "kernels": Step(570, "{python} -m pytest -n 14 -m 'not slow' tests/kaldi_compat/kernels",
@@ -87,11 +92,11 @@ STEPS = {
     "resident": Step(200, "{python} benchmarks/resident.py --batch 64",
                      "{python} benchmarks/resident.py --device cpu --seconds 1 --batch 2 --rounds 1 --copied 1000000"),
     "profile": Step(300, "ncu --set detailed --launch-count 6 {python} benchmarks/gpu_probe.py --small", "", "ncu"),
-    "one worker": Step(200, DUMP + " --hours 20 --jobs 1"),
-    "four workers": Step(200, DUMP + " --hours 50 --jobs 4"),
-    "cmvn": Step(200, DUMP + " --hours 50 --jobs 16 --more=--cmvn=global"),
-    "uncompressed": Step(200, DUMP + " --hours 50 --jobs 16 --more=--no-compress"),
-    "cold": Step(200, "{python} benchmarks/dump.py --gpu --hours 20 --jobs 16 --more=--cold --work {out}/work"),
+    "one worker": dump(200, 20, 1),
+    "four workers": dump(200, 50, 4),
+    "cmvn": dump(200, 50, 16, "--cmvn=global"),
+    "uncompressed": dump(200, 50, 16, "--no-compress"),
+    "cold": dump(200, 20, 16, "--cold", "{out}/work"),
     "examples": Step(570, EXAMPLES, "", "pytest"),
     "host": Step(120, "{python} benchmarks/gpu_host_cost.py", "{python} benchmarks/gpu_host_cost.py --rounds 1 '2 s'"),
 }  # fmt: skip
