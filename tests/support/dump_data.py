@@ -6,8 +6,10 @@ import subprocess
 import wave
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import io_ark
 from kaldi_compat.dump import cli as command
@@ -57,6 +59,15 @@ def dump(data: Path, *arguments: str, feature: str = "fbank", nj: int = 1) -> in
     conf = data.parent.parent / "conf"
     confs = [f"--conf={conf / feature.split('_')[0]}.conf", f"--pitch-conf={conf / 'pitch.conf'}"]
     return command.main(["dump", feature, str(data), *confs, f"--nj={nj}", *arguments])
+
+
+def refused(capsys: pytest.CaptureFixture[str], data: Path, *arguments: str, **more: Any) -> str:
+    """Return the one line that a dump says which is refused."""
+    capsys.readouterr()
+    assert dump(data, *arguments, **more) == 255
+    said = capsys.readouterr().err
+    assert said.startswith("kaldi-compat: ") and len(said.splitlines()) == 1 and "internal" not in said
+    return said
 
 
 def matrices(script: Path) -> dict[str, np.ndarray]:

@@ -54,6 +54,21 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
             "expected the command conform, dump, explain, frontend, info, programs or completion, but none was given:",
         ),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
+        *[
+            (["dump", "fbank", "data", option], message)
+            for option, message in (
+                ("--num-mel-bin=30", "did you mean --num-mel-bins?"),
+                ("--resum", "did you mean --resume?"),
+                ("--num-ceps=12", "--num-ceps is not an option of fbank"),
+                ("--num-mel-bins=many", "--num-mel-bins=many: expected an integer"),
+                ("--num-mel-bins", "--num-mel-bins needs a value"),
+                ("--output-format=htk", "--output-format"),
+                ("--readers=1_0", "--readers=1_0: expected an integer of 32 bits"),
+                ("--readers=ten", "--readers=ten: expected an integer of 32 bits"),
+                ("--readers=1.5", "--readers=1.5: expected an integer of 32 bits"),
+                ("--readers=", "--readers=: expected an integer of 32 bits"),
+            )
+        ],
     ],
 )
 def test_mistakes_are_one_line_without_usage(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

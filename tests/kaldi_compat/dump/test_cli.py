@@ -39,11 +39,6 @@ def test_without_a_conf_kaldis_defaults_hold(
     assert (data / "conf" / "fbank.conf").exists() and (data / "frame_shift").read_text() == "0.01\n"
 
 
-def test_conf_that_was_named_must_exist(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("fbank", str(data), f"--conf={tmp_path}/none.conf") == 255
-    assert f"{tmp_path}/none.conf is missing" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -83,30 +78,6 @@ def test_options_of_the_dump_in_other_spellings(data: Path) -> None:
 def test_option_of_pitch(data: Path) -> None:
     assert dump(data, "--min-f0=70", feature="pitch") == 0
     assert "--min-f0=70" in (data / "conf" / "pitch.conf").read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--num-mel-bin=30"], "did you mean --num-mel-bins?"),
-        (["--resum"], "did you mean --resume?"),
-        (["--num-ceps=12"], "--num-ceps is not an option of fbank"),
-        (["--num-mel-bins=many"], "--num-mel-bins=many: expected an integer"),
-        (["--num-mel-bins"], "--num-mel-bins needs a value"),
-        (["--output-format=htk"], "--output-format"),
-    ],
-)
-def test_wrong_option_is_one_line(
-    data: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    try:
-        status = dump(data, *arguments)
-    except SystemExit as ended:
-        status = int(ended.code or 0)
-    said = capsys.readouterr().err
-    assert status in (2, 255) and message in said
-    assert len(said.splitlines()) == 1 and said.startswith("kaldi-compat")
-    assert not (data / "log").exists()
 
 
 @pytest.fixture
@@ -210,27 +181,6 @@ def test_control_characters_never_reach_the_terminal(
     assert "key" in said
     for text in (said, (data / "log" / "dump_fbank_train.1.log").read_text()):
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"a\0b x.wav\n", "line 5: the key 'a\\x00b' has a control character in it"),
-        (b"a\a x.wav\n", "line 5: the key 'a\\x07' has a control character in it"),
-        (b"\x1b[2J x.wav\n", "line 5: the key '\\x1b[2J' has a control character in it"),
-        (b"b\x7f x.wav\n", "line 5: the key 'b\\x7f' has a control character in it"),
-        (b"k" * 100_000 + b" x.wav\n", "line 5: a key of 100000 bytes"),
-    ],
-)
-def test_impossible_key_is_refused_at_the_start(
-    data: Path, line: bytes, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with open(data / "wav.scp", "ab") as file:
-        file.write(line)
-    assert dump(data) == 255
-    said = capsys.readouterr().err
-    assert message in said and len(said.splitlines()) == 1 and len(said) < 1000
-    assert not (data / "feats.scp").exists() and not (data / "data").exists()
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterable
@@ -210,114 +211,10 @@ def test_samples_at_another_speed_are_rounded() -> None:
     assert np.abs(changed - exact).max() <= 0.5
 
 
-# What utils/data/perturb_data_dir_speed_3way.sh left of SOURCE, file by file.
-SOURCE = {
-    "wav.scp": "rec1 /data/rec1.wav\nrec2 flac -dcs /data/rec2.flac |\nrec3 wavs.ark:17\n",
-    "segments": "spk1-u1 rec1 0.00 1.50\nspk1-u2 rec1 1.50 1.505\nspk2-u3 rec2 0.333 2.0\nspk3-u4 rec3 0.1 0.9\n",
-    "utt2spk": "spk1-u1 spk1\nspk1-u2 spk1\nspk2-u3 spk2\nspk3-u4 spk3\n",
-    "text": "spk1-u1 hello  world\nspk1-u2 b\nspk2-u3 c d\nspk3-u4 e\n",
-    "utt2dur": "spk1-u1 1.5\nspk1-u2 0.005\nspk2-u3 1.667\nspk3-u4 0.8\n",
-    "reco2dur": "rec1 3.3\nrec2 2.5\nrec3 1\n",
-    "spk2gender": "spk1 m\nspk2 f\nspk3 m\n",
-}
-PERTURBED_BY_KALDI = {
-    "reco2dur": (
-        "rec1 3.3\n"
-        "rec2 2.5\n"
-        "rec3 1\n"
-        "sp0.9-rec1 3.66667\n"
-        "sp0.9-rec2 2.77778\n"
-        "sp0.9-rec3 1.11111\n"
-        "sp1.1-rec1 3\n"
-        "sp1.1-rec2 2.27273\n"
-        "sp1.1-rec3 0.909091\n"
-    ),
-    "segments": (
-        "sp0.9-spk1-u1 sp0.9-rec1 0.00 1.67\n"
-        "sp0.9-spk2-u3 sp0.9-rec2 0.37 2.22\n"
-        "sp0.9-spk3-u4 sp0.9-rec3 0.11 1.00\n"
-        "sp1.1-spk1-u1 sp1.1-rec1 0.00 1.36\n"
-        "sp1.1-spk2-u3 sp1.1-rec2 0.30 1.82\n"
-        "sp1.1-spk3-u4 sp1.1-rec3 0.09 0.82\n"
-        "spk1-u1 rec1 0.00 1.50\n"
-        "spk1-u2 rec1 1.50 1.505\n"
-        "spk2-u3 rec2 0.333 2.0\n"
-        "spk3-u4 rec3 0.1 0.9\n"
-    ),
-    "spk2gender": (
-        "sp0.9-spk1 m\nsp0.9-spk2 f\nsp0.9-spk3 m\nsp1.1-spk1 m\nsp1.1-spk2 f\nsp1.1-spk3 m\nspk1 m\nspk2 f\nspk3 m\n"
-    ),
-    "spk2utt": (
-        "sp0.9-spk1 sp0.9-spk1-u1\n"
-        "sp0.9-spk2 sp0.9-spk2-u3\n"
-        "sp0.9-spk3 sp0.9-spk3-u4\n"
-        "sp1.1-spk1 sp1.1-spk1-u1\n"
-        "sp1.1-spk2 sp1.1-spk2-u3\n"
-        "sp1.1-spk3 sp1.1-spk3-u4\n"
-        "spk1 spk1-u1 spk1-u2\n"
-        "spk2 spk2-u3\n"
-        "spk3 spk3-u4\n"
-    ),
-    "text": (
-        "sp0.9-spk1-u1 hello world\n"
-        "sp0.9-spk2-u3 c d\n"
-        "sp0.9-spk3-u4 e\n"
-        "sp1.1-spk1-u1 hello world\n"
-        "sp1.1-spk2-u3 c d\n"
-        "sp1.1-spk3-u4 e\n"
-        "spk1-u1 hello  world\n"
-        "spk1-u2 b\n"
-        "spk2-u3 c d\n"
-        "spk3-u4 e\n"
-    ),
-    "utt2dur": (
-        "sp0.9-spk1-u1 1.66667\n"
-        "sp0.9-spk2-u3 1.85222\n"
-        "sp0.9-spk3-u4 0.888889\n"
-        "sp1.1-spk1-u1 1.36364\n"
-        "sp1.1-spk2-u3 1.51545\n"
-        "sp1.1-spk3-u4 0.727273\n"
-        "spk1-u1 1.5\n"
-        "spk1-u2 0.005\n"
-        "spk2-u3 1.667\n"
-        "spk3-u4 0.8\n"
-    ),
-    "utt2spk": (
-        "sp0.9-spk1-u1 sp0.9-spk1\n"
-        "sp0.9-spk2-u3 sp0.9-spk2\n"
-        "sp0.9-spk3-u4 sp0.9-spk3\n"
-        "sp1.1-spk1-u1 sp1.1-spk1\n"
-        "sp1.1-spk2-u3 sp1.1-spk2\n"
-        "sp1.1-spk3-u4 sp1.1-spk3\n"
-        "spk1-u1 spk1\n"
-        "spk1-u2 spk1\n"
-        "spk2-u3 spk2\n"
-        "spk3-u4 spk3\n"
-    ),
-    "utt2uniq": (
-        "sp0.9-spk1-u1 spk1-u1\n"
-        "sp0.9-spk2-u3 spk2-u3\n"
-        "sp0.9-spk3-u4 spk3-u4\n"
-        "sp1.1-spk1-u1 spk1-u1\n"
-        "sp1.1-spk2-u3 spk2-u3\n"
-        "sp1.1-spk3-u4 spk3-u4\n"
-        "spk1-u1 spk1-u1\n"
-        "spk1-u2 spk1-u2\n"
-        "spk2-u3 spk2-u3\n"
-        "spk3-u4 spk3-u4\n"
-    ),
-    "wav.scp": (
-        "rec1 /data/rec1.wav\n"
-        "rec2 flac -dcs /data/rec2.flac |\n"
-        "rec3 wavs.ark:17\n"
-        "sp0.9-rec1 sox -t wav /data/rec1.wav -t wav - speed 0.9 |\n"
-        "sp0.9-rec2 flac -dcs /data/rec2.flac | sox -t wav - -t wav - speed 0.9 |\n"
-        "sp0.9-rec3 wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |\n"
-        "sp1.1-rec1 sox -t wav /data/rec1.wav -t wav - speed 1.1 |\n"
-        "sp1.1-rec2 flac -dcs /data/rec2.flac | sox -t wav - -t wav - speed 1.1 |\n"
-        "sp1.1-rec3 wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 1.1 |\n"
-    ),
-}
+# The files of a data directory, and those that utils/data/perturb_data_dir_speed_3way.sh left of it.
+SOURCE, PERTURBED_BY_KALDI = json.loads(
+    (Path(__file__).parents[2] / "support" / "perturbed_by_kaldi.json").read_text()
+).values()
 
 
 def test_the_directory_is_that_of_kaldis_script(tmp_path: Path) -> None:
