@@ -64,7 +64,7 @@ class Filters:
         return np.empty((max(map(len, self.weights)) + 1) * _BIGGEST_VECTOR, np.uint8)
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=32)  # a search for the front end of an array tries a dozen, again and again
 def resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
     """Return the filters for two sampling rates and a cutoff, all in Hz, the cutoff in float32."""
     common = math.gcd(rate_in, rate_out)
