@@ -14,7 +14,6 @@ Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
 _HEADER_ROOM = 16  # bytes before the numbers of an array, after its key and a space
-_LINE_ROOM = 22  # bytes of a line of a script file besides the key and the name of the archive
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 
 
@@ -94,15 +93,6 @@ def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> Non
         raise ValueError("keys, shapes and values of a block do not belong together")
 
 
-def _script_lines_in_c(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    if keys.count(b"\n") != len(offsets):
-        raise ValueError("keys and offsets do not belong together")
-    text = np.empty(len(keys) + (len(archive) + _LINE_ROOM) * len(offsets), np.uint8)
-    offsets = np.ascontiguousarray(offsets, np.int64)
-    return text[: NATIVE.function("ark_print_script")(keys, offsets, len(offsets), archive, len(archive), text)]
-
-
-@NATIVE.twin(_script_lines_in_c)
 def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
     """Return lines of a script file: each key, the archive's name and an offset into it.
 

@@ -176,24 +176,3 @@ EXPORT int64_t ark_pack_arrays(const uint8_t *keys, const int64_t *shapes, int d
     }
     return to - bytes;
 }
-
-/* Write lines of a script file: a key, a space, the archive's name, a colon and an offset. `text` has room for the keys
- * and `name_size` + 22 bytes for each line. Returns how many bytes. */
-EXPORT int64_t ark_print_script(const uint8_t *keys, const int64_t *offsets, int64_t count, const uint8_t *name, int64_t name_size,
-                                uint8_t *text)
-{
-    uint8_t *to = text;
-    for (int64_t i = 0; i < count; i++) {
-        uint8_t digits[20];
-        int used = 0;
-        uint64_t left = (uint64_t)offsets[i];
-        to = put_key(to, &keys);
-        to = put_bytes(to, name, name_size);
-        *to++ = ':';
-        do digits[used++] = (uint8_t)('0' + left % 10);
-        while (left /= 10);
-        while (used) *to++ = digits[--used];
-        *to++ = '\n';
-    }
-    return to - text;
-}

@@ -231,8 +231,6 @@ static void test_blocks(int rounds)
         memset(sums, 0, (size_t)(2 * (columns + count)) * 8);
         uint8_t *const packed = copy_of(room, (size_t)size);
         if (method) SIMD_NAME(ark_sum_compressed)(packed, objects, shapes, count, sums);
-        uint8_t *const text = exactly((size_t)(2 * count + (4 + 22) * count));
-        ark_print_script(keys, objects, count, (const uint8_t *)"name", 4, text);
         uint8_t *const whole = copy_of(room, (size_t)size), *const names = exactly((size_t)size);
         if (ark_scan_shapes(whole, size, MOST, names, &used, ends, shapes) != count || used != 2 * count) abort();
         if (ark_find_objects(whole, ends, count, names, &used, objects) != count) abort();
@@ -250,7 +248,7 @@ static void test_blocks(int rounds)
         int64_t places[3] = {2, WAVE + 2, length};
         ark_scan_waves(bad_audio, length, NULL, MOST, audio_keys, &used, ends, starts, lengths, rates);
         ark_scan_waves(bad_audio, length, places, 2, audio_keys, &used, ends, starts, lengths, rates);
-        uint8_t *const all[] = {keys, (uint8_t *)values, (uint8_t *)sums, packed, room, text, whole, names, bad, audio, audio_keys, bad_audio};
+        uint8_t *const all[] = {keys, (uint8_t *)values, (uint8_t *)sums, packed, room, whole, names, bad, audio, audio_keys, bad_audio};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
     }
 }
