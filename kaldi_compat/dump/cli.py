@@ -17,7 +17,7 @@ from io_ark.text import printable
 from kaldi_compat.cli.program import end_of_process, open_closed_streams
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
-from kaldi_compat.dump.configuration import conf_texts, configured_options
+from kaldi_compat.dump.configuration import conf_texts
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, as_user_error
 from kaldi_compat.dump.failures import by_reason
@@ -46,7 +46,7 @@ from kaldi_compat.dump.plan import (
 )
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speakers import check_speakers
-from kaldi_compat.dump.spectral import check_warps
+from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, run_local, verified
 from kaldi_compat.dump.write import STATS, read_manifest
@@ -181,8 +181,7 @@ def dump(job: Job) -> int:
     check_system()
     # Anything invalid is refused before any file is touched.
     check_inputs(job)
-    configured_options(job, conf_texts(job))
-    check_warps(job)
+    check_feature(job, conf_texts(job))
     if job.options.report:
         check_writable(Path(job.options.report))
     if job.options.runner == "local":

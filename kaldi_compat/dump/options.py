@@ -83,6 +83,7 @@ class DumpOptions(BaseOptions):
         require(
             self.engine != "exact" or not self.on_gpu, f"engine=exact computes on a CPU, not on device={self.device}"
         )
+        require(self.engine != "triton" or self.on_gpu, "engine=triton computes on a GPU: give device=cuda, too")
         parse_part(self.shard)
         parse_speeds(self.speeds)
 

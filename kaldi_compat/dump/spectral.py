@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -15,8 +15,10 @@ from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.inputs import input_paths
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
-from kaldi_compat.dump.options import Job
+from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.errors import KaldiCompatError
@@ -131,8 +133,14 @@ def warp_file(job: Job) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def check_warps(job: Job) -> None:
-    """Raise ArkError unless the VTLN factors can be read."""
+def check_feature(job: Job, confs: Mapping[str, str]) -> None:
+    """Raise an error unless the spectral feature can be computed, and its VTLN factors are there and can be read."""
+    if options := configured_options(job, confs).get(job.spectral):
+        engine = "auto" if job.options.on_gpu else job.options.engine
+        Extractor(SPECTRAL_FEATURES[job.spectral], replace(options, device=CPU, engine=engine))
+    for name, path in input_paths(job, confs).items():
+        if name.startswith("--") and not path.exists():
+            raise DumpError(f"{path} is missing: {name} names it")
     if path := warp_file(job):
         with io_ark.SequentialReader[float]("float", f"ark:{path}") as factors:
             deque(factors, maxlen=0)

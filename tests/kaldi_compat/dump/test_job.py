@@ -553,6 +553,9 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (with_text(CONF, "--device=cuda\n"), "", "fbank.conf: --device=cuda has no place"),
     (with_text(CONF, "--num-mel-bin=80\n"), "", "did you mean --num-mel-bins?"),
     (without(), "--conf={data}/none.conf", "none.conf is missing"),
+    (with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n"), "--nj=2", "high_freq=9000 Hz must lie"),
+    (without(), "--vtln-map=ark:{data}/none", "none is missing: --vtln-map names it"),
+    (without(), "--engine=triton", "engine=triton computes on a GPU"),
 ]
 
 
@@ -585,15 +588,6 @@ def test_impossible_key_is_refused_at_the_start(
     said = refused(capsys, data)
     assert message in said and len(said) < 1000
     assert not (data / "feats.scp").exists() and not (data / "data").exists()
-
-
-def test_options_refused_by_the_feature_are_reported_in_one_line(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n")(data)
-    assert dump(data, nj=2) == 255
-    said = capsys.readouterr().err
-    assert "high" in said and "internal" not in said and "Traceback" not in said
 
 
 def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
