@@ -138,9 +138,9 @@ def check_feature(job: Job, confs: Mapping[str, str]) -> None:
     if options := configured_options(job, confs).get(job.spectral):
         engine = "auto" if job.options.on_gpu else job.options.engine
         Extractor(SPECTRAL_FEATURES[job.spectral], replace(options, device=CPU, engine=engine))
-    for name, path in input_paths(job, confs).items():
-        if name.startswith("--") and not path.exists():
-            raise DumpError(f"{path} is missing: {name} names it")
+    for name, table in input_paths(job, confs).items():
+        if name.startswith("--") and not table.exists():
+            raise DumpError(f"{table} is missing: {name} names it")
     if path := warp_file(job):
         with io_ark.SequentialReader[float]("float", f"ark:{path}") as factors:
             deque(factors, maxlen=0)
