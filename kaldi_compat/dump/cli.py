@@ -186,6 +186,10 @@ def dump(job: Job) -> int:
         check_writable(Path(job.options.report))
     if job.options.runner == "local":
         devices_of(job.options.device)
+    else:
+        from kaldi_compat.dump.ray_engine import check_cluster
+
+        check_cluster(job.options.address)
     for name in [name for name, path in job.conf_paths().items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_speeds(job)

@@ -6,10 +6,12 @@ tasks again on another one; since an archive appears only when it is complete, m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from io_ark.extras import missing
@@ -30,12 +32,10 @@ def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) 
     """Make these archives.
 
     Raises:
-        DumpError: Ray is not installed, or something stopped the job; complete archives stay.
+        DumpError: there is no cluster, or something stopped the job; complete archives stay.
     """
-    try:
-        import ray
-    except ImportError:
-        raise DumpError(missing("ray", "--runner=ray")) from None
+    import ray
+
     started = not ray.is_initialized()
     if started:
         _connect(ray, job.options.address)
@@ -47,19 +47,27 @@ def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) 
 
 
 def _connect(ray: Any, address: str) -> None:
-    try:
-        _check_reachable(address)
+    with _no_cluster(address):
         # "local" starts a cluster of this machine alone.
         ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
+
+
+@contextlib.contextmanager
+def _no_cluster(address: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, RuntimeError) as error:
         raise DumpError(f"no Ray cluster at --address={address}: {one_line(error)}") from None
 
 
-def _check_reachable(address: str) -> None:
-    """Raise OSError if nobody listens at ``host:port``, where Ray would try for half an hour."""
+def check_cluster(address: str) -> None:
+    """Raise :class:`DumpError` if Ray is missing, or nobody listens at ``host:port``, where Ray would try for long."""
+    if find_spec("ray") is None:
+        raise DumpError(missing("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if colon and port.isdecimal():
-        socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
+        with _no_cluster(address):
+            socket.create_connection((host, int(port)), SECONDS_TO_CONNECT).close()
 
 
 def with_absolute_paths(job: Job) -> Job:
