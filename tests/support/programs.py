@@ -37,11 +37,3 @@ def check_refused(main: Callable[[Sequence[str]], int], *arguments: str, message
     last = stderr.splitlines()[-1]
     assert last.startswith("ERROR ("), stderr
     assert message in last
-
-
-def check_failed(main: Callable[[Sequence[str]], int], *arguments: str, message: str) -> None:
-    """Check that a program ends with status 255 after warnings with this message: nothing was done."""
-    status, stderr = run(main, *arguments)
-    assert status == ERROR_STATUS, stderr
-    assert message in stderr
-    assert "ERROR (" not in stderr

@@ -90,7 +90,6 @@ def test_common_lists_are_written_by_the_library() -> None:
     assert nested_lists.pack_nested([[(1, 0.5)], []], 2, "if") == bytes.fromhex(
         "04 02000000 04 01000000 04 01000000 04 0000003f 04 00000000"
     )
-    assert nested_lists.pack_nested([[(1, 0.5)]], 2, "if") is not None  # what is packed ends with a fraction
     assert nested_lists.pack_nested([[1, 2.5]], 2, "i") is None
     assert nested_lists.print_nested([[(1, 0.5)], []], 2, "if", b"[ ", b"] ") == b"[ 1 0.5 ] [ ] "
     assert nested_lists.print_nested([(1, -2), (3, 4)], 1, "ii", b"", b"; ") == b"1 -2 ; 3 4 ; "

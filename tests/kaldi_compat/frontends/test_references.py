@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 
@@ -55,7 +54,6 @@ LIVE = {
     "phi4-multimodal": ("phi4_multimodal", "Phi4MultimodalFeatureExtractor", "audio_input_features"),
     "medasr": ("lasr", "LasrFeatureExtractor", "input_features"),
 }
-Floats = npt.NDArray[np.float32]
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaldi_compat.functional.array_api import running_sum, running_sum_by_doubling
+from kaldi_compat.functional.array_api import running_sum_by_doubling
 
 
 @given(length=st.integers(0, 70), axis=st.integers(-2, 1), seed=st.integers(0, 1000))
@@ -16,9 +16,3 @@ def test_sums_by_doubling_are_running_sums(length: int, axis: int, seed: int) ->
     assert np.array_equal(running_sum_by_doubling(x, axis), np.cumsum(x, axis))
     tensor = running_sum_by_doubling(torch.from_numpy(x), axis)
     assert torch.equal(tensor, torch.from_numpy(np.cumsum(x, axis)))
-
-
-def test_running_sums_are_torchs_and_numpys() -> None:
-    x = np.random.default_rng(0).standard_normal((4, 50))
-    assert np.array_equal(running_sum(x, -1), np.cumsum(x, -1))
-    assert torch.equal(running_sum(torch.from_numpy(x), -1), torch.from_numpy(x).cumsum(-1))

@@ -43,22 +43,17 @@ OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "padded_count": {"frames": np.array([5])},
     "low_frame_rate_count": {"frames": np.array([5])},
 }
-# What takes neither kind: numbers and options.
-TAKE_NUMBERS = {"derivative_filter", "delta_filters", "delta_context", "shifted_delta_context", "in_samples"}
-TAKE_NUMBERS |= {"shifted_delta_filters"}
 
 
 def functions() -> Iterator[Callable[..., Any]]:
+    """Yield the public functions of the room, but those of numbers and options alone."""
     for found in pkgutil.iter_modules(functional.__path__):
         module = importlib.import_module(f"{functional.__name__}.{found.name}")
         for name, function in vars(module).items():
-            if (
-                inspect.isfunction(function)
-                and function.__module__ == module.__name__
-                and name not in TAKE_NUMBERS
-                and name[0] != "_"
-            ):
-                yield function
+            if inspect.isfunction(function) and function.__module__ == module.__name__ and name[0] != "_":
+                given = [str(each.annotation) for each in inspect.signature(function).parameters.values()]
+                if any("Array" in each or each in ("Any", "object") for each in given):
+                    yield function
 
 
 def arguments(function: Callable[..., Any], convert: Callable[[Any], Any], dtype: Any) -> list[Any]:

@@ -17,24 +17,19 @@ COMPILER = shutil.which(os.environ.get("CC", "gcc"))
 RUN = """
 import sys
 import numpy as np
-from kaldi_compat.exact.batch import make_batch
-from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.exact import resample
-from kaldi_compat.exact import compiled as spectral
-from kaldi_compat.exact import convolution
-from kaldi_compat.exact.rand import KaldiRandom
 from io_ark.native.signatures import Signatures
 from kaldi_compat import native
 from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
-from kaldi_compat.exact import sums
-from kaldi_compat.options.pitch import SmoothPitchOptions
+from kaldi_compat.exact import compiled as spectral, convolution, resample, sums
+from kaldi_compat.exact.batch import make_batch
+from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.options.pitch import InterpolatePitchOptions, PitchOptions, SmoothPitchOptions
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, SpliceOptions, VadOptions
-from kaldi_compat.pitch.smooth import smooth_ragged
-from kaldi_compat.options.pitch import InterpolatePitchOptions
-from kaldi_compat.pitch.interpolate import RaggedGrids, most_probable_paths
-from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch.tracker import track_block
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from kaldi_compat.pitch.interpolate import RaggedGrids, most_probable_paths
+from kaldi_compat.pitch.smooth import smooth_ragged
+from kaldi_compat.pitch.tracker import track_block
 
 signatures = Signatures(sys.argv[1])
 library = signatures.library()
