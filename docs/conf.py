@@ -49,6 +49,8 @@ html_title = "kaldi-compat"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {"get_started": []}  # a page without neighbours
+smartquotes_action = "q"  # no dashes: -- begins an option
 html_theme_options: dict[str, Any] = {
     "show_toc_level": 2,
     "navigation_with_keys": False,

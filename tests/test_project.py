@@ -53,8 +53,8 @@ def test_nothing_names_a_package_index_as_if_the_project_were_on_it() -> None:
     ] == []
 
 
-def test_files_that_the_guide_for_contributors_names_exist() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+def test_files_that_the_guides_of_the_project_name_exist() -> None:
+    text = "".join((ROOT / name).read_text() for name in ("CONTRIBUTING.md", "RELEASING.md"))
     named = found(r"(?<![\w/])((?:tests|docs|kaldi_compat|io_ark|reference_data|benchmarks)/[\w/.-]+)", text)
     paths = [name.rstrip(".") for name in named]
     assert [
