@@ -23,7 +23,7 @@ nox.options.sessions = ["lint", "torchless"]
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14", "3.14t"]
 TESTED_WITHOUT_TORCH = ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "kaldiio>=2.18", "kaldi_native_io>=1.22",
-                        "kaldi-native-fbank>=1.20"]  # fmt: skip
+                        "kaldi-native-fbank>=1.20", "setuptools>=77"]  # fmt: skip
 # Test folders that run without PyTorch; modules in them that need it are skipped.
 TORCHLESS = ["tests/io_ark", "tests/kaldi_compat/exact", "tests/kaldi_compat/native", "tests/kaldi_compat/options",
              "tests/kaldi_compat/cli", "tests/kaldi_compat/programs/test_reference.py"]  # fmt: skip

@@ -40,6 +40,12 @@ def test_pythons_of_the_classifiers_are_tested() -> None:
     assert all(f'"{python}"' in NOXFILE for python in declared)
 
 
+def test_wheels_are_tested_in_a_folder_without_the_sources() -> None:
+    assert "{project}" not in PYPROJECT, "pytest would import the sources of the project, without C, and not the wheel"
+    [copied] = found(r"^test-sources = \[(.*)\]$", PYPROJECT)
+    assert not re.search(r"io_ark|kaldi_compat", copied)
+
+
 def test_changelog_has_a_section_for_the_next_release() -> None:
     assert "\n## Unreleased\n" in (ROOT / "CHANGELOG.md").read_text()
 
