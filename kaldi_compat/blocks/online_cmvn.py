@@ -63,18 +63,21 @@ class OnlineCmvn:
         self.skip_dims = tuple(skip_dims)
         self._corpus = np.asarray(stats, np.float64)
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
+        dim = max(self._corpus.shape[-1] - 1, 0)
+        self._no_stats, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # never written to
+        self._no_frames = np.zeros((0, dim), np.float32)
         self.reset()
 
     def reset(self) -> None:
         """Begin an utterance of another speaker."""
-        self._seen = np.zeros_like(self._corpus)  # statistics of the speaker's frames so far
+        self._seen = self._no_stats  # statistics of the speaker's frames so far
         self.end_utterance()
 
     def end_utterance(self) -> None:
         """Begin another utterance of the same speaker."""
         self._speaker = self._seen  # statistics of earlier utterances
-        self._sums = np.zeros((2, max(self._corpus.shape[-1] - 1, 0)))  # over the window
-        self._recent = np.zeros((0, self._sums.shape[1]), np.float32)  # the frames in the window
+        self._sums = self._no_sums  # over the window
+        self._recent = self._no_frames  # the frames in the window
 
     def __call__(self, features: Floats) -> Floats:
         """Normalize the next frames of the utterance.
