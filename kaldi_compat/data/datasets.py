@@ -6,6 +6,7 @@ reads them and share no file positions, so they work with any number of workers,
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -48,7 +49,14 @@ class _KeyedDataset(Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
-        key, rest = self._listing.line(int(self._lines[index]))
+        try:
+            line = int(self._lines[operator.index(index)])
+        except TypeError:
+            raise TypeError(
+                f"utterances are accessed by their number, not by {index!r}: "
+                "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
+            ) from None
+        key, rest = self._listing.line(line)
         return self._items.make(key, partial(self._read, key, rest))
 
     def set_epoch(self, epoch: int) -> None:

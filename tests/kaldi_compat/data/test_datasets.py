@@ -21,6 +21,7 @@ from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Utterance, coll
 from kaldi_compat.data.datasets import FeatureDataset, WaveDataset
 from kaldi_compat.data.each_process import InEachProcess
 from kaldi_compat.data.on_device import FeaturesOnDevice
+from kaldi_compat.data.sampling import BucketBatchSampler
 from kaldi_compat.data.spec_augment import SpecAugment
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.features.fbank import Fbank
@@ -378,3 +379,11 @@ def test_data_sets_say_what_they_hold(corpus: Path) -> None:
     assert repr(waves) == f"<WaveDataset of {corpus}/wav.scp: {holds}>"
     in_order = ArchiveDataset(f"ark:{corpus}/feats.ark", text=corpus / "text", transform=torch.log)
     assert repr(in_order) == f"<ArchiveDataset of ark:{corpus}/feats.ark, with text, transform=log>"
+
+
+def test_a_sampler_of_batches_in_the_wrong_place_is_refused_with_advice(corpus: Path) -> None:
+    data = FeatureDataset(corpus / "feats.scp")
+    sampler = BucketBatchSampler(data.lengths(), batch_size=2, shuffle=False)
+    with pytest.raises(TypeError, match=r"not by \[\d+, \d+\]: pass a sampler of batches .* as batch_sampler="):
+        next(iter(DataLoader(data, sampler=sampler)))
+    assert data[np.int64(-1)].key == data.keys[-1]
