@@ -153,7 +153,7 @@ def _durations(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
 
 def pictures(job: Job, plan: Plan) -> Iterable[str]:
     """Draw the features of some utterances, evenly spread over the list."""
-    shift = _seconds_of_shift(job, plan)
+    shift = float(frame_shift(next(iter(plan.settings["confs"].values()))))
     try:
         features: Any = io_ark.load_scp(str(job.layout.in_data("feats.scp")))
         keys = list(features)
@@ -166,13 +166,6 @@ def pictures(job: Job, plan: Plan) -> Iterable[str]:
                 yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
     except ArkError as error:
         yield f"<p>{html.escape(str(error))}</p>"
-
-
-def _seconds_of_shift(job: Job, plan: Plan) -> float:
-    try:
-        return float(job.layout.in_data("frame_shift").read_text())
-    except (OSError, ValueError):
-        return float(frame_shift("\n".join(plan.settings["confs"].values())))
 
 
 def table(rows: Iterable[tuple[str, str]]) -> str:

@@ -247,17 +247,8 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype, variant: V
             found, expected = found[0], expected[0]
         difference = (found - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())  # errors of the kernels may show here
-    except torch.cuda.OutOfMemoryError:
-        raise
     except Exception as error:  # Triton's and its compilers' errors have no common base
-        if is_out_of_memory(error):
-            raise torch.cuda.OutOfMemoryError(str(error)) from error
-        if is_broken(device):
-            raise KaldiCompatError(
-                f"{device} cannot be used any more in this process, after a fault of a kernel or of the driver "
-                f"({_short(error)}): start anew with {SWITCH}=0, and please report it"
-            ) from error
-        return _short(error)
+        return fault_shown_by(error, device)
     if variant.noise == "torch":  # other noise than Kaldi's
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
@@ -265,8 +256,22 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype, variant: V
     )
 
 
-def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+def fault_shown_by(error: Exception, device: torch.device) -> str:
+    """Return the fault of a kernel that an error of its test shows, in one line.
+
+    Raises:
+        KaldiCompatError: the device cannot be used any more in this process.
+        torch.cuda.OutOfMemoryError: there is not enough memory at this moment.
+    """
+    if is_out_of_memory(error):
+        raise torch.cuda.OutOfMemoryError(str(error)) from error
+    fault = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if is_broken(device):
+        raise KaldiCompatError(
+            f"{device} cannot be used any more in this process, after a fault of a kernel or of the driver ({fault}): "
+            f"start anew with {SWITCH}=0, and please report it"
+        ) from error
+    return fault
 
 
 def is_broken(device: torch.device) -> bool:

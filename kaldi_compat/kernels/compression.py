@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from io_ark.codecs import CompressionMethod, codec
-from kaldi_compat.kernels import compiling_alone, is_out_of_memory
+from kaldi_compat.kernels import compiling_alone, fault_shown_by
 from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.tensors.copies import to_device
 
@@ -245,9 +245,7 @@ def _fault(device: torch.device) -> str:
                     if pieces is None or b"".join(pieces) != _stored(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # Triton's and its compilers' errors have no common base
-        if is_out_of_memory(error):
-            raise
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return fault_shown_by(error, device)
     return ""
 
 

@@ -17,6 +17,8 @@ import io_ark
 from io_ark.codecs import codec
 from io_ark.codecs.compressed import CompressionMethod, compress
 from io_ark.errors import FormatError
+from kaldi_compat import kernels
+from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.functional.cmvn import cmvn_stats
 
 pytest.importorskip("triton", minversion="3.6")
@@ -162,6 +164,19 @@ def test_kernels_that_compress_wrongly_are_not_used(
     compression.fault_of_compression.cache_clear()
     assert "differs" in compression.fault_of_compression(DEVICE) and "on the CPU" in caplog.text
     compression.fault_of_compression.cache_clear()
+
+
+def test_a_device_that_compression_broke_is_not_used_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kaldi_compat.kernels import compression
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    compression.fault_of_compression.cache_clear()
+    monkeypatch.setattr(compression, "compress_rows", broken)
+    monkeypatch.setattr(kernels, "is_broken", lambda device: True)
+    with pytest.raises(KaldiCompatError, match="KALDI_COMPAT_KERNELS=0"):
+        compression.fault_of_compression(DEVICE)
 
 
 @pytest.mark.skipif(not KALDI, reason="KALDI_PROGRAMS does not name the directory of Kaldi's programs")
