@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,28 +39,34 @@ def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int3
     return seeds
 
 
+@dataclass(frozen=True)
 class BlockNoise:
     """Replaces Kaldi's generator for several utterances at once; each has the noise of :class:`UtteranceNoise`.
 
-    Args:
+    Attributes:
         seed: of the dump.
         keys: of the utterances.
         counts: (utterances,): their numbers of frames.
+        firsts: (utterances,): where each one's first frame lies; by default they follow each other.
+        start: the frame whose noise is wanted first.
     """
 
-    def __init__(self, seed: int, keys: Sequence[str], counts: npt.NDArray[np.int64]) -> None:
-        self._seed = seed
-        self._keys = keys
-        self._counts = counts
+    seed: int
+    keys: Sequence[str]
+    counts: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64] | None = None
+    start: int = 0
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return states for the noise of all frames."""
-        ends = np.cumsum(self._counts)
-        if ends[-1:].sum() != count:
-            raise ValueError(f"noise of {ends[-1:].sum()} frames is not that of {count}")
-        states = np.array([utterance_state(self._seed, key) for key in self._keys], np.uint64)
-        frames = np.arange(count) - np.repeat(ends - self._counts, self._counts)
-        return frame_seeds(np.repeat(states, self._counts), frames)
+        """Return states for the noise of the next frames; 0 for those of no utterance."""
+        states = np.array([utterance_state(self.seed, key) for key in self.keys], np.uint64)
+        before = np.cumsum(self.counts) - self.counts
+        frames = np.arange(self.counts.sum()) - np.repeat(before, self.counts)
+        places = np.repeat((before if self.firsts is None else self.firsts) - self.start, self.counts) + frames
+        wanted = (places >= 0) & (places < count)
+        seeds = np.zeros(count, np.int32)
+        seeds[places[wanted]] = frame_seeds(np.repeat(states, self.counts), frames)[wanted]
+        return seeds
 
 
 class UtteranceNoise(KaldiRandom):

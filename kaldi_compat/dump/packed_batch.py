@@ -22,7 +22,6 @@ from torch import Tensor
 
 from io_ark.blocks import WaveBlock
 from kaldi_compat.dump.entries import Audio, Integers, OnGrid
-from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.dump.transfers import host_memory
 from kaldi_compat.options.spectral import FrameOptions
@@ -190,26 +189,3 @@ def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Sa
     index = reflected(torch.arange(first, first + (count - 1) * shift + size), len(samples))
     extended: Samples = samples[index.numpy()] if count else samples[:0]
     return extended
-
-
-@dataclass(frozen=True)
-class RowNoise:
-    """Replaces Kaldi's generator for the frames of a row; each utterance has the noise of UtteranceNoise.
-
-    Attributes:
-        row: the row.
-        noise: of its utterances.
-        first: the first frame that is wanted.
-    """
-
-    row: Row
-    noise: BlockNoise
-    first: int = 0
-
-    def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return states for the noise of the next frames."""
-        row, seeds = self.row, np.zeros(self.row.frames, np.int32)
-        before = np.cumsum(row.counts) - row.counts
-        total = int(row.counts.sum())
-        seeds[np.repeat(row.first_frames - before, row.counts) + np.arange(total)] = self.noise.frame_seeds(total)
-        return seeds[self.first : self.first + count]

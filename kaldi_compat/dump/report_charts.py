@@ -111,7 +111,7 @@ def bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td class="wide">'
         f'<div class="bar" style="width:{100 * value / most:.1f}%"></div></td>'
-        f'<td class="number">{value:.1f} {html.escape(unit)}</td></tr>'
+        f'<td class="number">{value:.{1 if value >= 1 else 3}f} {html.escape(unit)}</td></tr>'
         for name, value in rows
     )
     return f"<table>{cells}</table>"

@@ -26,7 +26,7 @@ from kaldi_compat.dump.centered import subtract_means
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, RowNoise, Samples, pack
+from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer, in_halves
 from kaldi_compat.dump.transfers import Transfers
@@ -135,7 +135,7 @@ class PackedComputer(SpectralComputer):
         """Start computing the features of all frames of a row, (frames, dim)."""
         samples = self.transfers.send(row.pieces, row.length)
         keys = [key for part in parts for key in part.audio.block.names()]
-        noise = RowNoise(row, BlockNoise(self.seed, keys, row.counts))
+        noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
         warps = [warp for part in parts for warp in part.warps]
         if engine_for(self.module, samples, None, vtln_warp=warps, generator=noise) == "triton":
             from kaldi_compat.kernels.launch import Spans, row_features
@@ -148,7 +148,7 @@ class PackedComputer(SpectralComputer):
             features = subtract_means(features, np.stack((row.first_frames, row.counts), 1))
         return features
 
-    def _by_torch(self, samples: Tensor, row: Row, warps: Sequence[float], noise: RowNoise) -> Tensor:
+    def _by_torch(self, samples: Tensor, row: Row, warps: Sequence[float], noise: BlockNoise) -> Tensor:
         size, shift = self.frame_options.window_size, self.frame_options.window_shift
         changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
         firsts = [0, *row.first_frames[changes[1:]].tolist(), row.frames]
@@ -156,7 +156,7 @@ class PackedComputer(SpectralComputer):
             self.module(
                 samples[first * shift : (end - 1) * shift + size],
                 vtln_warp=warps[i],
-                generator=replace(noise, first=first),
+                generator=replace(noise, start=first),
             )
             for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
             if end > first

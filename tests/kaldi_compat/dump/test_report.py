@@ -10,7 +10,7 @@ import pytest
 
 from kaldi_compat.dump.report import failure_groups
 from kaldi_compat.dump.report_audio import oddities
-from kaldi_compat.dump.report_charts import curve, feature_image, histogram, ticks
+from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram, ticks
 from tests.support.dump_data import audio, dump, make_data, write_wav
 
 
@@ -90,6 +90,11 @@ def test_lines_differ_without_colour() -> None:
     shown = curve(x, [("mean", x), ("above", x + 1), ("below", x - 1)], ("dimension", "value"))
     dashes = re.findall(r'points="[^"]*" stroke-dasharray="([^"]*)"', shown)
     assert len(set(dashes)) == 3 and all(name in shown for name in ("mean", "above", "below"))
+
+
+def test_short_bars_have_values_that_differ() -> None:
+    shown = bars([("a", 0.048), ("b", 0.021), ("c", 12.34)], "ms")
+    assert all(f">{value} ms<" in shown for value in ("0.048", "0.021", "12.3"))
 
 
 def test_charts_of_equal_values_do_not_divide_by_zero() -> None:
