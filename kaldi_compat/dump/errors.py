@@ -29,24 +29,12 @@ class OutputError(DumpError):
     """An archive cannot be written, or does not read back as it was written."""
 
 
-class TooManyFailuresError(DumpError):
-    """More utterances failed than ``max_failures`` allows."""
-
-
 class UnavailableError(DumpError):
     """A GPU cannot be opened now."""
 
 
 class LostDeviceError(DumpError):
     """A GPU does nothing any more in this process."""
-
-
-class WorkerError(DumpError):
-    """Worker processes died repeatedly."""
-
-
-class InternalError(DumpError):
-    """A bug, reported in one line."""
 
 
 def as_user_error(error: BaseException) -> DumpError:
@@ -59,6 +47,4 @@ def as_user_error(error: BaseException) -> DumpError:
         return DumpError(one_line(error))
     if isinstance(error, MemoryError):
         return DumpError(f"out of memory ({one_line(error)}): use fewer processes (nj) or a smaller window_utterances")
-    return InternalError(
-        f"internal error, please report it with the .log files: {type(error).__name__}: {one_line(error)}"
-    )
+    return DumpError(f"internal error, please report it with the .log files: {type(error).__name__}: {one_line(error)}")

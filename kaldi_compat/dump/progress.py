@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from kaldi_compat.dump.errors import TooManyFailuresError
+from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.write import Counts, Manifest
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -76,14 +76,14 @@ class Monitor:
         """Record the progress of an archive.
 
         Raises:
-            TooManyFailuresError: there are more failures than allowed.
+            DumpError: there are more failures than allowed.
         """
         self._counts[shard] = (utterances, seconds, failures)
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
             self.samples.append((self.elapsed, self._seconds()))
         self._show()
         if 0 <= self.max_failures < (total := self.totals[2]):
-            raise TooManyFailuresError(
+            raise DumpError(
                 f"{total} utterances failed, and max_failures is {self.max_failures}: "
                 "the .log files in the log directory say why"
             )

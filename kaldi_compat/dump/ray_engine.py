@@ -16,7 +16,7 @@ from typing import Any
 
 from io_ark.extras import missing
 from kaldi_compat.dump.devices import prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, WorkerError, as_user_error, one_line
+from kaldi_compat.dump.errors import DumpError, OutputError, as_user_error, one_line
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import Plan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -95,7 +95,7 @@ def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monit
                 try:
                     message = ray.get(reference)
                 except (ray.exceptions.RayError, OSError) as error:
-                    raise WorkerError(f"archive {shard.number} could not be made: {one_line(error)[:300]}") from None
+                    raise DumpError(f"archive {shard.number} could not be made: {one_line(error)[:300]}") from None
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
                     raise OutputError(

@@ -22,7 +22,6 @@ from kaldi_compat.dump.errors import (
     LostDeviceError,
     OutputError,
     UnavailableError,
-    WorkerError,
     as_user_error,
 )
 from kaldi_compat.dump.options import Job
@@ -156,7 +155,7 @@ class _Workers:
         """Start a worker in the place of a dead one, or of one that lost its device, and queue its archive again.
 
         Raises:
-            WorkerError: too many workers died.
+            DumpError: too many workers died.
             LostDeviceError: too many workers lost their device.
         """
         if worker not in self.workers:
@@ -168,7 +167,7 @@ class _Workers:
         number = shard.number if shard else 0
         self.tries[number] += 1
         if self.tries[number] >= TRIES:
-            raise error or WorkerError(
+            raise error or DumpError(
                 f"{TRIES} workers died at archive {number}, the last one {cause}: is there enough memory?"
                 if shard
                 else f"worker processes end before they start ({cause})"

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from kaldi_compat.dump.errors import TooManyFailuresError
+from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report_charts import png
 from kaldi_compat.dump.write import Manifest
@@ -33,7 +33,7 @@ def test_counts_of_archives_add_up_and_can_be_withdrawn() -> None:
 def test_more_failures_than_allowed_stop_the_job() -> None:
     monitor = Monitor(10, max_failures=2, stream=io.StringIO())
     monitor.progress(1, 5, 1.0, 2)
-    with pytest.raises(TooManyFailuresError, match="3 utterances failed"):
+    with pytest.raises(DumpError, match="3 utterances failed"):
         monitor.progress(2, 1, 1.0, 1)
 
 
