@@ -32,7 +32,7 @@ Batch = tuple[list[int], list[float]]  # numbers and durations
 
 RATE, BUFFER = 16000, 20000
 CONTESTANTS = ("ours", "lhotse, lazy", "lhotse, in memory")
-COMMAND = "python benchmarks/bucketing.py --utterances 281241 30000 3000 1000"
+COMMAND = "python benchmarks/bucketing.py --utterances 30000 3000 1000"
 BUCKETS = 30
 SHOWN = {
     "batches": ",.0f",

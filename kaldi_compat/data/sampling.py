@@ -239,7 +239,7 @@ class BucketBatchSampler(Sampler[list[int]]):
     def _moved_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
         """Return the utterances of each bucket, longest first, with ends that differ from epoch to epoch."""
         count = int(np.clip(self._full_batches * _MORE_BATCHES, 1, self._num_buckets))
-        ends = np.searchsorted(positions, (np.arange(count) + rng.random()) / count)
+        ends = np.searchsorted(positions, (np.arange(count - 1) + rng.random()) / max(count - 1, 1))
         return [rng.permutation(bucket) for bucket in np.split(self._by_length, ends) if len(bucket)]
 
     def _sizes_of_equal_batches(self, bucket: Indices) -> Indices:
