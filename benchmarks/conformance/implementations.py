@@ -36,6 +36,7 @@ class Implementation:
         name: its name.
         version: what was scored.
         note: what it is made for, where that is not to compute Kaldi's numbers.
+        others: where vectors differ that explain does not name, as read in its source and in the arrays.
         compute: adapter for :func:`kaldi_compat.conform`; None if ``command`` runs it.
         command: a command line for ``kaldi-compat conform``.
     """
@@ -43,6 +44,7 @@ class Implementation:
     name: str
     version: str
     note: str = ""
+    others: str = ""
     compute: Callable[[Array, Options], Array] | None = None
     command: tuple[str, ...] = ()
 
@@ -424,6 +426,21 @@ def commit(folder: str) -> str:
     return (Path(folder) / "COMMIT").read_text().strip()
 
 
+OTHERS = {
+    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written: the "
+    "imaginary part of each bin is taken with the real part of the next one",
+    "kaldi-native-fbank, Rust port (RustedBytes)": "the raw energy is taken after preemphasis; cepstra have a floor of "
+    "1e-20",
+    "lhotse": "the energy is written over the first frame in place of the first column of MFCC",
+    "paddleaudio.compliance.kaldi": "cepstra and spectrograms of silence have a floor of 1e-07",
+    "VBx, features.py": "another number of frames",
+    "librosa": "another number of frames",
+    "python_speech_features": "no floor but where the energy is zero, and the energy of MFCC is that of the windowed "
+    "frame",
+    "speechbrain": "another number of frames: also audio shorter than a frame has one",
+}
+
+
 def implementations() -> list[Implementation]:
     """Return what can be scored here: see score.py for the environment."""
     sources = os.environ.get("SCORE_SOURCES", "")
@@ -461,5 +478,5 @@ def implementations() -> list[Implementation]:
             print(f"left out: {name}: {error!r}", file=sys.stderr)
             continue
         given: dict[str, Any] = {"command": how} if isinstance(how, tuple) else {"compute": how}
-        found.append(Implementation(name, stated, note, **given))
+        found.append(Implementation(name, stated, note, OTHERS.get(name, ""), **given))
     return found

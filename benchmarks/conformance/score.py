@@ -6,8 +6,7 @@ usage: python -m benchmarks.conformance.score [--only TEXT] [--print]
 Libraries are found on PYTHONPATH. The environment names what is not a package: SCORE_SOURCES (a folder with checkouts
 of PaddleSpeech and VBx, each with its commit in a file COMMIT), KALDIFEAT (a checkout, built), KNF_C, KNF_RUST and
 KNF_ROUSEABOUT (libraries made of knf_port.c, knf_port.rs and knf.c; and what was built, as KNF_C_VERSION and so on),
-TRANSFORMERS_JS (transformers_js.mjs beside this file),
-TRANSFORMERS_JS_SOURCE (src/utils/audio.js of the package) and
+TRANSFORMERS_JS (transformers_js.mjs beside this file), TRANSFORMERS_JS_SOURCE (src/utils/audio.js of the package) and
 TRANSFORMERS_JS_VERSION. What is not found is left out.
 """
 
@@ -19,7 +18,8 @@ import warnings
 from pathlib import Path
 
 from benchmarks.conformance.implementations import Implementation, implementations
-from kaldi_compat.frontends.conform import LEVELS, Scorecard, conform
+from kaldi_compat.frontends.causes import Cause
+from kaldi_compat.frontends.conform import LEVELS, Scorecard, conform, vectors
 from kaldi_compat.frontends.conform_command import conform_command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
@@ -55,15 +55,26 @@ def details(implementation: Implementation, card: Scorecard) -> str:
     failed = [result for result in card.results if result.grade == "failed"]
     if not card.causes and not failed:
         lines += ["Holds everything that it supports."]
-    for cause in card.causes[:MOST]:
+    named = [cause for cause in card.causes if not cause.name.startswith("not explained")]
+    if others := [vector for cause in card.causes if cause not in named for vector in cause.vectors]:
+        named.append(Cause(implementation.others or "not explained", others))
+    named.sort(key=lambda cause: -len(cause.vectors))
+    for cause in named[:MOST]:
         lines.append(f"- {cause.name}: {len(cause.vectors)}, such as {cause.vectors[0]}")
-    if rest := card.causes[MOST:]:
+    if rest := named[MOST:]:
         lines.append(f"- {len(rest)} more causes: {sum(len(cause.vectors) for cause in rest)}")
     if failed:
-        lines.append(
-            f"- ends with an error: {len(failed)}, such as {failed[0].vector.id} ({failed[0].why[:100].strip()})"
-        )
+        why = failed[0].why.partition("\n")[0][:100].strip()
+        lines.append(f"- ends with an error: {len(failed)}, such as {failed[0].vector.id} ({why})")
     return "\n".join([*lines, ""])
+
+
+def page(rows: list[str], parts: list[str]) -> str:
+    """Return the page of rows of the table and of what they differ in."""
+    titles = {vector.level: vector.title for vector in vectors()}
+    columns = ["", "implementation", "version", *(f"{level} {titles[level]}" for level in LEVELS), ""]
+    table = [" | ".join(columns).strip(), "|---" * (len(columns) - 2) + "|", *rows]
+    return (HEAD + "\n".join([*table, "", *parts])).rstrip() + "\n"
 
 
 def main() -> None:
@@ -83,13 +94,11 @@ def main() -> None:
             rows.append(row(each, card))
             parts.append(details(each, card))
             print(each.name, file=sys.stderr, flush=True)
-    columns = ["", "implementation", "version", *(f"{level} {title}" for level, title in LEVELS.items()), ""]
-    table = [" | ".join(columns).strip(), "|---" * (len(columns) - 2) + "|", *rows]
-    page = HEAD + "\n".join([*table, "", *parts])
+    text = page(rows, parts)
     if given.print:
-        print(page)
+        print(text)
     else:
-        PAGE.write_text(page.rstrip() + "\n")
+        PAGE.write_text(text)
 
 
 if __name__ == "__main__":

@@ -226,6 +226,8 @@ def _searched(difference: Difference) -> Cause | None:
     result, asked = difference.result, difference.asked
     rate = difference.options.get("sample_frequency") if asked else None
     given = difference.given if asked else difference.expected
+    if "object" in difference.options:
+        return Cause(_of_archive(difference.options))
     if result.shape != difference.expected.shape and asked is None:
         shapes = f"the shape is {result.shape}, not {difference.expected.shape}"
         return Cause(f"{difference.options['program']}: {shapes}")
@@ -240,6 +242,13 @@ def _searched(difference: Difference) -> Cause | None:
     if asked is None:
         return Cause(f"{difference.options['program']}: {'; '.join(found.steps) or 'equal'}")
     return _compared(difference, asked, found)
+
+
+def _of_archive(options: dict[str, Any]) -> str:
+    """Return what an archive was to hold, and how."""
+    method = options.get("compression_method", 0)
+    how = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
+    return f"{options['program']} of {options['object']}{how}: not Kaldi's"
 
 
 def _compared(difference: Difference, asked: Variant, found: Explanation) -> Cause:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from kaldi_compat.frontends.conform import Scorecard, conform
 
 Doubles = npt.NDArray[np.float64]
 
@@ -74,6 +77,27 @@ def port(samples: npt.NDArray[np.float64], rate: float = 16000, *, scale: float 
     return np.log(np.maximum(energies, floor) + added) if log else energies
 
 
+def port_with(**mistakes: Any) -> Callable[[npt.NDArray[Any], dict[str, Any]], Doubles]:
+    """Return a port of fbank that knows the usual options, with mistakes."""
+
+    def compute(samples: npt.NDArray[Any], options: dict[str, Any]) -> Doubles:
+        rare = {"use_energy": False, "use_log_fbank": True, "vtln_warp": 1.0, "subtract_mean": False}
+        if options["program"] != "compute-fbank-feats" or any(options[name] != rare[name] for name in rare):
+            raise NotImplementedError
+        rate, high = options["sample_frequency"], options["high_freq"]
+        given: dict[str, Any] = {
+            "window": options["window_type"].replace("hanning", "hann"),
+            "preemphasis": options["preemphasis_coefficient"], "remove_dc": options["remove_dc_offset"],
+            "length": options["frame_length"], "shift": options["frame_shift"], "bins": options["num_mel_bins"],
+            "edges": "snip" if options["snip_edges"] else "kaldi", "low": options["low_freq"],
+            "high": high if high > 0 else rate / 2 + high, "power": 2.0 if options["use_power"] else 1.0,
+            "points": 1 << (int(rate * options["frame_length"] / 1000) - 1).bit_length(),
+        }  # fmt: skip
+        return port(samples.astype(np.float64), rate, **given | mistakes)
+
+    return compute
+
+
 # Mistakes: what the port does otherwise, and words by which explain names it.
 MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "scale of -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05",)),
@@ -138,16 +162,16 @@ MET = {
     "FFT of 400 points": "csukuangfj/kaldifeat#111",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "wrong_numbers.md"
-HEAD = "| mistake | met in | `explain` says |\n| --- | --- | --- |\n"
+HEAD = "| mistake | met in | `explain` says | `conform` at level 1 |\n| --- | --- | --- | --- |\n"
 
 
-def table() -> str:
-    """Return the table of mistakes for the page."""
-    rows = (f"| {name} | {MET.get(name, '')} | {', '.join(words)} |" for name, (_, words) in MISTAKES.items())
-    return HEAD + "\n".join(rows) + "\n"
+def row(name: str, card: Scorecard) -> str:
+    """Return the row of a mistake in the page's table, by the scorecard of level 1."""
+    wrong, count = card.counts()[1]["wrong"], len(card.results)
+    return f"| {name} | {MET.get(name, '')} | {', '.join(MISTAKES[name][1])} | {wrong} of {count} wrong |\n"
 
 
 if __name__ == "__main__":
+    rows = [row(name, conform(port_with(**options), level=1, explain=False)) for name, (options, _) in MISTAKES.items()]
     before, _, after = PAGE.read_text(encoding="utf-8").partition(HEAD)
-    rest = after[after.index("\n\n") + 1 :]
-    PAGE.write_text(before + table() + rest, encoding="utf-8")
+    PAGE.write_text(before + HEAD + "".join(rows) + after[after.index("\n\n") + 1 :], encoding="utf-8")

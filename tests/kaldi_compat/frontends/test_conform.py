@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.frontends import conform_command
 from kaldi_compat.frontends.causes import Difference, causes
 from kaldi_compat.frontends.conform import CHECKOUT, Vector, conform, vectors
-from tests.support.port import MISTAKES, port
+from tests.support.port import MISTAKES, PAGE, port_with, row
 
 Array = np.ndarray[Any, Any]
 OURS: dict[str, Any] = {
     "compute-fbank-feats": Fbank, "compute-mfcc-feats": Mfcc, "compute-plp-feats": Plp,
     "compute-spectrogram-feats": Spectrogram,
 }  # fmt: skip
-WINDOWS = {"hanning": "hann"}
 
 
 def ours(samples: Array, options: dict[str, Any]) -> Array:
@@ -39,27 +37,6 @@ def ours(samples: Array, options: dict[str, Any]) -> Array:
     stream, parts = feature.stream(), np.split(samples, np.cumsum(chunks)[:-1])
     made = [stream(part, final=number == len(parts) - 1) for number, part in enumerate(parts)]
     return np.concatenate(made) if output == "features" else np.cumsum([len(each) for each in made])
-
-
-def port_with(**mistakes: Any) -> Callable[[Array, dict[str, Any]], Array]:
-    """Return a port of fbank that knows the usual options, with mistakes."""
-
-    def compute(samples: Array, options: dict[str, Any]) -> Array:
-        rare = {"use_energy": False, "use_log_fbank": True, "vtln_warp": 1.0, "subtract_mean": False}
-        if options["program"] != "compute-fbank-feats" or any(options[name] != rare[name] for name in rare):
-            raise NotImplementedError
-        rate, high = options["sample_frequency"], options["high_freq"]
-        given: dict[str, Any] = {
-            "window": WINDOWS.get(options["window_type"], options["window_type"]),
-            "preemphasis": options["preemphasis_coefficient"], "remove_dc": options["remove_dc_offset"],
-            "length": options["frame_length"], "shift": options["frame_shift"], "bins": options["num_mel_bins"],
-            "edges": "snip" if options["snip_edges"] else "kaldi", "low": options["low_freq"],
-            "high": high if high > 0 else rate / 2 + high, "power": 2.0 if options["use_power"] else 1.0,
-            "points": 1 << (int(rate * options["frame_length"] / 1000) - 1).bit_length(),
-        }  # fmt: skip
-        return port(samples.astype(np.float64), rate, **given | mistakes)
-
-    return compute
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 5, 6, 8])
@@ -81,6 +58,7 @@ def test_mistake_of_a_port_is_caught(mistake: str) -> None:
     card = conform(port_with(**options), level=1, explain=False)
     assert not card.passed
     assert card.counts()[1]["wrong"] > 8
+    assert row(mistake, card) in PAGE.read_text(encoding="utf-8"), "python -m tests.support.port writes it"
 
 
 QUICK = ("hamming window", "triangles in Hz", "preemphasis of the recording")
