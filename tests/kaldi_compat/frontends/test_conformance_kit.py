@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from kaldi_compat.frontends.conform import vectors
 from tests.support import programs
 
 KIT = Path(__file__).parents[3] / "reference_data" / "conformance"
@@ -62,6 +65,19 @@ def test_readme_counts_the_vectors_and_the_kit_is_small() -> None:
     assert told == counts
     assert f"{sum(counts.values()):,} vectors" in (KIT / "README.md").read_text()
     assert sum(path.stat().st_size for path in KIT.rglob("*") if path.is_file()) < 10e6
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_reader_in_another_language_reads_every_vector() -> None:
+    told = subprocess.run(["node", KIT / "reader.mjs"], capture_output=True, text=True, check=True).stdout.splitlines()
+    asked = vectors()
+    assert len(told) == len(asked)
+    for line, vector in zip(told, asked, strict=True):
+        name, program, *numbers = line.split()
+        assert (name, program) == (vector.id, vector.options["program"])
+        for array, count, total in zip((vector.given, vector.expected), numbers[::2], numbers[1::2], strict=True):
+            assert int(count) == array.size
+            assert float(total) == pytest.approx(array[np.isfinite(array)].sum(dtype=np.float64), rel=1e-9, abs=1e-6)
 
 
 def test_wheel_holds_all_files() -> None:
