@@ -427,10 +427,12 @@ def commit(folder: str) -> str:
 
 
 OTHERS = {
-    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written: the "
-    "imaginary part of each bin is taken with the real part of the next one",
+    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written: "
+    "the imaginary part of each bin is taken with the real part of the next one",
     "kaldi-native-fbank, Rust port (RustedBytes)": "the raw energy is taken after preemphasis; cepstra have a floor of "
     "1e-20",
+    "kaldifeat": "where frames are further apart than they are long, those of snip_edges=False begin elsewhere; the "
+    "energy of PLP with raw_energy=False",
     "lhotse": "the energy is written over the first frame in place of the first column of MFCC",
     "paddleaudio.compliance.kaldi": "cepstra and spectrograms of silence have a floor of 1e-07",
     "VBx, features.py": "another number of frames",

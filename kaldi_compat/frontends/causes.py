@@ -131,7 +131,8 @@ def causes(differences: Sequence[Difference]) -> list[Cause]:
     searched = 0
     in_vain: Counter[str] = Counter()
     for difference in differences:
-        cause = _known(difference, found.values()) or _rounding(difference) or _ignored(difference)
+        cause = _stored(difference) or _known(difference, found.values()) or _rounding(difference)
+        cause = cause or _ignored(difference)
         program = difference.options["program"]
         if cause is None and searched < SEARCHES and in_vain[program] < FRUITLESS:
             searched += 1
@@ -215,6 +216,16 @@ def _ignored(difference: Difference) -> Cause | None:
     return None
 
 
+def _stored(difference: Difference) -> Cause | None:
+    """Return what an archive was to hold, and how; None for a feature."""
+    options = difference.options
+    if "object" not in options:
+        return None
+    method = options.get("compression_method", 0)
+    how = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
+    return Cause(f"{options['program']} of {options['object']}{how}: not Kaldi's")
+
+
 def _changed(variant: Variant, changes: dict[str, Any]) -> Variant:
     for name, value in changes.items():
         variant = variant.changed(name, value)
@@ -226,8 +237,6 @@ def _searched(difference: Difference) -> Cause | None:
     result, asked = difference.result, difference.asked
     rate = difference.options.get("sample_frequency") if asked else None
     given = difference.given if asked else difference.expected
-    if "object" in difference.options:
-        return Cause(_of_archive(difference.options))
     if result.shape != difference.expected.shape and asked is None:
         shapes = f"the shape is {result.shape}, not {difference.expected.shape}"
         return Cause(f"{difference.options['program']}: {shapes}")
@@ -242,13 +251,6 @@ def _searched(difference: Difference) -> Cause | None:
     if asked is None:
         return Cause(f"{difference.options['program']}: {'; '.join(found.steps) or 'equal'}")
     return _compared(difference, asked, found)
-
-
-def _of_archive(options: dict[str, Any]) -> str:
-    """Return what an archive was to hold, and how."""
-    method = options.get("compression_method", 0)
-    how = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
-    return f"{options['program']} of {options['object']}{how}: not Kaldi's"
 
 
 def _compared(difference: Difference, asked: Variant, found: Explanation) -> Cause:

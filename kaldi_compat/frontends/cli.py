@@ -158,8 +158,11 @@ def _features_of(name: str) -> Any:
             return np.load(name, allow_pickle=False)
         if name.endswith(SUFFIXES):
             return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
+    except OSError as error:
+        raise FeatureError(f"cannot read {name}: {error.strerror or 'it is not a NumPy file'}") from None
     except (ValueError, EOFError) as error:
-        raise FeatureError(f"cannot read {name}: {error}") from None
+        why = "it is not a NumPy file of numbers" if name.endswith(".npy") else error
+        raise FeatureError(f"cannot read {name}: {why}") from None
     file, _, key = name.rpartition(":")
     if not file or key.isdigit():
         return io_ark.read_object("matrix", name, pipes=False)

@@ -60,6 +60,8 @@ CHOICES: dict[str, Sequence[Any]] = {
     "scale": (1.0, 32768.0, 1 / 32768.0),
     "warp": (1.0, 0.9, 0.95, 1.05, 1.1, 0.8, 1.2),
 }
+# What looks alike: a longer frame of a narrower window, and filters of another form from another lowest frequency.
+PAIRS = (("window_type", "frame_length"), ("mel", "low_freq"))
 MEL = {"mel", "low_freq", "high_freq", "warp"}
 LOG = {"floor", "added", "span"}
 CEPSTRA = {"htk_compat", "use_energy", "num_mel_bins", "cepstral_lifter"}
@@ -248,9 +250,10 @@ class Search:
             return self._fitted(found)
         ends.sort(key=lambda end: self._settled(end).cost())
         self._frames = MAX_FRAMES
-        for each in (ends[0], *first):
+        changes = itertools.product((ends[0], *first), (self._refined, self._paired))
+        for each, change in changes:
             if self.cost(each) < UNLIKE:
-                ends.append(self._descend(self._refined(each), sources))
+                ends.append(self._descend(change(each), sources))
                 if self._is_explained(ends[-1]):
                     break
         return self._fitted(min(map(self._settled, ends), key=Found.cost))
@@ -263,13 +266,13 @@ class Search:
         return dataclasses.replace(found, fit=fits.simplest(first, second, self._tolerance), part=second)
 
     def _distinct(self, begin: Sequence[Candidate]) -> list[Candidate]:
-        """Return the few best of some candidates that do not only differ in scale, and Kaldi's own of the best kind."""
+        """Return the few best of some candidates that do not only differ in scale, and Kaldi's own."""
         chosen: dict[tuple[str, str, str], Candidate] = {}
         for each in sorted(begin, key=self.cost):
             chosen.setdefault(each.changed("scale", 1.0).name, each)
         best = list(chosen.values())[:MOST_STARTS]
-        own = next(each for each in begin if each.variant.kind == best[0].variant.kind)
-        return best if own in best else [*best, own]
+        own = {(each.variant.kind, each.variant.value("num_mel_bins")): each for each in reversed(begin)}
+        return [*best, *(each for each in own.values() if each not in best and self.cost(each) < NOTHING)]
 
     def cost(self, candidate: Candidate) -> float:
         """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
@@ -312,15 +315,30 @@ class Search:
             changes += [(name, value) for name, values in floors.items() if name in own for value in values]
         if not candidate.layout.said:
             changes += [("layout", layout) for layout in sliding_layouts(candidate.layout.columns)]
+
+        def enough(name: str) -> float:
+            """Return the share of the cost that a change may leave: other audio explains a little of anything."""
+            return 0.8 if name == "source" else 0.99
+
         before = 3.0
         while self.cost(candidate) < 0.99 * before and not self._is_explained(candidate):
             before = self.cost(candidate)
-            better = [each for each in changes if self.cost(candidate.changed(*each)) < 0.99 * before]
+            better = [each for each in changes if self.cost(candidate.changed(*each)) < enough(each[0]) * before]
             for name, value in sorted(better, key=lambda each: self.cost(candidate.changed(*each))):
                 changed = candidate.changed(name, value)
-                if self.cost(changed) < 0.99 * self.cost(candidate):
+                if self.cost(changed) < enough(name) * self.cost(candidate):
                     candidate = changed
         return candidate
+
+    def _paired(self, candidate: Candidate) -> Candidate:
+        """Return the best of changes of two options at once, each of which alone explains less."""
+        changed = (
+            candidate.changed(first, value).changed(second, other)
+            for first, second in PAIRS
+            if candidate.options.issuperset((first, second))
+            for value, other in itertools.product(CHOICES[first], CHOICES[second])
+        )
+        return min((candidate, *changed), key=self.cost)
 
     def _refined(self, candidate: Candidate) -> Candidate:
         """Choose options that are numbers ever more finely: near the best values, as if the features were linear."""

@@ -323,6 +323,10 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert explain_main([str(tmp_path / "a.ark:none"), str(WAV)]) == 255
     assert "has no entry none" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
+    assert "missing.npy: No such file or directory" in capsys.readouterr().err
+    (tmp_path / "text.npy").write_text("no array")
+    assert explain_main([str(tmp_path / "text.npy"), str(WAV)]) == 255
+    assert capsys.readouterr().err.endswith("text.npy: it is not a NumPy file of numbers\n")
     assert explain_main(["--nonsense"]) == 2
 
 
