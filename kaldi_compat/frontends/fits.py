@@ -25,7 +25,7 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
 )
 SCALE = 2 * math.log(32768)
 FFTS = [2**n for n in range(7, 13)]
-LOUDEST = 50.0  # the largest offset that may be another scale of the audio
+QUIETEST, LOUDEST = 1e-3, 50.0  # offsets between them may be another scale of the audio
 OF_COLUMNS = 5  # words of a map with numbers of each column
 FEWEST = 10  # frames: a number for each column of less explains anything
 FEW = 0.1  # of the values: a map that leaves these different explains the others
@@ -138,7 +138,7 @@ def offset_name(offset: float, slope: float = 1.0) -> str:
     natural = offset / abs(slope)
     points = next((each for each in FFTS if abs(abs(natural) - math.log(each)) < 1e-3), 0)
     of = f"= ln {points} (power over the points of an FFT)" if points else ""
-    if not of and abs(natural) < LOUDEST:
+    if not of and QUIETEST < abs(natural) < LOUDEST:
         of = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {of}".rstrip()
 

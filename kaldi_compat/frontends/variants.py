@@ -94,10 +94,11 @@ class Variant:
     precise: bool = False
 
     def changed(self, name: str, value: Any) -> Variant:
-        """Return this variant with another option or attribute."""
+        """Return this variant with another option or attribute; snip_edges takes the place of a padding."""
         if name in {each.name for each in dataclasses.fields(Variant)}:
             return dataclasses.replace(self, **{name: value})
-        return dataclasses.replace(self, options=self.options | {name: value})
+        padding = "" if name == "snip_edges" else self.padding
+        return dataclasses.replace(self, options=self.options | {name: value}, padding=padding)
 
     def value(self, name: str) -> Any:
         """Return the value of an option or an attribute."""
