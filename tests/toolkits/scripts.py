@@ -156,7 +156,8 @@ def numbers(name: str, content: bytes) -> Iterator[tuple[str, Any]]:
 
         import torch
 
-        yield from ((key, np.asarray(value)) for key, value in torch.load(io.BytesIO(content)).items())
+        stored = torch.load(io.BytesIO(content))  # in the order in which threads have finished
+        yield from ((key, np.asarray(stored[key])) for key in sorted(stored))
     else:
         number = rb"-?\d+\.?\d*(?:e[-+]?\d+)?"
         text = re.sub(number, b"#", content)
