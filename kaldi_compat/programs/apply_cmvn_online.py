@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-
-import numpy as np
-import numpy.typing as npt
+from functools import cache, partial
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, ObjectBlock
@@ -16,9 +12,8 @@ from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import features, map_table
-from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.tables import LookupReader, Tables
+from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 
@@ -42,21 +37,19 @@ class Options(OnlineCmvnOptions):
     spk2utt: str = option("", "rspecifier of each speaker's utterances, which are normalized one after the other")
 
     def __post_init__(self) -> None:
-        """Leave the checks to the first utterance, as Kaldi does, when the output is open."""
-
-    def online_cmvn(self, stats: npt.NDArray[np.float64]) -> OnlineCmvn:
-        """Return the normalization, with options that are checked."""
-        names = [field.name for field in dataclasses.fields(OnlineCmvnOptions)]
-        checked = OnlineCmvnOptions(**{name: getattr(self, name) for name in names})
-        return OnlineCmvn(stats, checked, skip_dims=parse_dims(self.skip_dims, "--skip-dims"))
+        """Leave the checks to the first utterance: as in Kaldi, the output is open then."""
 
 
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, stats_source: str, source: str, target: str) -> int:
     """Normalize a table, or the utterances of speakers."""
     stats = io_ark.read_object("double-matrix", stats_source)
-    online = cache(lambda: options.online_cmvn(stats))
     frames = 0
+
+    @cache
+    def online() -> OnlineCmvn:
+        OnlineCmvnOptions.__post_init__(options)
+        return OnlineCmvn(stats, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames
@@ -69,7 +62,8 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
         if options.spk2utt:
             speakers, table = tables.read("token-vector", options.spk2utt), tables.lookup("matrix", source)
             groups = (each for block in speakers for _, names in block.entries() for each in in_groups(names, online()))
-            counts = map_table(groups, writer, lambda block: normalize(found(block, table)))
+            find = partial(table.find, missing="No features for utterance {}".format)
+            counts = map_table(groups, writer, lambda each: normalize(ArrayBlock.of(each.names(), find(each))))
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize)
     logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, frames)
@@ -82,8 +76,3 @@ def in_groups(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
     for first in range(0, len(names), AT_ONCE):
         group = names[first : first + AT_ONCE]
         yield ObjectBlock.of(group, group)
-
-
-def found(block: Block, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Return the features of utterances."""
-    return ArrayBlock.of(block.names(), table.find(block, lambda key: f"No features for utterance {key}"))

@@ -54,10 +54,8 @@ def main(options: Options, source: str, target: str) -> int:
         if ratios:
             mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
             squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
-            deviation = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
-            logger.info(
-                "Average ratio of iVector to expected length was %g, standard deviation was %g", mean, deviation
-            )
+            spread = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
+            logger.info("Average ratio of iVector to expected length was %g, standard deviation was %g", mean, spread)
     return counts.status
 
 
