@@ -82,6 +82,8 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "decibels": (lambda: 10 * MADE / np.log(10), "decibels"),
     "Whisper": (lambda: MADE / np.log(10) / 4 + 1, "as in Whisper"),
     "offset and scale": (lambda: (MADE + 4.5) / 9, "times 0.111111, plus 0.5"),
+    "AST": (lambda: (MADE + 4.268) / 9.138, "as in AST"),
+    "global": (lambda: (MADE - np.sin(np.arange(80))) / np.linspace(2, 3, 80), "for each column (global CMVN)"),
     "a number for each column": (lambda: MADE + np.sin(np.arange(80)), "plus a number for each column"),
     "transposed": (lambda: MADE.T, "transposed"),
     "reshaped": (lambda: MADE.T.reshape(MADE.shape), "reshaped where a transposition was meant"),
@@ -125,9 +127,11 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
     assert all(found.variant.value(name) == value for name, value in options.items()), str(found)
 
 
-def bins(points: int, power: float, scale: float) -> Any:
-    """Return the STFT of librosa and torch: centred, of a periodic Hann window."""
-    frames = np.lib.stride_tricks.sliding_window_view(np.pad(SPEECH * scale, points // 2, mode="reflect"), points)
+def bins(points: int, power: float, scale: float, *, mode: str = "reflect") -> Any:
+    """Return the STFT of librosa and torch: centred, of a periodic Hann window; or with Kaldi's edges ("symmetric")."""
+    around = (points // 2, points // 2) if mode == "reflect" else (points // 2 - 80, points // 2)
+    padded = np.pad(SPEECH * scale, around, mode=mode)  # type: ignore[call-overload]
+    frames = np.lib.stride_tricks.sliding_window_view(padded, points)
     return np.abs(np.fft.rfft(frames[::160] * window_of("hann-periodic", points))) ** power
 
 
@@ -150,6 +154,10 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         lambda: np.maximum(melodb := 10 * np.log10(np.maximum(bins(400, 2, 1 / 32768) @ SLANEY, 1e-10)),
                            melodb.max() - 80), SAMPLES, 16000,
         ("equal area", "at least the largest less 80 dB", "decibels (10 log10)", "reflect")),
+    "Whisper with Kaldi's edges": (
+        lambda: (np.maximum(form := np.log10(np.maximum(bins(400, 2, 1 / 32768, mode="symmetric") @ SLANEY, 1e-10)),
+                            form.max() - 8) + 4) / 4, SAMPLES, 16000,
+        ("snip_edges=False", "equal area", "at least the largest less 80 dB", "as in Whisper")),
     "C0 left out": (lambda: Mfcc(dither=0.0)(SAMPLES)[:, 1:], SAMPLES, 16000, ("the first column left out",)),
     "C0 last": (lambda: np.roll(Mfcc(dither=0.0)(SAMPLES), -1, 1), SAMPLES, 16000, ("htk_compat=True",)),
     "lifter": (lambda: Mfcc(dither=0.0, use_energy=False, cepstral_lifter=26.0)(SAMPLES), SAMPLES, 16000,
