@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.functional.array_api import check_plain
 
 __all__ = ["SpecAugment"]
 
@@ -78,6 +79,9 @@ class SpecAugment(nn.Module):
             lengths: ``(B,)``: number of frames of each utterance; all by default.
             generator: source of the random numbers; torch's global generator on the CPU if None.
         """
+        if not isinstance(features, Tensor):
+            raise FeatureError(f"features must be a tensor, not {type(features).__name__}")
+        check_plain(features, FeatureError)
         if features.ndim not in (2, 3):
             raise FeatureError(f"features must have the shape (frames, dim) or (B, frames, dim), not {features.shape}")
         if not self.training:

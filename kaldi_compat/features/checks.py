@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, is_floating, is_real, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, is_floating, is_real, tracing
 from kaldi_compat.functional.batches import checked_lengths
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ class AudioFeature:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
         """
         recorded = tracing(samples)
+        check_plain(samples, AudioError)
         if samples.ndim < 1 or not is_real(samples):
             raise AudioError(
                 f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "

@@ -18,7 +18,7 @@ from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
 from kaldi_compat.features.calls import PitchCall, ProcessPitchCall
 from kaldi_compat.features.checks import checked_list
 from kaldi_compat.features.module import ConfiguredModule
-from kaldi_compat.functional.array_api import is_traced_or_differentiated
+from kaldi_compat.functional.array_api import check_plain, is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
@@ -122,6 +122,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return False
 
     def _checked(self, samples: Tensor) -> Tensor:
+        check_plain(samples, AudioError)
         if samples.dim() not in (1, 2) or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
                 "samples must be real numbers of shape (T,) or (B, T), or a list of (T,); not "
@@ -132,7 +133,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     def _of_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
         if any(self._wants_torch(each) for each in utterances):
             return [track_batch(each[None], None, self._constants, self._tables())[0][0] for each in utterances]
-        arrays = [each.detach().cpu().numpy() for each in utterances]
+        arrays = [each.numpy(force=True) for each in utterances]
         if self.options.simulate_first_pass_online:
             tracks: list[np.ndarray[Any, Any]] = [
                 first_pass_pitch(Analysis.of(each, self.options), self.options) for each in arrays

@@ -291,13 +291,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         values: Any = samples.detach()
         # NumPy looks at a number in a third of torch's time.
         in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
-        peak = super().check_scale(values.numpy() if in_numpy else values)
+        peak = super().check_scale(values.numpy(force=True) if in_numpy else values)
         self._scale_is_known = peak > 0
         return peak
 
 
 def _as_array(samples: Tensor) -> Any:
-    return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).detach().numpy()
+    return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).numpy(force=True)
 
 
 def frame_seeds(generator: Generator) -> Seeds:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kaldi_compat.errors import FeatureError
+from kaldi_compat.errors import FeatureError, KaldiCompatError
 
 if TYPE_CHECKING:
     import torch
@@ -102,6 +102,30 @@ def is_real(x: Any) -> bool:
     if isinstance(x, np.ndarray):
         return x.dtype.kind in "iuf"
     return x.is_floating_point() or not (x.is_complex() or x.dtype == namespace(x).bool)
+
+
+def check_plain(x: Any, error: type[KaldiCompatError]) -> None:
+    """Check that an array or tensor holds its numbers one by one, in memory, without a mask.
+
+    Raises:
+        error: it is masked, nested, quantized, sparse, of 8-bit floats, or without data (meta).
+    """
+    if found := _unusual_form(x):
+        raise error(f"expected a plain tensor or array of numbers, not one that is {found}: convert it")
+
+
+def _unusual_form(x: Any) -> str:
+    if isinstance(x, np.ndarray):
+        return "masked" if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x) else ""
+    if x.is_nested:
+        return "nested"
+    if x.is_quantized:
+        return "quantized"
+    if x.layout != namespace(x).strided:
+        return "sparse"
+    if x.device.type == "meta":
+        return "without data (meta)"
+    return "of 8-bit floats" if x.is_floating_point() and x.dtype.itemsize == 1 else ""
 
 
 def at_least_float32(x: Array) -> Array:

@@ -11,6 +11,7 @@ from kaldi_compat.functional.array_api import (
     Array,
     arange,
     as_like,
+    check_plain,
     full,
     is_floating,
     is_traced_or_differentiated,
@@ -76,6 +77,7 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
             match them.
     """
     namespace(features)
+    check_plain(features, FeatureError)
     if features.ndim < 2:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
     if not is_floating(features):

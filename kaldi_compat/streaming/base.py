@@ -18,6 +18,7 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.features.module import ConfiguredModule
+from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.options.base import changes
 from kaldi_compat.streaming.history import Counts, Flags, History
@@ -103,6 +104,7 @@ class Stream(abc.ABC):
     ) -> ChunkFrames:
         if not isinstance(chunk, Tensor):
             raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
+        check_plain(chunk, AudioError)
         alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
         batch = chunk.unsqueeze(0) if alone else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:

@@ -102,6 +102,8 @@ class FeatureStream(AudioFlow, WindowStream):
         """Return True if the exact engine can compute a chunk (T,) or (1, T)."""
         return (
             type(chunk) is Tensor
+            and chunk.layout == torch.strided
+            and not chunk.is_nested
             and chunk.dtype in (torch.int16, torch.float32)
             and (chunk.ndim == 1 or (chunk.ndim == 2 and len(chunk) == 1))
             and chunk.device.type == "cpu"
@@ -116,7 +118,7 @@ class FeatureStream(AudioFlow, WindowStream):
         if self._feature.warns_of_scale and not self._scale_is_known:
             self._feature.check_scale(chunk)
             self._scale_is_known = bool(chunk.any())
-        samples = chunk.detach().numpy()
+        samples = chunk.numpy(force=True)
         seeds = frame_seeds(generator) if self.options.dither != 0 else None
         features = chunks.advance(samples[0] if chunk.ndim == 2 else samples, final, vtln_warp, seeds)
         frames = torch.from_numpy(features)

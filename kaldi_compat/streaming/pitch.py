@@ -78,7 +78,7 @@ class PitchStream(Stream):
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         audio = chunk.detach().cpu()
-        samples = audio.numpy() if audio.dtype == torch.float64 else audio.float().numpy()
+        samples = (audio if audio.dtype == torch.float64 else audio.float()).numpy(force=True)
         rows = []
         for slot, (length, last) in enumerate(zip(lengths.tolist(), ended.tolist(), strict=True)):
             rows.append(torch.from_numpy(self._trackers[slot].advance(samples[slot, :length], finished=last)))

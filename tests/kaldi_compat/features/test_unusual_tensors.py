@@ -1,0 +1,54 @@
+"""Tensors and arrays that do not hold their numbers one by one are refused with a documented error; views are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import kaldi_compat as kc
+from kaldi_compat.features import numpy as arrays
+from kaldi_compat.functional.deltas import add_deltas
+
+MODULES = {
+    "fbank": kc.Fbank(dither=0.0),
+    "spectrogram": kc.Spectrogram(dither=0.0),
+    "pitch": kc.Pitch(nccf_ballast_online=True),
+    "chunk": lambda audio: kc.FeatureStream(kc.Fbank(dither=0.0))(audio),
+    "cmvn": kc.Cmvn(),
+    "deltas": kc.Deltas(),
+    "masks": kc.SpecAugment(1, 3, 1, 4),
+}
+FORMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sparse": Tensor.to_sparse,
+    "quantized": lambda x: torch.quantize_per_tensor(x, 1.0, 0, torch.qint8),
+    "nested": lambda x: torch.nested.nested_tensor(list(x)),
+    "meta": lambda x: x.to("meta"),
+    "8-bit": lambda x: x.to(torch.float8_e5m2),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_tensor_of_an_unusual_form_is_refused(name: str, form: str) -> None:
+    with pytest.raises(kc.KaldiCompatError, match=form):
+        MODULES[name](FORMS[form](100 * torch.randn(1, 800)))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_view_with_the_negative_bit_is_read(name: str) -> None:
+    if name == "masks":
+        pytest.skip("its masks are random")
+    samples = 100 * torch.randn(1, 800)
+    torch.testing.assert_close(MODULES[name](torch._neg_view(-samples)), MODULES[name](samples))
+
+
+@pytest.mark.parametrize("feature", [arrays.Fbank(dither=0.0), add_deltas], ids=["fbank", "deltas"])
+def test_mask_of_an_array_is_not_dropped(feature: Any) -> None:
+    with pytest.raises(kc.KaldiCompatError, match="masked"):
+        feature(np.ma.masked_array(np.ones((2, 800), np.float32), np.arange(1600).reshape(2, 800) == 3))
