@@ -202,7 +202,7 @@ class Extractor:
         try:
             self.check_rates(audio)
             features, counts = self.computer.features(audio, factors, noise or random)
-        except KaldiCompatError as error:
+        except (KaldiCompatError, MemoryError) as error:
             key = only(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
                 self._random.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise

@@ -121,13 +121,11 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
         raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, that of the transform")
     if columns not in (dim, dim + 1):
         raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
-    xp = namespace(transform)
-    added = new_dimension - dim
-    identity = full((*batch, added, added), 0.0, transform) + astype(as_like(np.eye(added), transform), transform.dtype)
-    right, below = full((*batch, dim, added), 0.0, transform), full((*batch, added, dim), 0.0, transform)
-    corner = full((*batch, added, columns - dim), 0.0, transform)
-    upper = xp.concatenate((transform[..., :dim], right, transform[..., dim:]), axis=-1)
-    extended: Array = xp.concatenate((upper, xp.concatenate((below, identity, corner), axis=-1)), axis=-2)
+    extended = full((*batch, new_dimension, new_dimension + columns - dim), 0.0, transform)
+    extended[..., :dim, :dim] = transform[..., :dim]
+    extended[..., :dim, new_dimension:] = transform[..., dim:]
+    added = np.arange(dim, new_dimension)
+    extended[..., added, added] = 1
     return extended
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,14 @@ def test_an_extended_transform_leaves_the_further_dimensions(dim: int, more: int
     ours = apply_transform(features, extended)
     np.testing.assert_allclose(ours[:, :dim], apply_transform(features[:, :dim], transform), atol=1e-12)
     np.testing.assert_array_equal(ours[:, dim:], features[:, dim:])
+
+
+def test_extending_takes_no_more_memory_than_the_result() -> None:
+    tracemalloc.start()
+    extended = extend_transform(np.eye(2, 3, dtype=np.float32), 1000)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1.1 * extended.nbytes
 
 
 def test_log_determinant() -> None:

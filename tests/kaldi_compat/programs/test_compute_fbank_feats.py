@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from io_ark.blocks import WaveBlock
 from kaldi_compat.cli import tables
+from kaldi_compat.cli.compute import ExactComputer
 from kaldi_compat.programs import (
     compute_fbank_feats,
     compute_mfcc_feats,
@@ -87,6 +89,23 @@ def test_an_impossible_vtln_factor_skips_the_utterance(capsys: pytest.CaptureFix
     assert fbank("--vtln-map=ark:utt2warp", source, "ark:o.ark") == 0
     assert list(load("o.ark")) == ["u2"]
     assert "Failed to compute features for utterance u1" in capsys.readouterr().err
+
+
+def test_utterance_whose_features_do_not_fit_into_memory_is_skipped_as_in_kaldi(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features = ExactComputer.features
+
+    def of_little_memory(self: ExactComputer, block: WaveBlock, *rest: Any) -> Any:
+        if block.lengths.max() > 5000:
+            raise MemoryError("Unable to allocate 25.0 GiB")
+        return features(self, block, *rest)
+
+    monkeypatch.setattr(ExactComputer, "features", of_little_memory)
+    source = audio_archive("a.ark", u1=wav_bytes(noise(4000)), u2=wav_bytes(noise(6000)), u3=wav_bytes(noise(4000)))
+    assert fbank(source, "ark:o.ark") == 0
+    assert list(load("o.ark")) == ["u1", "u3"]
+    assert "Failed to compute features for utterance u2: Unable to allocate" in capsys.readouterr().err
 
 
 def test_subtract_mean_gives_features_of_mean_zero() -> None:
