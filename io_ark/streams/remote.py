@@ -304,8 +304,13 @@ class RemoteFile:
         return self._attempt(get, start)
 
     def _attempt(self, work: Callable[[Any, str], Result], offset: int | None = None) -> Result:
-        """Call a function with the file system and the path, and try again after temporary errors."""
-        for seconds in (*_BACK_OFF, None):
+        """Call a function with the file system and the path, and try again after temporary errors.
+
+        No attempt begins after half a minute, so that with a slow server all of them take a minute and a half, and the
+        time of the bytes.
+        """
+        begin = time.monotonic()
+        for attempt, seconds in enumerate((*_BACK_OFF, None), 1):
             system, path = self._connection()
             try:
                 return work(system, path)
@@ -316,8 +321,8 @@ class RemoteFile:
             except Exception as error:  # each library of a protocol has errors of its own
                 if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # of S3
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
-                if seconds is None or _is_final(error):
-                    tried = "" if seconds is not None else f" ({len(_BACK_OFF) + 1} attempts)"
+                if seconds is None or _is_final(error) or time.monotonic() - begin > _SECONDS / 2:
+                    tried = "" if attempt == 1 else f" ({attempt} attempts)"
                     raise OpenError(
                         f"cannot be read: {_reason(error)}{tried}", file=self.path, offset=offset
                     ) from error

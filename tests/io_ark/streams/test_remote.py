@@ -140,6 +140,18 @@ def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
 
+def test_slow_failures_are_not_repeated(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_SECONDS", 0.6)
+
+    def stall(handler: Any) -> bool:
+        time.sleep(0.4)
+        return answer(handler, 503, b"")
+
+    server.special = stall
+    with pytest.raises(OpenError, match=r"cannot be read: HTTP status 503$"):
+        io_ark.load(f"{server.url}/stalls")
+
+
 def test_server_that_drips_is_given_up(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_SECONDS", 0.2)
 
