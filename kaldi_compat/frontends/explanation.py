@@ -31,6 +31,7 @@ __all__ = ["Explanation", "explain"]
 
 TOLERANCE = 1e-3
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
+NOISE = "noise as of dithering"
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
 ALIKE = 1.5  # times more or less noise than there should be
 OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of others
@@ -164,8 +165,13 @@ def _answered(
 ) -> Explanation:
     """Return what the search says of an array, if need be within the rounding of how it was stored."""
     stored, step = storage(target)
-    found = _searched(target, channels, recording, max(tolerance, step))
-    return _of_found(found, [*said, *stored], max(tolerance, step))
+    search, found = _searched(target, channels, recording, max(tolerance, step))
+    answer = _of_found(found, [*said, *stored], max(tolerance, step))
+    if answer.is_exact or NOISE in answer.cause:
+        return answer
+    # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
+    plain = (_of_found(each, [*said, *stored], max(tolerance, step)) for each in search.begun())
+    return next((each for each in plain if NOISE in each.cause), answer)
 
 
 def _preset(target: Doubles, source: Source, said: list[str], tolerance: float) -> Explanation | None:
@@ -192,8 +198,10 @@ def _preset(target: Doubles, source: Source, said: list[str], tolerance: float) 
     return None
 
 
-def _searched(target: Doubles, channels: Sequence[Source], recording: npt.NDArray[Any], tolerance: float) -> Found:
-    """Return what explains most of an array, of all channels and layouts."""
+def _searched(
+    target: Doubles, channels: Sequence[Source], recording: npt.NDArray[Any], tolerance: float
+) -> tuple[Search, Found]:
+    """Return the search and what explains most of an array, of all channels and layouts."""
     rows = len(target)
     begin = [
         start
@@ -213,7 +221,7 @@ def _searched(target: Doubles, channels: Sequence[Source], recording: npt.NDArra
         for layout in layouts_of(target, other.frames)
         for start in starts(other, layout, rows)
     ]
-    return search.best(begin, others)
+    return search, search.best(begin, others)
 
 
 def _of_found(found: Found, said: list[str], tolerance: float) -> Explanation:
@@ -264,7 +272,7 @@ def _dithering(candidate: Candidate, fit: Fit, part: Doubles, start: int) -> lis
     much = _spread(made) > np.median(_spread(made))
     shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
     is_noise = 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
-    return [f"noise as of dithering with about {size:.2g}"] * is_noise
+    return [f"{NOISE} with about {size:.2g}"] * is_noise
 
 
 def _deviation(difference: Doubles) -> Doubles:

@@ -215,6 +215,7 @@ class Search:
         self._costs: dict[tuple[str, str, str], float] = {}
         self._found: dict[tuple[str, str, str], Found] = {}
         self._endings: list[Source] = []
+        self._begun: list[Candidate] = []
         # Where a column has its least value again and again, there is a floor: energies of that, at Kaldi's scale.
         lowest = target.min(axis=0)
         self._floored = np.mean(target == lowest) * len(target) > 2
@@ -239,6 +240,7 @@ class Search:
             )
         self._endings = [source for source in sources if source.said.endswith(ZEROS)]
         first = self._distinct(begin)
+        self._begun = first
         ends: list[Candidate] = []
         for start in first:
             ends.append(self._descend(start, sources))
@@ -257,6 +259,13 @@ class Search:
                 if self._is_explained(ends[-1]):
                     break
         return self._fitted(min(map(self._settled, ends), key=Found.cost))
+
+    def begun(self) -> Iterator[Found]:
+        """Yield where the search for the best began, as far as it resembles the array, and without a map to it."""
+        for each in self._begun:
+            if self.cost(each) < UNLIKE:
+                shift, first, second = fits.shifted(each.compute(), self._whole)
+                yield Found(each, Fit("", fits.residual_of(first, second), first, 0), shift, second)
 
     def _fitted(self, found: Found) -> Found:
         """Return what has been found, fitted to the whole array."""

@@ -213,6 +213,14 @@ def test_dithering_is_named_with_its_size(dither: float) -> None:
     assert 0.8 * dither < float(words.partition(":")[0]) < 1.2 * dither, str(found)
 
 
+def test_dithering_of_digital_silence_is_named() -> None:
+    """The search is led astray by it: a floor imitates the noise."""
+    samples = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]
+    found = explain(Fbank(num_mel_bins=80, dither=0.5)(samples), samples, 16000)
+    words = str(found).partition("fbank(num_mel_bins=80); noise as of dithering with about ")[2]
+    assert 0.4 < float(words.partition(":")[0]) < 0.6, str(found)
+
+
 def test_other_noise_is_not_named_dithering() -> None:
     noise = np.random.default_rng(0).normal(size=MADE.shape)
     assert "dithering" not in str(explain(MADE + 0.1 * noise, SAMPLES, 16000))
