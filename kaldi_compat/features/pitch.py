@@ -123,6 +123,8 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
 
     def _checked(self, samples: Tensor) -> Tensor:
         check_plain(samples, AudioError)
+        if samples.is_meta:
+            raise AudioError("the samples are without data (on the device meta), and pitch depends on them")
         if samples.dim() not in (1, 2) or samples.is_complex() or samples.dtype == torch.bool:
             raise AudioError(
                 "samples must be real numbers of shape (T,) or (B, T), or a list of (T,); not "

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, get_num_threads
 
 from kaldi_compat import kernels
-from kaldi_compat.errors import OptionError
+from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
@@ -268,7 +268,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.stack(banks).to(like) if banks else None
 
     def checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
-        """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported."""
+        """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported.
+
+        Raises:
+            AudioError: the audio is without data (meta), but the module is not.
+        """
+        if samples.is_meta and not self.window.is_meta:
+            raise AudioError("the samples are without data (on the device meta): move the module there, too")
         audio = super().checked(samples, lengths, vtln_warp)
         if audio.tracing.traced and self.options.dither != 0 and _is_exported():
             warn_user(
@@ -286,7 +292,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def check_scale(self, samples: Tensor) -> float:
         """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
-        if samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing()):
+        if samples.is_meta or (samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing())):
             return 0.0
         values: Any = samples.detach()
         # NumPy looks at a number in a third of torch's time.

@@ -108,7 +108,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> None:
     """Check that an array or tensor holds its numbers one by one, in memory, without a mask.
 
     Raises:
-        error: it is masked, nested, quantized, sparse, of 8-bit floats, or without data (meta).
+        error: it is masked, nested, quantized, sparse, or of 8-bit floats.
     """
     if found := _unusual_form(x):
         raise error(f"expected a plain tensor or array of numbers, not one that is {found}: convert it")
@@ -123,8 +123,6 @@ def _unusual_form(x: Any) -> str:
         return "quantized"
     if x.layout != namespace(x).strided:
         return "sparse"
-    if x.device.type == "meta":
-        return "without data (meta)"
     return "of 8-bit floats" if x.is_floating_point() and x.dtype.itemsize == 1 else ""
 
 
