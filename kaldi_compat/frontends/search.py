@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,12 @@ from kaldi_compat.frontends.variants import DCTS, EPSILON, MELS, Variant
 
 ROWS = 300  # of the array, which the search looks at
 MAX_ROWS = 2000  # to which it fits maps; what it has found is fitted to all
-MAX_FRAMES = 200_000  # computed for similarities in each of two stages: then it ends with the best so far
+MAX_FRAMES = 200_000  # computed for similarities in each of two stages, of which the last turn may take more
 MOST_SHIFT = 8  # frames that one of two arrays may have before the other's first one
 MOST_STARTS = 3  # from which the search descends, if none explains all
 # Of the similarity: so far away that the audio may be another; near enough to be fitted at once; all but rounding.
 UNLIKE, NEAR, EXPLAINED = 0.7, 1e-3, 5e-5
+ENOUGH = {"source": 0.8, "warp": 0.9}  # the share of the cost that a change of these may leave
 EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
 LIFTERS = range(2, 100)
 FEWER = 5  # one row in so many decides which shift in time is the nearest
@@ -185,8 +187,8 @@ def starts(source: Source, layout: Layout, rows: int) -> Iterator[Candidate]:
                     if scale == 1.0:
                         yield start("mfcc", options | {"htk_compat": True})
     if 4 <= dim <= 24:
-        for energy in (True, False):
-            yield start("plp", {"num_ceps": dim, "lpc_order": max(dim - 1, 1), "use_energy": energy})
+        for energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
+            yield start("plp", {"num_ceps": dim, "lpc_order": order, "use_energy": energy})
     points = 2 * (dim - 1)
     if dim > 64:
         for length in (25.0, 20.0, 30.0, 32.0, 16.0, 64.0, 1000 * points / source.rate):
@@ -242,9 +244,9 @@ class Search:
         first = self._distinct(begin)
         self._begun = first
         ends: list[Candidate] = []
-        for start in first:
-            ends.append(self._descend(start, sources))
-            found = self._settled(ends[-1])
+        for end in self._ends(first, sources):
+            ends.append(end)
+            found = self._settled(end)
             if found.fit.residual <= self._tolerance and found.fit.words < OF_COLUMNS:
                 return self._fitted(found)
         found = min(map(self._settled, ends), key=lambda each: (each.fit.residual > self._tolerance, each.cost()))
@@ -252,12 +254,9 @@ class Search:
             return self._fitted(found)
         ends.sort(key=lambda end: self._settled(end).cost())
         self._frames = MAX_FRAMES
-        changes = itertools.product((ends[0], *first), (self._refined, self._paired))
-        for each, change in changes:
-            if self.cost(each) < UNLIKE:
-                ends.append(self._descend(change(each), sources))
-                if self._is_explained(ends[-1]):
-                    break
+        for change, each in itertools.product((self._refined, self._paired), (ends[0], *first)):
+            if self._frames > 0 and self.cost(each) < UNLIKE and not self._is_explained(ends[-1]):
+                ends += self._ends([change(each)], sources)
         return self._fitted(min(map(self._settled, ends), key=Found.cost))
 
     def begun(self) -> Iterator[Found]:
@@ -286,8 +285,6 @@ class Search:
     def cost(self, candidate: Candidate) -> float:
         """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
         if candidate.name not in self._costs:
-            if self._frames <= 0:
-                return NOTHING
             try:
                 self._costs[candidate.name] = self._unexplained(candidate)
             except KaldiCompatError:
@@ -312,8 +309,21 @@ class Search:
         nearest = min(pairs, key=lambda pair: fits.similarity(pair[0][::FEWER], pair[1][::FEWER]))
         return fits.similarity(*nearest)
 
-    def _descend(self, candidate: Candidate, sources: Sequence[Source]) -> Candidate:
-        """Change options, in each round first those that explain most of what is left."""
+    def _ends(self, begin: Sequence[Candidate], sources: Sequence[Source]) -> Iterator[Candidate]:
+        """Yield where descents end that take turns: one that goes astray must not take all frames."""
+        for near in (True, False):
+            turns = deque(each for each in begin if (self.cost(each) < UNLIKE) == near)
+            while turns:
+                before = turns.popleft()
+                goes_on = self._frames > 0 and not self._is_explained(before)
+                after = self._improved(before, sources) if goes_on else before
+                if self._is_explained(after) or self.cost(after) >= 0.99 * self.cost(before):
+                    yield after
+                else:
+                    turns.append(after)
+
+    def _improved(self, candidate: Candidate, sources: Sequence[Source]) -> Candidate:
+        """Change options, first those that explain most of what is left."""
         fixed = {"num_mel_bins", "use_energy"} if candidate.variant.kind == "fbank" else {"use_energy"}
         names = [name for name in CHOICES if name in candidate.options - fixed - {*WITHOUT_SHAPE[:-1]}]
         changes = [(name, value) for name in names for value in CHOICES[name]]
@@ -326,17 +336,18 @@ class Search:
             changes += [("layout", layout) for layout in sliding_layouts(candidate.layout.columns)]
 
         def enough(name: str) -> float:
-            """Return the share of the cost that a change may leave: other audio explains a little of anything."""
-            return 0.8 if name == "source" else 0.99
+            """Return the share of the cost that a change may leave: some explain a little of anything."""
+            return ENOUGH.get(name, 0.99)
 
-        before = 3.0
-        while self.cost(candidate) < 0.99 * before and not self._is_explained(candidate):
-            before = self.cost(candidate)
-            better = [each for each in changes if self.cost(candidate.changed(*each)) < enough(each[0]) * before]
-            for name, value in sorted(better, key=lambda each: self.cost(candidate.changed(*each))):
-                changed = candidate.changed(name, value)
-                if self.cost(changed) < enough(name) * self.cost(candidate):
-                    candidate = changed
+        before = self.cost(candidate)
+        moved = self._both_edges(candidate) if "low_freq" in candidate.options else candidate
+        if self.cost(moved) < 0.5 * min(self.cost(candidate.changed(*each)) for each in changes):
+            return moved
+        better = [each for each in changes if self.cost(candidate.changed(*each)) < enough(each[0]) * before]
+        for name, value in sorted(better, key=lambda each: self.cost(candidate.changed(*each))):
+            changed = candidate.changed(name, value)
+            if self.cost(changed) < enough(name) * self.cost(candidate):
+                candidate = changed
         return candidate
 
     def _paired(self, candidate: Candidate) -> Candidate:
@@ -381,8 +392,9 @@ class Search:
             before = self.cost(best)
             values = {name: self._number(best, name) for name in EDGE_STEPS}
             try:
-                plain = best.compute()
-                moved = [best.changed(name, values[name] + step).compute() - plain for name, step in EDGE_STEPS.items()]
+                plain = self._computed(best, ROWS)[0]
+                stepped = [best.changed(name, values[name] + step) for name, step in EDGE_STEPS.items()]
+                moved = [self._computed(each, ROWS)[0] - plain for each in stepped]
             except KaldiCompatError:
                 break
             shift, features, target = fits.shifted(plain, self._target)
