@@ -107,7 +107,8 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
 
 
 def _without_command(argv: Sequence[str]) -> DumpArguments:
-    if argv and argv[0] in ("--help", "-h"):
+    begin = argv[1:] if argv and argv[0] in ("info", "programs", "completion") else argv
+    if begin and begin[0] in ("--help", "-h"):
         return DumpArguments(PROGRAM_USAGE)
     if argv and argv[0] == "--version":
         return DumpArguments(version("kaldi-compat"))

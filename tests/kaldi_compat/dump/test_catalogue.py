@@ -18,8 +18,9 @@ def test_kaldi_compat_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> 
     assert "e.g. for LDA" in next(line for line in lines if line.startswith("splice-feats"))
 
 
-def test_help_leads_to_programs_ark_and_completion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+@pytest.mark.parametrize("command", [[], ["info"], ["programs"], ["completion"]])
+def test_help_leads_to_programs_ark_and_completion(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--help"]) == 0
     text = capsys.readouterr().out
     assert all(word in text for word in ("kaldi-compat dump", "kaldi-compat programs", "ark --help", "completion"))
 
