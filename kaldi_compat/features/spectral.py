@@ -271,10 +271,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported.
 
         Raises:
-            AudioError: the audio is without data (meta), but the module is not.
+            AudioError: only one of audio and module is without data (meta).
         """
-        if samples.is_meta and not self.window.is_meta:
-            raise AudioError("the samples are without data (on the device meta): move the module there, too")
+        if samples.is_meta != self.window.is_meta:
+            raise AudioError(
+                f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
+                "of them is without data (meta): move it to the other's device"
+            )
         audio = super().checked(samples, lengths, vtln_warp)
         if audio.tracing.traced and self.options.dither != 0 and _is_exported():
             warn_user(

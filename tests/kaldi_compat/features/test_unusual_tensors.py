@@ -47,6 +47,8 @@ def test_shapes_are_inferred_without_data(dtype: torch.dtype) -> None:
     module = kc.Fbank(dither=0.0).to("meta")
     assert module(torch.zeros(2, 800, dtype=dtype, device="meta")).shape == (2, 3, 23)
     assert kc.Deltas()(torch.zeros(2, 5, 13, device="meta")).shape == (2, 5, 39)
+    with pytest.raises(kc.AudioError, match="on the device cpu, but the module is on meta"):
+        module(torch.zeros(2, 800, dtype=dtype))
 
 
 @pytest.mark.parametrize("name", MODULES)
