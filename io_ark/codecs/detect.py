@@ -139,7 +139,7 @@ def _text_kind(source: Source) -> str:
             return kind
     line = start.split(b"\n", 1)[0]
     if _NOT_TEXT.search(line):
-        source.fail("expected a binary object or text")
+        source.fail("expected a binary object or text: is this an archive? io_ark.read reads its entries")
     words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"

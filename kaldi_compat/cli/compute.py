@@ -29,7 +29,7 @@ from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.engine import compute, subtract_mean
 from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
-from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.exact.resample import resample_waveform, waveform_filter
 from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.base import as_float32, option, require
 from kaldi_compat.options.spectral import Engine, FrameOptions
@@ -294,10 +294,9 @@ class ExactComputer:
         """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
         samples: npt.NDArray[Any] = block.samples
         starts, lengths = block.starts, block.lengths
-        rate, wanted = int(block.rates[0]), int(self.options.sample_frequency)
-        if rate != self.options.sample_frequency:
+        if (rate := float(block.rates[0])) != self.options.sample_frequency:
             audio = samples[starts[0] : starts[0] + lengths[0]].astype(np.float32)
-            samples = resample_waveform(audio, rate, wanted)
+            samples = resample_waveform(audio, rate, self.options.sample_frequency)
             starts, lengths = np.zeros_like(starts), np.array([len(samples)])
         batch = make_batch(self.plan, samples, lengths, starts=starts, vtln_warp=warps)
         if self.options.dither != 0:
@@ -332,12 +331,12 @@ class TorchComputer:
     def _features(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         import torch
 
-        from kaldi_compat.features.resample import resample_waveform as resample_tensor
+        from kaldi_compat.features.resample import linear_resample
 
         rate, wanted = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():
             # torch warns of arrays that may not be written to, such as views of what was read.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
             audio = torch.from_numpy(samples).to(self.device)
-            audio = audio if rate == wanted else resample_tensor(audio, int(rate), int(wanted))
+            audio = audio if rate == wanted else linear_resample(audio.float(), *waveform_filter(rate, wanted))
             return np.asarray(self.module(audio, vtln_warp=warp, generator=noise).cpu())

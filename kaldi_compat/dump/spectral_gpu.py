@@ -111,9 +111,9 @@ class PackedComputer(SpectralComputer):
         starts, lengths = channel.starts, channel.lengths
         try:
             extractor.check_rates(channel)
-            if (rate := int(channel.rates[0])) != options.sample_frequency:  # then the utterance is alone
+            if (rate := float(channel.rates[0])) != options.sample_frequency:  # then the utterance is alone
                 alone: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
-                samples = resample_waveform(alone, rate, int(options.sample_frequency))
+                samples = resample_waveform(alone, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
             for warp in set(warps) - self._good_warps:
                 self.module.filter_bank(warp)  # refuses factors that move bands out of their range

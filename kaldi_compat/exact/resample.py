@@ -256,7 +256,19 @@ def _edge(samples: Floats, first: int, weights: Floats) -> np.float32:
     return total
 
 
-def resample_waveform(samples: npt.NDArray[np.float32], rate_in: int, rate_out: int) -> Floats:
+def waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
+    """Return rates, cutoff and width for :func:`linear_resample` as Kaldi's programs choose them (ResampleWaveform).
+
+    The fraction of a rate moves the cutoff only: Kaldi's filters are made for whole rates.
+
+    >>> waveform_filter(16000, 8000.5)
+    (16000, 8000, 3960.24755859375, 6)
+    """
+    cutoff = F32(0.99 * 0.5 * float(F32(min(rate_in, rate_out))))
+    return int(rate_in), int(rate_out), float(cutoff), 6
+
+
+def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out: float) -> Floats:
     """Return audio at another sampling rate, as Kaldi's programs compute it (ResampleWaveform).
 
     Args:
@@ -267,4 +279,4 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: int, rate_out: 
     >>> resample_waveform(np.ones(16000, np.float32), 16000, 8000).shape
     (8000,)
     """
-    return linear_resample(samples, rate_in, rate_out, float(F32(0.99 * 0.5 * min(rate_in, rate_out))), num_zeros=6)
+    return linear_resample(samples, *waveform_filter(rate_in, rate_out))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters
+from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters, waveform_filter
 from kaldi_compat.tensors.sinc import resampled
 
 __all__ = ["linear_resample", "resample_waveform"]
@@ -55,7 +55,5 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         raise AudioError(f"samples must be a tensor, not {type(samples).__name__}: pass torch.as_tensor(samples)")
     if not all(isinstance(rate, (int, float, np.number)) and float(rate).is_integer() for rate in (rate_in, rate_out)):
         raise OptionError(f"sampling rates must be whole numbers of Hz, not {rate_in!r} and {rate_out!r}")
-    rate_in, rate_out = int(rate_in), int(rate_out)
     samples = samples if samples.dtype == torch.float64 else samples.float()
-    cutoff = float(np.float32(0.99 * 0.5 * min(rate_in, rate_out)))
-    return linear_resample(samples, rate_in, rate_out, cutoff, num_zeros=6)
+    return linear_resample(samples, *waveform_filter(rate_in, rate_out))

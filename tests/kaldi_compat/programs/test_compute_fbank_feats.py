@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from kaldi_compat.programs import (
 )
 from kaldi_compat.programs import compute_spectrogram_feats as spectrogram
 from tests.support.programs import check_refused, run
+from tests.support.reference import ROOT
 from tests.support.tables import audio_archive, load, noise, save, wav_bytes
 
+SPEECH = ROOT / "inputs" / "wav" / "speech16k_b.wav"
 QUIET = ["--print-args=false", "--dither=0"]
 
 
@@ -58,6 +61,15 @@ def test_channel_selects_one_and_defaults_to_the_first(capsys: pytest.CaptureFix
     assert Path("default").read_bytes() == Path("mono0").read_bytes()
     assert "Channel not specified but you have data with 2 channels; defaulting to zero" in capsys.readouterr().err
     assert fbank("--channel=2", source, "ark:o.ark") == 1
+
+
+@pytest.mark.parametrize(("rate", "checksum"), [(8000.9, 2692323039), (16000.5, 2743384966)])
+def test_a_fraction_of_the_sampling_rate_moves_the_cutoff_of_the_resampling_only(rate: float, checksum: int) -> None:
+    options = [f"--sample-frequency={rate}", "--allow-downsample", "--allow-upsample", f"scp:echo s {SPEECH} |"]
+    assert fbank(*options, "ark:o.ark") == fbank("--engine=torch", *options, "ark:torch.ark") == 0
+    (exact,), (close,) = load("o.ark").values(), load("torch.ark").values()
+    assert zlib.crc32(exact.tobytes()) == checksum, "of what Kaldi's compute-fbank-feats wrote"
+    np.testing.assert_allclose(close, exact, atol=1e-3)
 
 
 def test_vtln_factors_are_looked_up_by_utterance_and_by_speaker() -> None:
