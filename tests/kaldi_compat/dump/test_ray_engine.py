@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +18,10 @@ import pytest
 from tests.kaldi_compat.dump.test_kill import slow_data
 from tests.support.dump_data import archive_bytes, dump, make_data, refused
 
-cluster_utils = pytest.importorskip("ray.cluster_utils")
-
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     made = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     yield made
@@ -45,6 +48,30 @@ def test_death_of_a_node_loses_nothing(tmp_path: Path, cluster: Any) -> None:
     assert dump(data, "--shard-utterances=2") == 0
     assert archive_bytes(data) == on_cluster
     assert (data / "feats.scp").read_bytes() == script
+
+
+# Runs a task when its result is asked for, in this process.
+RAY_OF_THIS_PROCESS = SimpleNamespace(
+    __spec__=ModuleSpec("ray", None),
+    is_initialized=lambda: True,
+    remote=lambda **_: lambda task: SimpleNamespace(remote=partial(partial, task)),
+    wait=lambda waiting, timeout: (waiting, []),
+    get=lambda reference: reference(),
+    cancel=lambda reference, force: None,
+    exceptions=SimpleNamespace(RayError=RuntimeError),
+)
+
+
+def test_progress_and_failures_of_a_cluster_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", RAY_OF_THIS_PROCESS)  # type: ignore[arg-type]
+    data = make_data(tmp_path, 4)
+    assert dump(data, "--shard-utterances=2", "--runner=ray", "--address=local") == 0
+    assert "4 of 4 utterances" in capsys.readouterr().err
+    next((data / "wav").glob("*.wav")).write_bytes(b"RIFF")
+    assert dump(data, "--shard-utterances=2", "--runner=ray", "--address=local", "--max-failures=0") == 255
+    assert "1 utterances failed, and max_failures is 0" in capsys.readouterr().err
 
 
 def test_missing_cluster_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,6 +69,17 @@ def test_same_bits_as_openblas(tmp_path: Path) -> None:
         np.testing.assert_array_equal(product_with_transpose(*pair), theirs[f"arr_{i}"], err_msg=str(SHAPES[i]))
 
 
+def test_sum_beside_the_middle_of_two_numbers_is_rounded_once() -> None:
+    # 2**-24 less 2**-70 is less than half of the last bit of 1, which float64 does not keep beside the 1.
+    below = np.array([1 + 2**-23, 1 - 2**-23], np.float32) * np.float32(2**-12)
+    odd = np.float32(1 + 2**-23)
+    a = np.array([[odd, below[0]], [-odd, -below[0]]], np.float32)
+    b = np.array([[1, below[1]]], np.float32)
+    for level in [None, *LEVELS]:
+        with computing(level):
+            np.testing.assert_array_equal(product_with_transpose(a, b), [[odd], [-odd]], err_msg=str(level))
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2, 31])
 @pytest.mark.usefixtures("engine")
 def test_matrices_of_a_batch_are_multiplied_as_if_alone(rows: int) -> None:
