@@ -16,7 +16,7 @@ import io_ark
 from io_ark.blocks import PosteriorArrays
 from io_ark.codecs import Codec, PosteriorArraysCodec, codec
 from io_ark.errors import MissingKeyError
-from io_ark.streams import Access
+from io_ark.streams import Access, Source
 from io_ark.tables import Script
 from kaldi_compat.data.batching import Posteriors, Utterance
 from kaldi_compat.data.ctm import Ctm
@@ -28,6 +28,8 @@ __all__ = ["Annotations", "Labels", "Path", "Tokenizer"]
 Path = str | PathLike[str]
 Labels = Path | Mapping[str, object]
 Tokenizer = Callable[[str], Sequence[int]]
+
+_NUMBER = b"\x04"  # the first byte of a number in binary: the next object of an archive starts with its key
 
 
 class _Table(Protocol):
@@ -51,6 +53,18 @@ class _Archive:
 
 def _open_archive(codec: Codec[Any], rspecifier: str, *, pipes: bool, network: bool) -> io_ark.RandomAccessReader[Any]:
     return io_ark.RandomAccessReader(codec, rspecifier, pipes=pipes, network=network)
+
+
+class _AlignmentCodec(Codec[Any]):
+    """Codec of vectors of integers that refuses posteriors, lists and pairs, which start in the same way in binary."""
+
+    _vector = codec("int-vector")
+
+    def read_body(self, source: Source, binary: bool) -> object:
+        values = self._vector.read_body(source, binary)
+        if binary and source.peek(1) == _NUMBER:
+            source.fail("expected one integer a frame, found more: are these posteriors?")
+        return values
 
 
 @dataclass(frozen=True)
@@ -127,7 +141,7 @@ class Annotations:
         elif text is not None:
             self._add_lines("text", text)
         if alignments is not None:
-            self._add_archive("alignment", codec("int-vector"), fspath(alignments), _integers)
+            self._add_archive("alignment", _AlignmentCodec(), fspath(alignments), _integers)
         if posteriors is not None:
             self._add_archive("posteriors", PosteriorArraysCodec(), fspath(posteriors), _posteriors)
         if ctm is not None:

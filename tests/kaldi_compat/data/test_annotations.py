@@ -238,6 +238,7 @@ def test_numbers_of_tokens_may_be_arrays_of_any_integers(corpus: Path) -> None:
             r"utt00: .*input \d+, alignment of ark:short.ark 2\)",
         ),
         ({"alignments": "ark:short.ark"}, 1, "utt01: has no alignment in ark:short.ark"),
+        ({"alignments": "scp:post.scp"}, 0, r"post.ark:\d+: utt00: expected one integer a frame, found more"),
         ({"utt2spk": "twice"}, 0, "twice: utt00: is a duplicate key on line 2"),
         ({"text": "twice"}, 0, "twice: utt00: is a duplicate key on line 2"),
         ({"labels": "words", "parse_label": int}, 0, "utt00: the label 'b' in words is invalid: invalid literal"),
@@ -253,6 +254,8 @@ def test_an_unsuitable_target_is_one_line_with_its_file_and_key(
         Path(name).write_text(content)
     with io_ark.writer("ark:short.ark") as writer:
         writer[KEYS[0]] = np.zeros(2, np.int32)
+    with io_ark.writer("ark,scp:post.ark,post.scp", kind="posterior") as writer:
+        writer[KEYS[0]] = [[(7, 0.5), (8, 0.5)]] * 2
     with pytest.raises(
         (KaldiCompatError, ArkError), match=says.replace("utt00", KEYS[0]).replace("utt01", KEYS[1])
     ) as e:
