@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from typing import Any
@@ -28,6 +29,13 @@ def main_of(program: str) -> Callable[..., int]:
 def run_words(words: Sequence[str]) -> tuple[int, str]:
     """Run the program that a command line names (see :func:`run`)."""
     return run(main_of(words[0]), *words[1:])
+
+
+def log_of(command: str) -> str:
+    """Run the program that a command line names, check that it succeeds, and return its log."""
+    status, log = run_words(shlex.split(command))
+    assert status == 0, log
+    return log
 
 
 def check_refused(main: Callable[[Sequence[str]], int], *arguments: str, message: str) -> None:

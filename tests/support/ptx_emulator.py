@@ -47,6 +47,12 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 REDUCTIONS = BITWISE | {"add": np.add, "min": np.minimum, "max": np.maximum}
+SHIFTS = {"shl": np.left_shift, "shr": np.right_shift}
+# Instructions whose result is rounded once, to the type at their end.
+ROUNDED: dict[str, Callable[..., Array]] = {
+    "add": np.add, "sub": np.subtract, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "rcp": np.reciprocal,
+    "min": np.fmin, "max": np.fmax, "rem": lambda x, y: np.fmod(x, np.where(y == 0, 1, y)),
+}  # fmt: skip
 
 
 class PtxError(Exception):
@@ -433,7 +439,8 @@ class Launch:
 
     # Arithmetic
 
-    def _rounded(self, each: Instruction, active: Array, of: Callable[..., Array]) -> None:
+    def _rounded(self, each: Instruction, active: Array, of: Callable[..., Array] | None = None) -> None:
+        of = of or (REDUCTIONS if "NaN" in each.opcode else ROUNDED)[each.opcode[0]]
         pairs = each.opcode[-1] == "f32x2"  # of numbers, in registers of 64 bits
         values = self._values(each, np.uint64 if pairs else each.type)
         values = [np.ascontiguousarray(value).view(np.float32) for value in values] if pairs else values
@@ -442,14 +449,7 @@ class Launch:
         result = flushed(result) if ftz else result
         self._put(each.operands[0], result.view(np.uint64) if pairs else result, active)
 
-    def _add(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.add)
-
-    def _sub(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.subtract)
-
-    def _mul(self, each: Instruction, active: Array) -> None:
-        self._mad(each, active)
+    _add = _sub = _neg = _abs = _sqrt = _rcp = _rem = _min = _max = _rounded
 
     def _mad(self, each: Instruction, active: Array) -> None:
         """Multiply, and add a third operand if there is one; integers keep the low, the high or all bits."""
@@ -467,6 +467,8 @@ class Launch:
             product = product + self._get(name, product.dtype)
         self._put(each.operands[0], product, active)
 
+    _mul = _mad
+
     def _fma(self, each: Instruction, active: Array) -> None:
         if each.type is np.float64:
             self._rounded(each, active, lambda x, y, z: x.astype(np.longdouble) * y + z)
@@ -482,27 +484,6 @@ class Launch:
 
         self._rounded(each, active, quotient)
 
-    def _rem(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, lambda x, y: np.fmod(x, np.where(y == 0, 1, y)))
-
-    def _min(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.minimum if "NaN" in each.opcode else np.fmin)
-
-    def _max(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.maximum if "NaN" in each.opcode else np.fmax)
-
-    def _neg(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.negative)
-
-    def _abs(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.abs)
-
-    def _sqrt(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.sqrt)
-
-    def _rcp(self, each: Instruction, active: Array) -> None:
-        self._rounded(each, active, np.reciprocal)
-
     def _bitwise(self, each: Instruction, active: Array) -> None:
         x, y = self._values(each, each.type)
         self._put(each.operands[0], BITWISE[each.opcode[0]](x, y), active)
@@ -512,18 +493,15 @@ class Launch:
     def _not(self, each: Instruction, active: Array) -> None:
         self._put(each.operands[0], ~self._values(each, each.type)[0], active)
 
-    def _shl(self, each: Instruction, active: Array) -> None:
-        self._shift(each, active, np.left_shift)
-
-    def _shr(self, each: Instruction, active: Array) -> None:
-        self._shift(each, active, np.right_shift)
-
-    def _shift(self, each: Instruction, active: Array, of: Callable[..., Array]) -> None:
+    def _shift(self, each: Instruction, active: Array) -> None:
         x, bits = self._get(each.operands[1], each.type), 8 * np.dtype(each.type).itemsize
         number = self._get(each.operands[2], np.uint32)
-        moved = of(x, np.minimum(number, bits - 1).astype(x.dtype))
-        beyond = of(moved, x.dtype.type(1))  # keeps the sign
+        shift = SHIFTS[each.opcode[0]]
+        moved = shift(x, np.minimum(number, bits - 1).astype(x.dtype))
+        beyond = shift(moved, x.dtype.type(1))  # keeps the sign
         self._put(each.operands[0], np.where(number >= bits, beyond, moved), active)
+
+    _shl = _shr = _shift
 
     def _shf(self, each: Instruction, active: Array) -> None:
         low, high, number = (each.astype(np.uint64) for each in self._values(each, np.uint32))

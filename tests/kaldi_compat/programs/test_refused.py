@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.output_order import write_inputs
 from tests.support.programs import ERROR_STATUS, run_words
+from tests.support.tables import wav
 
 # Inputs besides those of the commands on outputs. Names of tables have a prefix.
 INPUTS = {
@@ -99,6 +101,22 @@ REFUSED = {
     "transform-feats --utt2spk=ark:empty ark:t ark:m ark:out": "u: is not in the utt2spk map",
     "wav-copy scp:wav.scp out": "scp:wav.scp is a table and out a single file",
     "wav-copy u.wav ark:out": "ark:out is a table and u.wav a single file",
+    **{
+        f"wav-reverberate {options} u.wav out": message
+        for options, message in {
+            "--input-wave-channel=1": "u.wav has no channel 1",
+            "--impulse-response=u.wav --rir-channel=1": "u.wav has no channel 1",
+            "--additive-signals=u.wav": "--additive-signals has 1 entries, --snrs 0 and --start-times 0",
+            "--additive-signals=u.wav --snrs=1,2 --start-times=0": "--snrs 2",
+            "--additive-signals=u.wav --snrs=loud --start-times=0": "--snrs: expected comma-separated numbers",
+            "--additive-signals=u.wav --snrs=1_0 --start-times=0": "expected comma-separated numbers, not '1_0'",
+            "--additive-signals=u.wav --snrs=1 --start-times=nan": "starts at nan s",
+            "--additive-signals=slow.wav --snrs=1 --start-times=0": "slow.wav has 8000 Hz, but the input 16000 Hz",
+            "--duration=0.00001": "duration=1e-05 s is 0.16 samples",
+            "--multi-channel-output=true": "needs --impulse-response",
+            "--impulse-response=absent.wav": "absent.wav",
+        }.items()
+    },
 }
 # More memory or time than there is: refused before any is taken.
 REFUSED |= {
@@ -123,7 +141,9 @@ def test_a_mistake_is_refused_in_one_line(command: str) -> None:
     write_inputs()
     for name, content in INPUTS.items():
         Path(name).write_text(content)
+    wav("slow.wav", 8000, np.ones((800, 1)))
     status, stderr = run_words(shlex.split(command))
     assert status == ERROR_STATUS
     last = stderr.splitlines()[-1]
     assert last.startswith("ERROR (") and REFUSED[command] in last
+    assert not command.endswith(" out") or not Path("out").exists()  # single files are written last

@@ -1,0 +1,86 @@
+"""Programs on CMVN: what the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+import io_ark
+from tests.support.programs import log_of, run_words
+from tests.support.tables import load, matrices, save
+
+
+def test_without_means_compressed_matrices_are_copied_unchanged() -> None:
+    kaldiio.save_ark("in.ark", matrices(20), compression_method=2)
+    log_of("apply-cmvn --norm-means=false ark:absent ark:in.ark ark:out.ark")
+    assert Path("out.ark").read_bytes() == Path("in.ark").read_bytes()
+
+
+def test_a_skipped_dimension_gets_no_negative_zero_as_in_kaldi() -> None:
+    io_ark.write_object("double-matrix", "stats", np.array([[3.0, 4.0, 2.0], [9.0, 16.0, 0.0]]))
+    save("in.ark", {"a": np.full((1, 2), -0.0, np.float32)})
+    log_of("apply-cmvn --skip-dims=0 stats ark:in.ark ark:out.ark")
+    ((zero, _),) = load("out.ark")["a"]
+    assert zero == 0
+    assert not np.signbit(zero)
+
+
+def test_global_statistics_without_features_are_an_empty_matrix() -> None:
+    status, stderr = run_words(["compute-cmvn-stats", "scp:/dev/null", "g"])
+    assert status == 1 and "no features" in stderr
+    assert Path("g").read_bytes() == b"\0BFM \4\0\0\0\0\4\0\0\0\0"  # what Kaldi's program writes
+
+
+def test_empty_utterances_of_a_call_have_statistics_of_nothing() -> None:
+    Path("calls").write_text("u0 call0 A\nu1 call0 B\n")
+    save("empty.ark", {key: np.empty((0, 0), np.float32) for key in ("u0", "u1")})
+    log_of("compute-cmvn-stats-two-channel calls ark:empty.ark ark:out.ark")
+    assert {key: each.tolist() for key, each in load("out.ark").items()} == {key: [[0], [0]] for key in ("u0", "u1")}
+
+
+@pytest.mark.parametrize(("maximum", "warnings"), [("5", 6), ("0", 1), ("-1", 9), ("8", 9), ("9", 9)])
+def test_warnings_are_limited(maximum: str, warnings: int) -> None:
+    save("in.ark", {"constant": np.ones((10, 2), np.float32)})
+    options = f"--norm-vars=true --min-cmn-window=1 --max-warnings={maximum}"
+    # The first window has a single frame, which has no variance.
+    assert log_of(f"apply-cmvn-sliding {options} ark:in.ark ark:out.ark").count("WARNING") == warnings
+    np.testing.assert_allclose(load("out.ark")["constant"], 0, atol=1e-10)  # Kaldi's output has the same 5.6e-12
+
+
+def test_status_is_1_for_empty_matrices() -> None:
+    assert run_words(["apply-cmvn-sliding", save("in.ark", {"a": np.zeros((0, 0), np.float32)}), "ark:out"])[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "digest"),
+    # SHA-256 of what Kaldi 5.5 (-O1, OpenBLAS's SkylakeX kernels) writes for these features.
+    [
+        ("--norm-vars=true", "a257394257370fd16e7c82afdc6037a109856a6abe02ea0347e8d11437b62d29"),
+        ("--norm-vars=true --center=true", "6feea41a40f5f24844b79ff6166dd110f8a406cd41ed17e098c5427397e31ff1"),
+        (
+            "--norm-vars=true --min-cmn-window=19 --cmn-window=63",
+            "182c176b71830fc05c916e827b507fa1b2dddf5a02440ed1f8fc11c8dd946ef5",
+        ),
+        ("--center=true --cmn-window=100", "8826b0730000bff89a42243911e7d1215bb0daed6474a4374f1ca3a6038b65ae"),
+    ],
+)
+def test_sums_are_in_kaldis_order(options: str, digest: str) -> None:
+    # Small variances around large means: the rounding errors of the running sums are seen in the third digit.
+    steps = np.arange(1000, dtype=np.float32) % 7
+    features = np.stack((100 + 1e-3 * steps, 50 * steps, np.full(1000, 1000), steps, 1000 + 1e-2 * steps), 1)
+    save("in.ark", {"u": features.astype(np.float32)})
+    log_of(f"apply-cmvn-sliding {options} ark:in.ark ark:out.ark")
+    assert hashlib.sha256(Path("out.ark").read_bytes()).hexdigest() == digest
+
+
+def test_zeros_keep_their_sign_where_a_variance_is_floored() -> None:
+    save("in.ark", {"a": np.array([[-0.0, 1], [-0.0, 1], [-0.0, 1]], np.float32)})
+    log_of("apply-cmvn-sliding --norm-vars --center --cmn-window=2 ark:in.ark ark:out.ark")
+    zero, one = load("out.ark")["a"].T
+    assert (zero == 0).all()
+    assert np.signbit(zero).all()
+    assert not np.signbit(one).any()

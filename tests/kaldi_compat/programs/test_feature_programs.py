@@ -1,0 +1,156 @@
+"""Programs that copy and select features: what the stored commands of Kaldi do not cover."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.programs import copy_feats, select_feats
+from tests.support.programs import check_refused, log_of, main_of
+from tests.support.tables import load, matrices, save
+
+
+@pytest.mark.parametrize("method", range(1, 8))
+def test_compressed_matrices_are_read_by_kaldiio(method: int) -> None:
+    values = {key: np.round(np.abs(value) * 50).clip(0, 255) for key, value in matrices(20, 9).items()}
+    log_of(f"copy-feats --compress --compression-method={method} {save('in.ark', values)} ark:out.ark")
+    for key, value in load("out.ark").items():
+        if method == 7:  # made for values from 0 to 1
+            assert value.shape == values[key].shape
+        else:
+            np.testing.assert_allclose(value, values[key], atol=2.0)
+
+
+def test_single_files_are_converted_between_formats(capfd: pytest.CaptureFixture[str]) -> None:
+    matrix = matrices(4)["u0"]
+    kaldiio.save_mat("a.mat", matrix)
+    assert copy_feats.main(["--binary=false", "a.mat", "-"]) == 0
+    assert np.array(capfd.readouterr().out.strip(" []\n").split(), float) == pytest.approx(matrix.ravel(), rel=1e-5)
+    log_of(f"copy-feats-to-htk --output-dir=htk --sample-kind=6 {save('a.ark', {'k': matrix})}")
+    log_of("copy-feats --htk-in htk/k.fea b.mat")
+    np.testing.assert_array_equal(kaldiio.load_mat("b.mat"), matrix)
+    log_of("copy-feats --htk-in 'scp:echo k htk/k.fea |' ark:b.ark")
+    np.testing.assert_array_equal(load("b.ark")["k"], matrix)
+
+
+def test_memory_does_not_grow_with_the_table() -> None:
+    """A hundred megabytes pass through a program that may hold a fraction of them."""
+    # Not getrusage's figure: that begins with what the process had before exec, which is pytest's.
+    code = (
+        "import sys; from kaldi_compat.programs.copy_feats import main; status = main(sys.argv[1:]);"
+        "peak = open('/proc/self/status').read().split('VmHWM:')[1].split()[0];"
+        "sys.stderr.write(f'\\n{peak}'); sys.exit(status)"
+    )
+    entry = b"\0BFM \4" + struct.pack("<i", 1000) + b"\4" + struct.pack("<i", 250) + bytes(10**6)
+    command = [sys.executable, "-c", code, "ark:-", "ark:/dev/null"]
+    table = b"".join(b"k%03d " % i + entry for i in range(100))
+    done = subprocess.run(command, input=table, capture_output=True, check=True)
+    assert int(done.stderr.split()[-1]) < 80_000  # KiB
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("-1", b"\xff\xff"), ("65545", b"\0\x09")])
+def test_sample_kind_keeps_its_lowest_bits_as_in_kaldi(kind: str, stored: bytes) -> None:
+    log_of(f"copy-feats-to-htk --sample-kind={kind} --output-ext=htk {save('a.ark', matrices(4))}")
+    assert Path("u0.htk").read_bytes()[10:12] == stored
+
+
+def test_files_of_sphinx_are_little_endian() -> None:
+    matrix = matrices(5, dim=13)["u0"]
+    Path("k.mfc").write_bytes(struct.pack(">i", matrix.size) + matrix.astype(">f4").tobytes())
+    log_of("copy-feats --sphinx-in 'scp:echo k k.mfc |' ark:b.ark")
+    np.testing.assert_array_equal(load("b.ark")["k"], matrix)
+    log_of("copy-feats-to-sphinx --output-dir=out ark:b.ark")
+    assert Path("out/k.mfc").read_bytes() == struct.pack("<i", matrix.size) + matrix.astype("<f4").tobytes()
+
+
+@pytest.mark.parametrize("option", ["--include=u0", "--exclude=u1"])
+def test_files_of_other_utterances_need_not_exist(option: str) -> None:
+    save("a.ark", matrices(2))
+    for key in ("u0", "u1"):
+        Path(key).write_text(f"{key}\n")
+    Path("a.scp").write_text("u0 a.ark:3\nu1 nothing.ark:3\n")
+    assert "Wrote 1 out of 2 utterances" in log_of(f"subset-feats {option} scp:a.scp ark:b.ark")
+    assert Path("b.ark").read_bytes() == Path("a.ark").read_bytes()
+
+
+def test_listed_keys_with_wide_spaces_are_found() -> None:
+    Path("list").write_text("u\u30000 x\n")
+    save("a.ark", {key: np.ones((1, 2), "f4") for key in ("u", "u\u30000")})
+    log_of("subset-feats --include=list ark:a.ark ark:b.ark")
+    assert list(load("b.ark")) == ["u\u30000"]
+
+
+def test_an_unsorted_second_table_fails_between_blocks() -> None:
+    values = {key: np.ones((rows, 13), np.float32) for key, rows in (("b", 1), ("a", 1), ("c", 9000), ("d", 1))}
+    first, second = save("in.ark", values), "ark,s:in.ark"
+    message = "a: comes after 'b': the table is not sorted"
+    check_refused(main_of("paste-feats"), first, second, "ark:out.ark", message=message)
+
+
+def test_digits_of_a_comparison_are_kaldis() -> None:
+    rng = np.random.default_rng(15)
+    x = (rng.integers(-999, 999, (1000, 3)) / 8).astype(np.float32)
+    y = (x + rng.integers(-99, 99, (1000, 3)) / 8).astype(np.float32)
+    log = log_of(f"compare-feats {save('x.ark', {'u': x})} {save('y.ark', {'u': y})}")
+    # Written by Kaldi. In double, the second product would be 5.01901e+06.
+    assert "cross-product for each column dimension:  [ 5.01907e+06 5.019e+06 5.14514e+06 ]" in log
+    assert "Overall similarity for the two feats is:0.99496 " in log
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))
+def test_selected_ranges_run_in_both_directions(ranges: list[tuple[int, int]]) -> None:
+    expected = [c for a, b in ranges for c in (range(a, b + 1) if a <= b else range(a, b - 1, -1))]
+    assert select_feats.selected(",".join(f"{a}-{b}" for a, b in ranges), 10) == expected
+
+
+def test_one_comma_at_the_end_of_a_selection_is_ignored() -> None:
+    # std::getline in select-feats.cc gives no empty last part
+    assert select_feats.selected("2,0-1,", 3) == [2, 0, 1]
+
+
+def test_start_of_a_selection_is_cut_to_the_length_of_the_end_as_in_kaldi(caplog: pytest.LogCaptureFixture) -> None:
+    # istringstream(token.substr(0, token.length() - p - 1)) in select-feats.cc
+    assert select_feats.selected("10-8", 20) == list(range(1, 9))
+    assert "Kaldi reads the selection 10-8 as 1-8" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ("", "No ranges or indices"),
+        ("1-", "no number after the hyphen"),
+        ("3", "Invalid range start: 3"),
+        ("0-3", "Invalid range end: 3"),
+        ("--1", "Invalid range end: -1"),
+        # Kaldi's program reads memory that is not set: 1,,2 gave 1,1,2 once.
+        (",2", "a number is missing"),
+        ("1,,2", "a number is missing"),
+        ("1, ,2", "a number is missing"),
+        ("1,-,2", "no number after the hyphen"),
+        ("1- ,2", "a number is missing"),
+    ],
+)
+def test_selections_that_kaldi_refuses_or_makes_up_are_refused(selection: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        select_feats.selected(selection, 3)
+
+
+@pytest.mark.parametrize(
+    ("selection", "columns"),
+    # What Kaldi's program writes: of each number it parses as much as looks like one, else it is 0.
+    [("-3", [0, 1, 2, 3]), ("3-5-", [3, 4, 5]), ("a", [0]), ("1.5", [1])],
+)
+def test_odd_selections_are_parsed_as_in_kaldi(
+    selection: str, columns: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert select_feats.selected(selection, 13) == columns
+    assert "Kaldi reads the selection" in caplog.text
