@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import wave
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import io_ark
 from kaldi_compat.dump import cli as command
+from kaldi_compat.dump.entries import Audio, OnGrid
+from kaldi_compat.dump.files import temporary_name
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.packed_batch import Part
 
 RATE = 16000
 
@@ -61,13 +67,63 @@ def dump(data: Path, *arguments: str, feature: str = "fbank", nj: int = 1) -> in
     return command.main(["dump", feature, str(data), *confs, f"--nj={nj}", *arguments])
 
 
-def refused(capsys: pytest.CaptureFixture[str], data: Path, *arguments: str, **more: Any) -> str:
+def said_by(data: Path, *arguments: str, status: int = 0, **more: Any) -> str:
+    """Run a dump (see :func:`dump`), check its exit status, and return what it says on standard error."""
+    with redirect_stderr(io.StringIO()) as stderr:
+        assert dump(data, *arguments, **more) == status, stderr.getvalue()
+    return stderr.getvalue()
+
+
+def refused(data: Path, *arguments: str, **more: Any) -> str:
     """Return the one line that a dump says which is refused."""
-    capsys.readouterr()
-    assert dump(data, *arguments, **more) == 255
-    said = capsys.readouterr().err
+    said = said_by(data, *arguments, status=255, **more)
     assert said.startswith("kaldi-compat: ") and len(said.splitlines()) == 1 and "internal" not in said
     return said
+
+
+@contextmanager
+def edited(table: Path) -> Iterator[dict[str, str]]:
+    """Change a table, such as wav.scp, that is given as the rest of each line by its key."""
+    lines = {key: rest for key, _, rest in (line.partition(" ") for line in table.read_text().splitlines())}
+    yield lines
+    table.write_text("".join(f"{key} {rest}\n" for key, rest in lines.items()))
+
+
+def keys_of(table: Path) -> list[str]:
+    """Return the keys of a table."""
+    return [line.split()[0] for line in table.read_text().splitlines()]
+
+
+def failures(data: Path) -> str:
+    """Return the list of failed utterances of a dump."""
+    (path,) = (data / "log").glob("*.failures")
+    return path.read_text()
+
+
+def job_of(data: Path, **options: Any) -> Job:
+    """Return the job of a dump of filter banks, with the configuration file of :func:`make_data`."""
+    return Job(Layout.of(data, "fbank"), DumpOptions(conf=f"{data.parent.parent}/conf/fbank.conf", **options))
+
+
+def job_with(root: Path, conf: str, **options: Any) -> Job:
+    """Return the job of a dump of one utterance, with this content of its configuration file."""
+    data = make_data(root, 1)
+    (root / "conf" / "fbank.conf").write_text(conf)
+    return job_of(data, **options)
+
+
+def part_of(samples: Any, place: OnGrid | None = None) -> Part:
+    """Return an utterance to be packed, whose samples a device can copy from a place, if it has one."""
+    entry = Audio.of(0, "utt", io_ark.Wave(16000.0, samples[None]), place)
+    return Part(entry, samples, np.zeros(1, np.int64), np.array([len(samples)]), [1.0])
+
+
+def left_by_a_dead_process(path: Path) -> Path:
+    """Return the name of a temporary file for a path that belongs to a process that has ended."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    name = temporary_name(path)
+    return name.with_name(name.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
 
 
 def matrices(script: Path) -> dict[str, np.ndarray]:
@@ -79,6 +135,13 @@ def matrices(script: Path) -> dict[str, np.ndarray]:
 def archive_bytes(data: Path) -> dict[str, bytes]:
     """Read the archives and script files of a dump, by name."""
     return {path.name: path.read_bytes() for path in sorted((data / "data").glob("raw_*"))}
+
+
+def results(data: Path) -> dict[str, bytes]:
+    """Read all that a dump leaves for its user, by name."""
+    names = ("feats.scp", "utt2dur", "utt2num_frames", "cmvn.scp", "cmvn.ark", "frame_shift", "data/cmvn_train.ark")
+    found = {name: (data / name).read_bytes() for name in names if (data / name).exists()}
+    return {name: content for name, content in archive_bytes(data).items() if "unfinished" not in name} | found
 
 
 def shell(line: str, directory: Path) -> None:

@@ -27,6 +27,7 @@ from io_ark.errors import (
     PipeError,
     WriteError,
 )
+from io_ark.tables.overwriting import overwritten_input
 from tests.support.tables import shapes, write_table
 
 _MASKED = np.ma.masked_array(np.arange(1, 5, dtype=np.int32).reshape(2, 2), [[False, True], [False, False]])
@@ -258,3 +259,17 @@ assert values == list(range(len(values))), "entries lost or written twice"
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_file_on_standard_input_is_an_input(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    before = os.dup(0)
+    try:
+        with open(tmp_path / "a") as file:
+            os.dup2(file.fileno(), 0)
+        found = [overwritten_input(f"ark:{tmp_path / name}", ["ark:-"]) for name in "ab"]
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+    assert [bool(each) for each in found] == [True, False]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,18 +17,15 @@ from tests.support.native import LEVELS, computing, needs_c
 
 FEATS = (np.random.default_rng(0).normal(size=(90, 5)) * 3 + 7).astype(np.float32)
 STATS = cmvn_stats(FEATS.astype(np.float64) - 1)
+CUTS = st.lists(st.integers(0, 90), max_size=6).map(sorted)
+COMMON: dict[str, Any] = {"norm_vars": st.booleans(), "global_frames": st.just(20)}
 
 
 @given(
-    cuts=st.lists(st.integers(0, 90), max_size=6).map(sorted),
-    window=st.integers(1, 100),
-    norm_vars=st.booleans(),
-    most=st.integers(0, 50),
+    cuts=CUTS,
+    options=st.builds(OnlineCmvnOptions, cmn_window=st.integers(1, 100), speaker_frames=st.integers(0, 50), **COMMON),
 )
-def test_chunks_give_the_frames_of_the_whole_utterance(
-    cuts: list[int], window: int, norm_vars: bool, most: int
-) -> None:
-    options = OnlineCmvnOptions(cmn_window=window, norm_vars=norm_vars, global_frames=20, speaker_frames=most)
+def test_chunks_give_the_frames_of_the_whole_utterance(cuts: list[int], options: OnlineCmvnOptions) -> None:
     whole, chunked = OnlineCmvn(STATS, options), OnlineCmvn(STATS, options)
     for begin in (40, 0):  # a second utterance of the speaker begins with what the first one left
         wanted = whole(FEATS[begin:])
@@ -81,17 +80,19 @@ def test_window_of_one_frame_has_no_variance_and_warns(caplog: pytest.LogCapture
 @needs_c
 @settings(max_examples=40)
 @given(
-    cuts=st.lists(st.integers(0, 90), max_size=6).map(sorted),
-    window=st.integers(2, 100),
-    norm_vars=st.booleans(),
-    most=st.sampled_from([-1, 0, 3, 50, 600]),
+    cuts=CUTS,
+    options=st.builds(
+        OnlineCmvnOptions,
+        cmn_window=st.integers(2, 100),
+        speaker_frames=st.sampled_from([-1, 0, 3, 50, 600]),
+        **COMMON,
+    ),
     adapts=st.booleans(),
     skipped=st.sampled_from([(), (1,), (0, 4)]),
 )
 def test_c_and_numpy_give_the_same_bits(
-    cuts: list[int], window: int, norm_vars: bool, most: int, adapts: bool, skipped: tuple[int, ...]
+    cuts: list[int], options: OnlineCmvnOptions, adapts: bool, skipped: tuple[int, ...]
 ) -> None:
-    options = OnlineCmvnOptions(cmn_window=window, norm_vars=norm_vars, global_frames=20, speaker_frames=most)
     bounds, results = np.array([0, *cuts, 90]), []
     for how in (None, *LEVELS):
         online = OnlineCmvn(STATS, options, skip_dims=skipped)

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.cli.command_line import StandardOptions, from_script_style, parse, shell_line, usage
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import logger, logging_as_kaldi, vlog
 from kaldi_compat.cli.program import program
 from kaldi_compat.dump import cli as dump
 from kaldi_compat.errors import OptionError
@@ -451,3 +451,11 @@ def test_version_is_printed_to_standard_output(capsys: pytest.CaptureFixture[str
 )
 def test_script_style_is_rewritten(argv: list[str], rewritten: list[str]) -> None:
     assert from_script_style(argv, flag_table(Options)) == rewritten
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_as_kaldi("copy-feats", verbose=0):
+        logger.warning("no statistics for %s", "\x1b[31mred\x07")
+    errors = capsys.readouterr().err
+    assert errors.startswith("WARNING (copy-feats[")
+    assert errors.endswith("no statistics for \\x1b[31mred\\x07\n")

@@ -19,7 +19,7 @@ from kaldi_compat import kernels
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
-from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Part, Row, pack
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.shard import batches
@@ -28,7 +28,7 @@ from kaldi_compat.dump.spectral_gpu import PackedComputer, halving
 from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.frames import frames_of
-from tests.support.dump_data import archive_bytes, audio, dump, make_data, matrices
+from tests.support.dump_data import archive_bytes, audio, dump, job_with, make_data, matrices, part_of, said_by
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
@@ -68,18 +68,6 @@ def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_ed
     assert wasted <= 3 * len(lengths) + FRAMES_AT_ONCE
 
 
-def part_of(samples: np.ndarray) -> Part:
-    return Part(
-        Audio.of(0, "utt", io_ark.Wave(16000.0, samples[None])), samples, np.array([0]), np.array([len(samples)]), [1.0]
-    )
-
-
-def job_of(root: Path, conf: str, **options: object) -> Job:
-    data = make_data(root, 1)
-    (root / "conf" / "fbank.conf").write_text(conf)
-    return Job(Layout.of(data, "fbank"), DumpOptions(conf=str(root / "conf" / "fbank.conf"), **options))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     "conf",
@@ -93,7 +81,7 @@ def job_of(root: Path, conf: str, **options: object) -> Job:
 )
 @pytest.mark.parametrize("compress", [False, True])
 def test_batch_equals_single_utterances(tmp_path: Path, device: str, conf: str, compress: bool) -> None:
-    job = job_of(tmp_path, conf, compress=compress)
+    job = job_with(tmp_path, conf, compress=compress)
     plan = make_plan(job)
     batch = [utterance(i, n) for i, n in enumerate((16000, 300, 401, 1500, 25000, 1, 9000))]
     batch += [utterance(7, 8000, rate=8000.0), utterance(8, 5000, channels=2)]
@@ -116,7 +104,7 @@ def test_batch_equals_single_utterances(tmp_path: Path, device: str, conf: str, 
 def test_utterances_computed_at_once_have_the_bits_of_single_ones(
     tmp_path: Path, conf: str, with_failure: bool
 ) -> None:
-    job = job_of(tmp_path, conf, compress=False)
+    job = job_with(tmp_path, conf, compress=False)
     plan = make_plan(job)
     batch = [utterance(i, n) for i, n in enumerate((16000, 401, 1500, 400, 9000))]
     batch += [utterance(5, 5000, channels=2), utterance(6, 1600), utterance(7, 700)]
@@ -135,14 +123,14 @@ def test_utterances_computed_at_once_have_the_bits_of_single_ones(
 
 
 def test_utterances_with_a_failure_between_them_are_not_joined(tmp_path: Path) -> None:
-    job = job_of(tmp_path, "--dither=0\n")
+    job = job_with(tmp_path, "--dither=0\n")
     computer = SpectralComputer(job, make_plan(job), "cpu")
     results = computer.submit([utterance(0, 900), utterance(2, 900), utterance(3, 900)])()
     assert [(each.index, len(each)) for each in results] == [(0, 1), (2, 2)]
 
 
 def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
-    job = job_of(tmp_path, "--dither=0\n", compress=False)
+    job = job_with(tmp_path, "--dither=0\n", compress=False)
     job.layout.in_data("utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
     batch = [utterance(i, 8000) for i in range(4)]
     plan = make_plan(job)
@@ -158,7 +146,7 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conf = "--dither=0\n--subtract-mean=true\n--allow-upsample=true\n"
-    job = job_of(tmp_path, conf, compress=False)
+    job = job_with(tmp_path, conf, compress=False)
     job.layout.in_data("utt2warp").write_text("".join(f"utt{i} {0.9 + 0.02 * i:.2f}\n" for i in range(8)))
     computer = PackedComputer(job, make_plan(job), "cpu")
     rows: list[int] = []
@@ -240,7 +228,7 @@ def without_room_for(monkeypatch: pytest.MonkeyPatch, computer: PackedComputer, 
 def test_an_utterance_that_does_not_fit_is_computed_on_the_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    job = job_of(tmp_path, "--dither=0\n", compress=False)
+    job = job_with(tmp_path, "--dither=0\n", compress=False)
     plan = make_plan(job)
     computer = PackedComputer(job, plan, "cpu")
     without_room_for(monkeypatch, computer, error)
@@ -258,7 +246,7 @@ def test_an_utterance_that_does_not_fit_is_computed_on_the_cpu(
 def test_utterances_without_kernels_count_once_when_their_batch_is_halved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = job_of(tmp_path, "--dither=0\n", compress=False)
+    job = job_with(tmp_path, "--dither=0\n", compress=False)
     computer = PackedComputer(job, make_plan(job), "cpu")
     fetch = computer._fetch
 
@@ -276,7 +264,7 @@ def test_utterances_without_kernels_count_once_when_their_batch_is_halved(
 def test_other_errors_of_the_device_are_not_taken_for_a_lack_of_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = job_of(tmp_path, "--dither=0\n", compress=False)
+    job = job_with(tmp_path, "--dither=0\n", compress=False)
     computer = PackedComputer(job, make_plan(job), "cpu")
     without_room_for(monkeypatch, computer, RuntimeError("CUDA error: an illegal memory access was encountered"))
     with pytest.raises(RuntimeError, match="illegal"):
@@ -287,7 +275,7 @@ def test_other_errors_of_the_device_are_not_taken_for_a_lack_of_memory(
 def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: int
 ) -> None:
-    job = job_of(tmp_path, "--dither=0\n", compression_method=method, cmvn="global")
+    job = job_with(tmp_path, "--dither=0\n", compression_method=method, cmvn="global")
     computer = PackedComputer(job, make_plan(job), "cpu")
     batch = [utterance(i, n) for i, n in enumerate((3000, 300, 401, 9000, 1))]
     monkeypatch.setattr(computer, "module", by_torch(computer.module))
@@ -347,7 +335,7 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("triton")
-    job = job_of(tmp_path, "--dither=0\n")
+    job = job_with(tmp_path, "--dither=0\n")
     computer = PackedComputer(job, make_plan(job), "cpu")
     monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
     features = torch.randn(1024, 23)
@@ -391,15 +379,12 @@ def test_a_row_is_not_padded_to_its_longest_utterance() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("more", [[], ["--cmvn=global"]], ids=["plain", "cmvn"])
-def test_gpu_dump_equals_cpu_dump(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], compress: bool, more: list[str]
-) -> None:
+def test_gpu_dump_equals_cpu_dump(tmp_path: Path, compress: bool, more: list[str]) -> None:
     data = make_data(tmp_path)
     options = [*more, *([] if compress else ["--no-compress"])]
     assert dump(data, *options) == 0
     expected = matrices(data / "feats.scp")
-    assert dump(data, *options, "--device=cuda", "--batch-seconds=3", nj=2) == 0
-    assert "peak device memory" in capsys.readouterr().err
+    assert "peak device memory" in said_by(data, *options, "--device=cuda", "--batch-seconds=3", nj=2)
     found = matrices(data / "feats.scp")
     assert list(found) == list(expected)
     for key, value in expected.items():
@@ -408,9 +393,7 @@ def test_gpu_dump_equals_cpu_dump(
 
 
 @pytest.mark.gpu
-def test_gpu_dump_is_the_same_with_deterministic_algorithms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gpu_dump_is_the_same_with_deterministic_algorithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_data(tmp_path)
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     assert dump(data, "--device=cuda") == 0

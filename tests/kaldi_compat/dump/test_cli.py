@@ -12,7 +12,18 @@ import pytest
 
 from kaldi_compat.dump import cli as command
 from tests.kaldi_compat.dump.test_kill import MAIN
-from tests.support.dump_data import archive_bytes, audio, dump, make_data, matrices, write_wav
+from tests.support.dump_data import (
+    archive_bytes,
+    audio,
+    dump,
+    edited,
+    failures,
+    keys_of,
+    make_data,
+    matrices,
+    said_by,
+    write_wav,
+)
 
 
 @pytest.fixture
@@ -32,7 +43,6 @@ def test_without_a_conf_kaldis_defaults_hold(
     assert run("fbank", str(data)) == 0
     expected = archive_bytes(data)
     (tmp_path / "conf" / "fbank.conf").unlink()
-    capsys.readouterr()
     assert run("fbank", str(data)) == 0
     assert "no conf/fbank.conf here, so Kaldi's defaults hold" in capsys.readouterr().err
     assert archive_bytes(data) == expected
@@ -65,7 +75,7 @@ def test_options_of_the_feature_win_over_its_conf(data: Path, tmp_path: Path, ar
 def test_recommended_option_is_accepted(data: Path, tmp_path: Path) -> None:
     write_wav(data / "wav" / "spk0-utt001.wav", audio(30000, 1), rate=48000)
     assert dump(data) == 1
-    (flag,) = re.findall(r"--allow\S+=true", (data / "log" / "dump_fbank_train.failures").read_text())
+    (flag,) = re.findall(r"--allow\S+=true", failures(data))
     assert dump(data, flag) == 0
 
 
@@ -125,59 +135,52 @@ def test_help_needs_no_torch(without_torch: dict[str, str]) -> None:
 
 def failing(data: Path) -> list[str]:
     """Give three utterances the same fault and a fourth another one; return their keys."""
-    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
-    long = "echo " + "x" * 100_000
-    lines = [f"{key} {data}/none/{key}.wav\n" for key in keys[:3]] + [f"{keys[3]} {long} >/dev/null; exit 3 |\n"]
-    (data / "wav.scp").write_text("".join(lines))
+    keys = keys_of(data / "wav.scp")
+    with edited(data / "wav.scp") as places:
+        places |= {key: f"{data}/none/{key}.wav" for key in keys[:3]}
+        places[keys[3]] = f"echo {'x' * 100_000} >/dev/null; exit 3 |"
     return keys
 
 
-def test_failures_are_counted_by_reason(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_counted_by_reason(data: Path, tmp_path: Path) -> None:
     keys = failing(data)
     report = tmp_path / "page.html"
-    assert dump(data, f"--report={report}") == 1
-    said = capsys.readouterr().err
+    said = said_by(data, f"--report={report}", status=1)
     assert re.search(rf"3 utterances: .*No such file or directory .*{keys[0]}", said)
     assert re.search(rf"1 utterance: .*exit status 3.*{keys[3]}", said)
     assert "<b>3 utterances</b>" in report.read_text() and "No such file" in report.read_text()
 
 
-def test_long_command_is_not_echoed_whole(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_command_is_not_echoed_whole(data: Path) -> None:
     failing(data)
-    assert dump(data) == 1
-    assert len(capsys.readouterr().err) < 5000
+    assert len(said_by(data, status=1)) < 5000
     for name in ("dump_fbank_train.failures", "dump_fbank_train.1.log"):
         assert (data / "log" / name).stat().st_size < 5000
-    assert "exit status 3" in (data / "log" / "dump_fbank_train.failures").read_text()
+    assert "exit status 3" in failures(data)
 
 
 @pytest.mark.parametrize("conf", ["--channel=2\n", "--min-duration=100\n", "--sample-frequency=8000\n"])
-def test_key_stands_once_in_a_line(data: Path, tmp_path: Path, conf: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_key_stands_once_in_a_line(data: Path, tmp_path: Path, conf: str) -> None:
     (tmp_path / "conf" / "fbank.conf").write_text(conf)
-    lines = (data / "wav.scp").read_text().splitlines()
-    for i, line in enumerate(lines):  # the key is not in the file's name
-        os.symlink(line.split()[1], data / f"{i}.wav")
-    (data / "wav.scp").write_text("".join(f"{line.split()[0]} {data}/{i}.wav\n" for i, line in enumerate(lines)))
-    assert dump(data) == 1
-    failures = (data / "log" / "dump_fbank_train.failures").read_text().splitlines()
+    with edited(data / "wav.scp") as places:
+        for i, (key, path) in enumerate(places.items()):  # the key is not in the file's name
+            os.symlink(path, data / f"{i}.wav")
+            places[key] = f"{data}/{i}.wav"
+    said = [line for line in said_by(data, status=1).splitlines() if "spk0-utt000" in line]
     log = (data / "log" / "dump_fbank_train.1.log").read_text().splitlines()
-    said = [line for line in capsys.readouterr().err.splitlines() if "spk0-utt000" in line]
-    assert said and len(failures) == 4
-    for line in [*failures, *log, *said]:
+    failed = failures(data).splitlines()
+    assert said and len(failed) == 4
+    for line in [*failed, *log, *said]:
         keys = re.findall(r"spk\d-utt\d+", line)
         assert len(keys) == len(set(keys)), line
 
 
-def test_control_characters_never_reach_the_terminal(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_control_characters_never_reach_the_terminal(data: Path, tmp_path: Path) -> None:
     bad = "\x9b31m"  # of the control characters, a key can have only those outside of ASCII
-    lines = (data / "wav.scp").read_text().splitlines()
-    lines[0] = f"{bad}key {data}/none\x1b[2J.wav"
-    (data / "wav.scp").write_text("".join(line + "\n" for line in lines))
+    with edited(data / "wav.scp") as places:
+        places[f"{bad}key"] = f"{data}/none\x1b[2J.wav"
     (data / "utt2spk").unlink()
-    assert dump(data) == 1
-    said = capsys.readouterr().err
+    said = said_by(data, status=1)
     assert "key" in said
     for text in (said, (data / "log" / "dump_fbank_train.1.log").read_text()):
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)

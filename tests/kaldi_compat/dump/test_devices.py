@@ -25,7 +25,7 @@ from kaldi_compat.dump.read import Clock
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
-from tests.support.dump_data import audio, dump, make_data
+from tests.support.dump_data import audio, dump, job_of, make_data, said_by
 
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCUDA kernel errors might be ..."
 
@@ -33,10 +33,10 @@ BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCUDA kern
 def test_a_plan_has_an_archive_for_each_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
-    layout = Layout.of(make_data(tmp_path), "fbank")
-    assert len(make_plan(Job(layout, DumpOptions(device="cuda"))).shards) == 8
-    assert len(make_plan(Job(layout, DumpOptions(device="cuda:1,3"))).shards) == 4
-    assert len(make_plan(Job(layout, DumpOptions(device="cuda", nj=10))).shards) == 10
+    data = make_data(tmp_path)
+    assert len(make_plan(job_of(data, device="cuda")).shards) == 8
+    assert len(make_plan(job_of(data, device="cuda:1,3")).shards) == 4
+    assert len(make_plan(job_of(data, device="cuda", nj=10)).shards) == 10
 
 
 @pytest.mark.parametrize(("archives", "used", "says"), [(8, 8, ""), (3, 3, "3 of 8 GPUs are used")])
@@ -48,7 +48,7 @@ def test_all_gpus_are_used_whatever_nj_says(
     monkeypatch.setattr(workers, "devices_of", lambda text: gpus)
     team = SimpleNamespace(run=lambda: None)
     monkeypatch.setattr(workers, "_Workers", lambda job, plan, shards, monitor, used: started.append(used) or team)
-    job = Job(Layout.of(make_data(tmp_path), "fbank"), DumpOptions(device="cuda", nj=4))
+    job = job_of(make_data(tmp_path), device="cuda", nj=4)
     said: list[str] = []
     monitor = cast(Any, SimpleNamespace(say=said.append))
     workers.run_local(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(archives)], monitor)
@@ -56,12 +56,9 @@ def test_all_gpus_are_used_whatever_nj_says(
     assert says in "".join(said) and bool(said) == bool(says)
 
 
-def test_summary_counts_what_ran_otherwise_on_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_summary_counts_what_ran_otherwise_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SpectralComputer, "figures", lambda self: {"computed_on_cpu": 1.0, "without_kernels": 3.0})
-    assert dump(make_data(tmp_path, 2)) == 0
-    said = capsys.readouterr().err
+    said = said_by(make_data(tmp_path, 2))
     assert "1 utterance did not fit into a GPU's memory" in said
     assert "3 utterances ran on GPUs without the fused kernels" in said
 
@@ -73,7 +70,7 @@ def test_summary_says_that_pitch_is_tracked_on_the_cpu(tmp_path: Path, capsys: p
 
 
 def test_results_leave_before_the_batch_after_the_next_is_read(tmp_path: Path) -> None:
-    job = Job(Layout.of(make_data(tmp_path, 1), "fbank"), DumpOptions())
+    job = job_of(make_data(tmp_path, 1))
     runner = ShardRunner(job, make_plan(job))
     begun: list[int] = []
 
@@ -190,13 +187,11 @@ def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch
     assert len(ahead) == 30 and 2 <= max(ahead) <= 1 + 1 + 3  # waiting, written, and computed
 
 
-def test_error_of_the_writing_thread_ends_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_error_of_the_writing_thread_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: ArchiveWriter, entry: Encoded | Failure) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(ArchiveWriter, "add", full)
     data = make_data(tmp_path, 3)
-    assert dump(data) == 255 and "No space left" in capsys.readouterr().err
+    assert "No space left" in said_by(data, status=255)
     assert not list((data / "data").iterdir())

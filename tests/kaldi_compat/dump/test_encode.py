@@ -16,7 +16,7 @@ from kaldi_compat.dump.entries import Audio, Encoded, Failure, Result
 from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
-from tests.support.dump_data import audio, dump, make_data, write_wav
+from tests.support.dump_data import audio, dump, failures, keys_of, make_data, said_by, write_wav
 from tests.support.dump_data import matrices as features_of
 
 
@@ -30,13 +30,12 @@ def plp_data(root: Path) -> Path:
     return data
 
 
-def test_nan_is_written_uncompressed_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nan_is_written_uncompressed_and_reported(tmp_path: Path) -> None:
     data = plp_data(tmp_path)
-    assert dump(data, "--cmvn=global", feature="plp") == 0
+    said = said_by(data, "--cmvn=global", feature="plp")
     compressed = features_of(data / "feats.scp")
     log = (data / "log" / "dump_plp_train.1.log").read_text()
     assert "spk0-utt001: " in log and "written uncompressed" in log
-    said = capsys.readouterr().err
     assert "1 utterance with NaN or infinite features is not compressed" in said
     assert "the global CMVN statistics have NaN or infinities" in said
     stats = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))
@@ -63,7 +62,7 @@ def test_utterance_without_enough_memory_fails_alone(
     monkeypatch.setattr(Extractor, "of_block", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
-    assert "spk0-utt001 not enough memory" in (data / "log" / "dump_fbank_train.failures").read_text()
+    assert "spk0-utt001 not enough memory" in failures(data)
 
 
 def test_interruption_while_an_archive_is_opened_leaves_no_temporary_file(
@@ -89,8 +88,7 @@ def test_dump_in_blocks_has_the_bytes_of_one_utterance_after_the_other(
     data = make_data(tmp_path, 40, samples=(1600, 300, 5000, 700))
     (tmp_path / "conf" / "fbank.conf").write_text("--dither=1\n")
     if with_warps:
-        lines = (data / "wav.scp").read_text().splitlines()
-        factors = [f"{line.split()[0]} {0.9 + 0.01 * i:.2f}\n" for i, line in enumerate(lines)]
+        factors = [f"{key} {0.9 + 0.01 * i:.2f}\n" for i, key in enumerate(keys_of(data / "wav.scp"))]
         (data / "utt2warp").write_text("".join(factors[:-1]))  # without the last
     options = ["--cmvn=speaker,global", "--readers=1"] + ["--no-compress"] * (not compress)
     assert dump(data, *options) == 0
@@ -115,9 +113,7 @@ def results_of(data: Path) -> dict[str, bytes]:
     return found | {path.name: path.read_bytes() for path in (data / "data").iterdir()}
 
 
-def test_archive_that_reads_back_otherwise_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The change comes behind the part that was read back while the archive was written, or before it is complete."""
     data = make_data(tmp_path, 12)
     monkeypatch.setattr(write, "VERIFIED_AT_ONCE", 2000)
@@ -136,8 +132,7 @@ def test_archive_that_reads_back_otherwise_is_an_error(
 
     monkeypatch.setattr(ArchiveWriter, "add", spoil)
     monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
-    assert dump(data) == 255 and spoilt
-    assert "does not read back as it was written" in capsys.readouterr().err
+    assert "does not read back as it was written" in said_by(data, status=255) and spoilt
     assert not list((data / "data").iterdir())
 
 
@@ -159,9 +154,7 @@ def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: p
     assert all(end < (data / "data" / "raw_fbank_train.1.ark").stat().st_size for end in ends[:-2])
 
 
-def test_list_that_lost_lines_meanwhile_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_that_lost_lines_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_data(tmp_path, 6)
     lines = (data / "wav.scp").read_text().splitlines(keepends=True)
 
@@ -169,6 +162,5 @@ def test_list_that_lost_lines_meanwhile_is_an_error(
         (data / "wav.scp").write_text("".join(lines[:4]))
 
     monkeypatch.setattr(cli, "prepare_archives", changed)
-    assert dump(data) == 255
-    assert "wav.scp changed" in capsys.readouterr().err
+    assert "wav.scp changed" in said_by(data, status=255)
     assert not (data / "feats.scp").exists()

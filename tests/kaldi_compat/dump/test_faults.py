@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.dump_data import archive_bytes, dump, make_data
+from tests.support.dump_data import dump, make_data, results
 
 CALLS = {"write", "flush", "close", "fsync", "fdatasync", "replace", "unlink", "symlink", "mkdir", "open"}
 OPTIONS = ("--shard-utterances=2", "--cmvn=speaker,global")
@@ -64,13 +64,6 @@ FAULTS = {
     "EIO": lambda: fail(errno.EIO),
     "ENOSPC": lambda: fail(errno.ENOSPC),
 }
-
-
-def results(data: Path) -> dict[str, bytes]:
-    """Return all that a dump leaves for its user."""
-    names = ("feats.scp", "utt2dur", "utt2num_frames", "cmvn.scp", "cmvn.ark", "frame_shift", "data/cmvn_train.ark")
-    found = {name: (data / name).read_bytes() for name in names if (data / name).exists()}
-    return {name: content for name, content in archive_bytes(data).items() if "unfinished" not in name} | found
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_compat.dump.files import temporary_name
-from tests.support.dump_data import dump, make_data, matrices
+from tests.support.dump_data import dump, left_by_a_dead_process, make_data, matrices, said_by
 
 
 @pytest.fixture
@@ -62,13 +60,12 @@ def test_tables_into_a_fifo_do_not_replace_it(data: Path, tmp_path: Path) -> Non
     assert reader.finish() == expected
 
 
-def test_archive_that_would_replace_a_fifo_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_archive_that_would_replace_a_fifo_is_refused(data: Path) -> None:
     (data / "data").mkdir()
     archive = data / "data" / "raw_fbank_train.1.ark"
     os.mkfifo(archive)
-    assert dump(data) == 255
+    assert f"{archive} is not a regular file" in said_by(data, status=255)
     assert stat.S_ISFIFO(archive.stat().st_mode)
-    assert f"{archive} is not a regular file" in capsys.readouterr().err
 
 
 def test_replaced_link_leads_to_the_new_content(data: Path, tmp_path: Path) -> None:
@@ -104,9 +101,7 @@ def test_memory_is_a_place_for_files(in_memory: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("what", ["directory", "link"])
 @pytest.mark.parametrize("ending", ["ark", "scp"])
-def test_archive_that_cannot_be_replaced_is_explained(
-    data: Path, what: str, ending: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_archive_that_cannot_be_replaced_is_explained(data: Path, what: str, ending: str) -> None:
     assert dump(data) == 0
     archive = data / "data" / f"raw_fbank_train.1.{ending}"
     archive.unlink()
@@ -114,9 +109,7 @@ def test_archive_that_cannot_be_replaced_is_explained(
         archive.mkdir()
     else:
         archive.symlink_to("/nowhere/at/all/1.ark")
-    capsys.readouterr()
-    assert dump(data, "--resume") == 255
-    said = capsys.readouterr().err.splitlines()[-1]
+    said = said_by(data, "--resume", status=255).splitlines()[-1]
     advice = {"directory": "is a directory: move it out of the way", "link": "make it, or delete the link"}
     assert str(archive) in said and said.endswith(advice[what])
 
@@ -125,16 +118,13 @@ def test_archive_that_cannot_be_replaced_is_explained(
 def test_what_killed_dumps_left_is_removed(data: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     page = tmp_path / "page.html"
     assert dump(data, "--cmvn=speaker,global", f"--report={page}") == 0
-    dead = subprocess.Popen(["true"])
-    dead.wait()
     files = [
         page,
         *(path for path in data.rglob("*") if path.is_file() and path.parent.name in ("train", "log", "data", "conf")),
     ]
     written = [path for path in files if path.name not in ("wav.scp", "utt2spk", "dump_fbank_train.lock")]
     for path in [*written, data / "data" / "raw_fbank_train.77.ark"]:
-        left = temporary_name(path)
-        left.with_name(left.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-")).write_text("half")
+        left_by_a_dead_process(path).write_text("half")
     assert len(written) > 15
     assert dump(data, "--cmvn=speaker,global", f"--report={page}", *arguments) == 0
     assert not list(tmp_path.rglob("*unfinished*"))

@@ -10,7 +10,7 @@ import pytest
 
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.spectral import SpectralComputer
-from tests.support.dump_data import archive_bytes, dump, make_data, refused
+from tests.support.dump_data import archive_bytes, dump, keys_of, make_data, refused, said_by
 
 INPUTS = ("wav.scp", "segments", "utt2spk", "spk2warp", "--vtln-map", "utt2warp")
 
@@ -31,7 +31,7 @@ def overwrite_in_place(path: Path) -> None:
 def data_with(root: Path, name: str) -> tuple[Path, Path]:
     """Make a data directory in which an input has a part; return it and the input."""
     data = make_data(root, 6, samples=(2000,))
-    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    keys = keys_of(data / "wav.scp")
     if name == "segments":
         (data / name).write_text("".join(f"{key} {key} 0.0 0.12\n" for key in keys))
     elif name == "spk2warp":
@@ -79,15 +79,14 @@ CHANGES = {"before": replace_by_reversed, "in an archive": overwrite_in_place, "
 @pytest.mark.parametrize("moment", CHANGES)
 @pytest.mark.parametrize("name", INPUTS)
 def test_change_of_an_input_ends_the_job(
-    tmp_path: Path, name: str, moment: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, name: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, path = data_with(tmp_path, name)
     before = path.read_bytes() if path.exists() else None
     act = (lambda: CHANGES[moment](path)) if path.exists() else (lambda: path.write_text("spk0-utt000 1.0\n"))
     with monkeypatch.context() as patched:
         when(moment, act, patched)
-        assert dump(data, "--shard-utterances=2", "--cmvn=speaker") == 255
-    said = capsys.readouterr().err.splitlines()[-1]
+        said = said_by(data, "--shard-utterances=2", "--cmvn=speaker", status=255).splitlines()[-1]
     assert f"{path} changed" in said and "--resume" in said
     assert not (data / "feats.scp").exists() and not list(tmp_path.glob("**/*unfinished*"))
     if moment == "after":
@@ -106,23 +105,21 @@ def test_change_of_an_input_ends_the_job(
 
 
 @pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "wav/spk0-utt001.wav", "conf/fbank.conf"])
-def test_report_that_is_an_input_is_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_that_is_an_input_is_refused(tmp_path: Path, name: str) -> None:
     data = make_data(tmp_path, 3, samples=(2000,))
     path = tmp_path / name if name.startswith("conf") else data / name
     before = path.read_bytes()
     (tmp_path / "link").symlink_to(path)
-    assert "is read as well" in refused(capsys, data, f"--report={tmp_path}/link")
+    assert "is read as well" in refused(data, f"--report={tmp_path}/link")
     assert path.read_bytes() == before and not (data / "log").exists()
 
 
-def test_configuration_in_the_data_directory_keeps_its_content(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_configuration_in_the_data_directory_keeps_its_content(tmp_path: Path) -> None:
     data = make_data(tmp_path, 3, samples=(2000,))
     conf = data / "conf" / "fbank.conf"
     conf.parent.mkdir()
     conf.write_text("--dither=0\n")
-    assert f"{conf}: is read as well" in refused(capsys, data, f"--conf={conf}", "--num-mel-bins=40")
+    assert f"{conf}: is read as well" in refused(data, f"--conf={conf}", "--num-mel-bins=40")
     assert dump(data, f"--conf={conf}") == 0
     assert conf.read_text() == "--dither=0\n"
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_compat.dump.files import temporary_name
-from tests.support.dump_data import archive_bytes, dump, make_data
+from tests.support.dump_data import archive_bytes, dump, edited, left_by_a_dead_process, make_data
 
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
 
@@ -30,10 +29,9 @@ def start(data: Path, *arguments: str, nj: int = 1) -> subprocess.Popen[str]:
 def slow_data(root: Path, seconds: float, utterances: int = 24) -> Path:
     """Make utterances whose audio takes some time to read; that of the last one waits as long as :func:`held`."""
     data = make_data(root, utterances, samples=(3000, 5000))
-    text = (data / "wav.scp").read_text().splitlines()
-    lines = [f"{k} sleep {seconds}; cat {p} |\n" for k, p in map(str.split, text)]
-    lines[-1] = lines[-1].replace(" ", f" while test -e {data}/hold; do sleep 0.02; done; ", 1)
-    (data / "wav.scp").write_text("".join(lines))
+    with edited(data / "wav.scp") as places:
+        places |= {key: f"sleep {seconds}; cat {path} |" for key, path in places.items()}
+        places[max(places)] = f"while test -e {data}/hold; do sleep 0.02; done; {places[max(places)]}"
     return data
 
 
@@ -134,10 +132,7 @@ def check_all_that_is_there(data: Path, archives: dict[str, bytes], when: str) -
 def test_killed_while_finishing_and_resumed(tmp_path: Path) -> None:
     data = make_data(tmp_path, 2)
     assert dump(data) == 0
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    name = temporary_name(data / "frame_shift").name.replace(f"-{os.getpid()}-", f"-{ended.pid}-")
-    (data / name).touch()
+    left_by_a_dead_process(data / "frame_shift").touch()
     assert dump(data, "--resume") == 0
     assert not list(data.glob("**/*unfinished*"))
 
@@ -181,8 +176,8 @@ def test_dead_worker_is_replaced(undisturbed: tuple[Path, dict[str, bytes], byte
 
 def test_archive_that_kills_its_workers_ends_the_job(tmp_path: Path) -> None:
     data = make_data(tmp_path, 4, samples=(3000,))
-    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
-    (data / "wav.scp").write_text("".join(lines[:3]) + f"{lines[3].split()[0]} kill -9 $PPID; sleep 1 |\n")
+    with edited(data / "wav.scp") as places:
+        places["spk1-utt003"] = "kill -9 $PPID; sleep 1 |"
     process = start(data, "--shard-utterances=1", nj=2)
     _, said = process.communicate(timeout=100)
     assert process.returncode == 255
@@ -213,8 +208,8 @@ def test_interrupted_job_that_cannot_end_in_order_ends_at_once(tmp_path: Path, s
     """A thread that reads from a FIFO cannot be freed; a second signal, or some time, ends the job nevertheless."""
     data = make_data(tmp_path, 2)
     os.mkfifo(data / "fifo")
-    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
-    (data / "wav.scp").write_text("".join(f"{key} {data}/fifo\n" for key in keys))
+    with edited(data / "wav.scp") as places:
+        places.update(dict.fromkeys(places, f"{data}/fifo"))
     process = start(data)
     with open(data / "fifo", "wb"):  # which waits for the reader
         process.send_signal(signal.SIGTERM)

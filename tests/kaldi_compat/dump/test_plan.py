@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,15 +14,10 @@ from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
 from kaldi_compat.dump.finalize import frame_shift
-from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.options import DumpOptions, Layout
 from kaldi_compat.dump.plan import Plan, Shard, lines_of, make_plan, read_plan, updated, write_plan
 from kaldi_compat.errors import OptionError
-from tests.support.dump_data import make_data
-
-
-def job_of(data: Path, **options: object) -> Job:
-    conf = str(data.parent.parent / "conf" / "fbank.conf")
-    return Job(Layout.of(data, "fbank"), DumpOptions(conf=conf, **options))  # type: ignore[arg-type]
+from tests.support.dump_data import job_of, left_by_a_dead_process, make_data
 
 
 def texts_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
@@ -211,11 +204,8 @@ def test_file_is_complete_or_not_there(tmp_path: Path) -> None:
 
 def test_only_abandoned_temporary_files_of_a_file_are_removed(tmp_path: Path) -> None:
     kept = [tmp_path / name for name in ("a[1].ark", "a[1].ark.2", "a1.ark.unfinished-00")]
-    mine = temporary_name(tmp_path / "a[1].ark")
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    left = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
-    kept.append(mine)
+    kept.append(temporary_name(tmp_path / "a[1].ark"))
+    left = left_by_a_dead_process(tmp_path / "a[1].ark")
     for path in (*kept, left):
         path.write_text("")
     remove_unfinished(tmp_path / "a[1].ark")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kaldi_compat.dump.test_kill import slow_data
-from tests.support.dump_data import archive_bytes, dump, make_data, refused
+from tests.support.dump_data import archive_bytes, dump, make_data, refused, said_by
 
 
 @pytest.fixture
@@ -62,19 +62,17 @@ RAY_OF_THIS_PROCESS = SimpleNamespace(
 )
 
 
-def test_progress_and_failures_of_a_cluster_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_and_failures_of_a_cluster_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", RAY_OF_THIS_PROCESS)  # type: ignore[arg-type]
     data = make_data(tmp_path, 4)
-    assert dump(data, "--shard-utterances=2", "--runner=ray", "--address=local") == 0
-    assert "4 of 4 utterances" in capsys.readouterr().err
+    options = "--shard-utterances=2", "--runner=ray", "--address=local"
+    assert "4 of 4 utterances" in said_by(data, *options)
     next((data / "wav").glob("*.wav")).write_bytes(b"RIFF")
-    assert dump(data, "--shard-utterances=2", "--runner=ray", "--address=local", "--max-failures=0") == 255
-    assert "1 utterances failed, and max_failures is 0" in capsys.readouterr().err
+    said = said_by(data, *options, "--max-failures=0", status=255)
+    assert "1 utterances failed, and max_failures is 0" in said
 
 
-def test_missing_cluster_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_cluster_is_named(tmp_path: Path) -> None:
     data = make_data(tmp_path, 2)
-    assert "no Ray cluster at --address=127.0.0.1:1" in refused(capsys, data, "--runner=ray", "--address=127.0.0.1:1")
+    assert "no Ray cluster at --address=127.0.0.1:1" in refused(data, "--runner=ray", "--address=127.0.0.1:1")
     assert not (data / "log").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import io_ark
-from tests.support.dump_data import dump, make_data, matrices
+from tests.support.dump_data import dump, edited, failures, keys_of, make_data, matrices, said_by
 from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
 
@@ -44,7 +44,7 @@ def archive_waves(data: Path, specifier: str) -> None:
 def test_audio_over_http_has_the_same_features(
     data: Path, server: RangeServer, archived: bool, segments: bool, nj: int
 ) -> None:
-    keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
+    keys = keys_of(data / "wav.scp")
     if segments:
         (data / "segments").write_text("".join(f"{key} {key} 0.05 0.3\n" for key in keys))
     assert dump(data) == 0
@@ -71,35 +71,30 @@ def test_audio_in_s3_has_the_same_features(data: Path) -> None:
 
 
 def test_url_that_cannot_be_read_is_one_failed_utterance(data: Path, server: RangeServer) -> None:
-    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
-    key = lines[2].split()[0]
-    lines[2] = f"{key} {server.url}/nosuch.wav\n"
-    (data / "wav.scp").write_text("".join(lines))
+    with edited(data / "wav.scp") as places:
+        places["spk0-utt002"] = f"{server.url}/nosuch.wav"
     dump(data)
     assert len(features(data)) == 5
-    failures = (data / "log" / "dump_fbank_train.failures").read_text()
-    assert failures.startswith(f"{key} ") and len(failures.splitlines()) == 1
-    assert f"{server.url}/nosuch.wav" in failures
+    (failed,) = failures(data).splitlines()
+    assert failed.startswith("spk0-utt002 ") and f"{server.url}/nosuch.wav" in failed
 
 
-def test_secrets_of_urls_are_in_no_file(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = [line.split() for line in (data / "wav.scp").read_text().splitlines()]
+def test_secrets_of_urls_are_in_no_file(data: Path, tmp_path: Path) -> None:
     url = "https://me:hidden@host/x.wav?X-Amz-Signature=hidden"
-    changed = [f"cat {lines[0][1]}; : '{url}'; false |", f": '{url}'; false |", url]
-    (data / "wav.scp").write_text("".join(f"{key} {name}\n" for (key, _), name in zip(lines, changed, strict=False)))
+    changed = [f"cat {data}/wav/spk0-utt000.wav; : '{url}'; false |", f": '{url}'; false |", url]
+    (data / "wav.scp").write_text("".join(f"u{i} {place}\n" for i, place in enumerate(changed)))
     (data / "utt2spk").unlink()
-    assert dump(data, "--no-network", f"--report={tmp_path}/page.html") == 1
+    said = said_by(data, "--no-network", f"--report={tmp_path}/page.html", status=1)
     written = [*(data / "log").iterdir(), tmp_path / "page.html"]
     assert "(exit status 1)" in (data / "log" / "dump_fbank_train.1.log").read_text()
     assert not [path.name for path in written if b"hidden" in path.read_bytes()]
-    assert "hidden" not in capsys.readouterr().err
+    assert "hidden" not in said
 
 
 def test_no_network_reads_no_url(data: Path, server: RangeServer) -> None:
-    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
-    lines[2] = lines[2].replace(str(data), server.url)
-    (data / "wav.scp").write_text("".join(lines))
+    with edited(data / "wav.scp") as places:
+        places["spk0-utt002"] = places["spk0-utt002"].replace(str(data), server.url)
     dump(data, "--no-network")
     assert len(features(data)) == 5
-    assert "network" in (data / "log" / "dump_fbank_train.failures").read_text()
+    assert "network" in failures(data)
     assert not server.requests

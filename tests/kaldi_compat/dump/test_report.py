@@ -11,7 +11,7 @@ import pytest
 from kaldi_compat.dump.report import failure_groups
 from kaldi_compat.dump.report_audio import oddities
 from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram, ticks
-from tests.support.dump_data import audio, dump, make_data, write_wav
+from tests.support.dump_data import audio, dump, edited, keys_of, make_data, write_wav
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def test_only_odd_audio_is_reported() -> None:
 
 
 def test_commands_run_once(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = [line.split() for line in (data / "wav.scp").read_text().splitlines()]
-    counted = [f"{key} echo {key} >> ran; cat {path} |\n" for key, path in lines[:-1]]
-    (data / "wav.scp").write_text("".join([*counted, f"{lines[-1][0]} {lines[-1][1]}\n"]))
+    keys = keys_of(data / "wav.scp")[:-1]
+    with edited(data / "wav.scp") as places:
+        places |= {key: f"echo {key} >> ran; cat {places[key]} |" for key in keys}
     assert "Among 1 utterances" in page_of(data)
     page_of(data, "--resume")
-    assert sorted(Path("ran").read_text().split()) == [key for key, _ in lines[:-1]]
+    assert sorted(Path("ran").read_text().split()) == keys
 
 
 def test_failures_are_grouped_and_escaped() -> None:

@@ -16,14 +16,14 @@ import io_ark
 from io_ark import native
 from kaldi_compat.dump import packed_batch
 from kaldi_compat.dump.entries import Audio, Entry, OnGrid
-from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.frames import num_frames
-from tests.support.dump_data import audio, make_data, write_wav
+from tests.support.dump_data import audio, job_with, part_of, write_wav
 from tests.support.fake_gpu import GPU, RUBBISH, Event, FakeGpu, Stream, gpu
 
 __all__ = ["gpu"]
@@ -31,9 +31,7 @@ __all__ = ["gpu"]
 
 def computer_of(tmp_path: Path, conf: str = "--dither=0\n", **options: Any) -> PackedComputer:
     """Return a computer for utterances of no plan."""
-    data = make_data(tmp_path, 1)
-    (tmp_path / "conf" / "fbank.conf").write_text(conf)
-    job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), **options))
+    job = job_with(tmp_path, conf, **options)
     return PackedComputer(job, make_plan(job), "cpu")
 
 
@@ -189,12 +187,6 @@ def test_files_are_read_to_ordinary_memory_if_no_pinned_memory_is_left(
     assert isinstance(block, Audio)
     first, second = block.each()
     assert first.place is None and np.array_equal(second.value.samples, audio(300, 1, 1))
-
-
-def part_of(samples: Any, place: OnGrid | None) -> packed_batch.Part:
-    """Return an utterance to be packed, whose samples a device can copy from a place."""
-    entry = Audio.of(0, "utt", io_ark.Wave(16000.0, samples[None]), place)
-    return packed_batch.Part(entry, samples, np.zeros(1, np.int64), np.array([len(samples)]), [1.0])
 
 
 @given(

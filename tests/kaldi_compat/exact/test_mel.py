@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kaldi_compat import Fbank, FbankOptions, Mfcc, OptionError, Plp
 from kaldi_compat.exact import steps
 from kaldi_compat.exact.batch import chunk_batch
+from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_banks, mel_scale
 from kaldi_compat.features import numpy as array_features
 
@@ -95,3 +96,14 @@ def test_mel_bins_without_an_fft_bin_have_the_smallest_log_energy() -> None:
     assert empty.sum() == 1
     np.testing.assert_allclose(features[:, empty], np.log(np.finfo(np.float32).eps), rtol=1e-6)
     assert (features[:, ~empty] > 0).all()
+
+
+@pytest.mark.parametrize("slaney", [False, True])
+@pytest.mark.parametrize("norm", ["", "slaney"])
+@pytest.mark.parametrize(("low", "high", "top"), [(0.0, 0.0, 8000.0), (50.0, -400.0, 7600.0), (0.0, 7000.0, 7000.0)])
+def test_filters_are_torchaudios(low: float, high: float, top: float, slaney: bool, norm: str) -> None:
+    ours = librosa_filters(40, 512, 16000.0, low, high, slaney_scale=slaney, norm=norm)
+    scale = "slaney" if slaney else "htk"
+    functional = pytest.importorskip("torchaudio.functional")
+    theirs = functional.melscale_fbanks(257, low, top, 40, 16000, norm or None, scale).numpy()
+    np.testing.assert_allclose(ours, theirs, atol=2e-5 * theirs.max())

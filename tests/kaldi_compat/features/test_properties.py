@@ -335,33 +335,25 @@ def test_vtln(case: Case) -> None:
 @given(
     lengths=st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 5 * 8000)), min_size=1, max_size=4),
     padding=st.integers(0, 700),
-    frame_length=st.sampled_from([25.0, 10.0, 32.5, 2.0]),
-    frame_shift=st.sampled_from([10.0, 12.5, 1.5, 40.0]),
-    snip_edges=st.booleans(),
-    round_to_power_of_two=st.booleans(),
+    options=st.fixed_dictionaries(
+        {
+            "dither": st.just(0.0),
+            "sample_frequency": st.just(8000.0),
+            "frame_length": st.sampled_from([25.0, 10.0, 32.5, 2.0]),
+            "frame_shift": st.sampled_from([10.0, 12.5, 1.5, 40.0]),
+            "snip_edges": st.booleans(),
+            "round_to_power_of_two": st.booleans(),
+        }
+    ),
     kind=st.sampled_from([Fbank, Mfcc, Spectrogram]),
 )
 @settings(max_examples=30, deadline=None)
 def test_features_are_the_same_alone_and_in_any_batch(
-    lengths: list[int],
-    padding: int,
-    frame_length: float,
-    frame_shift: float,
-    snip_edges: bool,
-    round_to_power_of_two: bool,
-    kind: type[Fbank] | type[Mfcc] | type[Spectrogram],
+    lengths: list[int], padding: int, options: dict[str, Any], kind: Any
 ) -> None:
-    if kind is not Spectrogram and frame_length < 10:
-        frame_length = 10.0  # so that each mel bin holds one of the FFT's
-    feature = kind(
-        dither=0.0,
-        sample_frequency=8000.0,
-        frame_length=frame_length,
-        frame_shift=frame_shift,
-        snip_edges=snip_edges,
-        round_to_power_of_two=round_to_power_of_two,
-        **({} if kind is Spectrogram else {"num_mel_bins": 15}),
-    )
+    if kind is not Spectrogram:  # each mel bin holds one of the FFT's
+        options |= {"num_mel_bins": 15, "frame_length": max(10.0, options["frame_length"])}
+    feature = kind(**options)
     audio = [torch.randn(n, generator=torch.Generator().manual_seed(n)) * 1000 for n in lengths]
     batch = torch.full((len(lengths), max(lengths) + padding), float("nan"))
     for row, x in zip(batch, audio, strict=True):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from kaldi_compat import native
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import compiled as spectral
 from kaldi_compat.exact.batch import AudioBatch, chunk_batch, make_batch
@@ -139,3 +140,12 @@ def test_utterance_outside_of_the_buffer_is_refused() -> None:
         make_batch(plan, np.zeros(1000, np.int16), [600], starts=[500])
     with pytest.raises(AudioError, match="without samples"):
         chunk_batch(np.zeros(0, np.int16), 0, 1)
+
+
+@pytest.mark.skipif(not native.library(), reason="needs the C library")
+def test_new_options_in_two_threads_keep_their_tables() -> None:
+    samples = np.random.default_rng(0).normal(0, 1000, 48000).astype(np.int16)
+    for size in range(20, 80):
+        plan = plan_of(PlpOptions(frame_length=float(size), dither=0.0))
+        batch = make_batch(plan, samples)
+        np.testing.assert_array_equal(compute(plan, batch, threads=2), compute(plan, batch, threads=1))

@@ -90,22 +90,19 @@ def test_the_first_pass_over_one_chunk_is_the_last() -> None:
 @settings(max_examples=30, deadline=None)
 @given(
     frames=st.integers(1, 60),
-    left=st.integers(0, 30),
-    right=st.integers(0, 30),
-    delay=st.integers(0, 70),
-    window=st.integers(1, 6),
+    options=st.builds(
+        ProcessPitchOptions,
+        normalization_left_context=st.integers(0, 30),
+        normalization_right_context=st.integers(0, 30),
+        delay=st.integers(0, 70),
+        delta_window=st.integers(1, 6),
+        add_raw_log_pitch=st.just(True),
+        delta_pitch_noise_stddev=st.just(0.0),
+    ),
 )
-def test_processed_pitch_equals_the_formulas_frame_by_frame(
-    frames: int, left: int, right: int, delay: int, window: int
-) -> None:
-    options = ProcessPitchOptions(
-        normalization_left_context=left,
-        normalization_right_context=right,
-        delay=delay,
-        delta_window=window,
-        add_raw_log_pitch=True,
-        delta_pitch_noise_stddev=0.0,
-    )
+def test_processed_pitch_equals_the_formulas_frame_by_frame(frames: int, options: ProcessPitchOptions) -> None:
+    left, right = options.normalization_left_context, options.normalization_right_context
+    delay, window = options.delay, options.delta_window
     track = random_track(frames, seed=frames).astype(np.float64)
     logs = np.log(track[:, 1])
     weights = probability_of_voicing(track[:, 0])

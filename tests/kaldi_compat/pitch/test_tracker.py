@@ -199,23 +199,22 @@ def test_pitch_of_one_large_chunk_equals_the_whole() -> None:
 @settings(max_examples=20, deadline=None)
 @given(
     samples=st.integers(0, 20000),
-    chunk=st.integers(0, 30),
-    snip_edges=st.booleans(),
-    online=st.booleans(),
-    recompute=st.integers(0, 60),
+    options=st.builds(
+        PitchOptions,
+        frames_per_chunk=st.integers(0, 30),
+        snip_edges=st.booleans(),
+        nccf_ballast_online=st.booleans(),
+        recompute_frame=st.integers(0, 60),
+    ),
 )
-def test_each_frame_is_computed_once(samples: int, chunk: int, snip_edges: bool, online: bool, recompute: int) -> None:
-    constants = PitchConstants.of(
-        PitchOptions(
-            frames_per_chunk=chunk, snip_edges=snip_edges, nccf_ballast_online=online, recompute_frame=recompute
-        )
-    )
+def test_each_frame_is_computed_once(samples: int, options: PitchOptions) -> None:
+    constants = PitchConstants.of(options)
     frames = frames_of_block(np.ones(samples, np.int16), np.zeros(1, np.int64), np.array([samples]), constants)
     resampled = -(-samples // 4)
     assert len(frames.signal) == resampled
     assert (np.diff(frames.ready) >= 0).all() and frames.ready[-1] == frames.rows[-1] == constants.num_frames(samples)
     assert len(frames.ballast) == len(frames.groups) == frames.rows[-1]
-    if snip_edges:
+    if options.snip_edges:
         assert frames.rows[-1] == (0 if resampled < 100 else (resampled - 100) // 40 + 1)
 
 

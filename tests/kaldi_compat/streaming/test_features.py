@@ -138,39 +138,35 @@ def test_slots_fill_and_end_each_on_its_own(lengths: list[int], step: int, snip_
 @given(
     frames=st.integers(0, 80),
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
-    center=st.booleans(),
-    norm_vars=st.booleans(),
-    cmn_window=st.integers(1, 40),
-    min_cmn_window=st.integers(0, 50),
+    options=st.builds(
+        SlidingCmvnOptions,
+        center=st.booleans(),
+        norm_vars=st.booleans(),
+        cmn_window=st.integers(1, 40),
+        min_cmn_window=st.integers(0, 50),
+    ),
 )
 @settings(max_examples=150, deadline=None)
-def test_sliding_cmvn(
-    frames: int, sizes: list[int], center: bool, norm_vars: bool, cmn_window: int, min_cmn_window: int
-) -> None:
-    options = SlidingCmvnOptions(
-        center=center, norm_vars=norm_vars, cmn_window=cmn_window, min_cmn_window=min_cmn_window
-    )
+def test_sliding_cmvn(frames: int, sizes: list[int], options: SlidingCmvnOptions) -> None:
     features = noise(frames * 3).reshape(frames, 3)
     assert_same(stream_all(SlidingCmvnStream(options), features, sizes), sliding_cmvn(features, options))
+
+
+ORDERS, WINDOWS = st.integers(0, 3), st.integers(1, 4)
 
 
 @given(
     frames=st.integers(0, 60),
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
-    order=st.integers(0, 3),
-    window=st.integers(1, 4),
-    left=st.integers(0, 6),
-    right=st.integers(0, 6),
-    block_shift=st.integers(-3, 4),
+    deltas=st.builds(DeltaOptions, delta_order=ORDERS, delta_window=WINDOWS),
+    shifted=st.builds(ShiftedDeltaOptions, delta_window=WINDOWS, num_blocks=ORDERS, block_shift=st.integers(-3, 4)),
+    splicing=st.builds(SpliceOptions, left_context=st.integers(0, 6), right_context=st.integers(0, 6)),
 )
 @settings(max_examples=100, deadline=None)
 def test_deltas_shifted_deltas_and_splicing(
-    frames: int, sizes: list[int], order: int, window: int, left: int, right: int, block_shift: int
+    frames: int, sizes: list[int], deltas: DeltaOptions, shifted: ShiftedDeltaOptions, splicing: SpliceOptions
 ) -> None:
     features = noise(frames * 2).reshape(frames, 2)
-    deltas = DeltaOptions(delta_order=order, delta_window=window)
-    shifted = ShiftedDeltaOptions(delta_window=window, num_blocks=order, block_shift=block_shift)
-    splicing = SpliceOptions(left_context=left, right_context=right)
     assert_same(stream_all(DeltaStream(deltas), features, sizes), add_deltas(features, deltas))
     assert_same(stream_all(ShiftedDeltaStream(shifted), features, sizes), add_shifted_deltas(features, shifted))
     assert_same(stream_all(SpliceStream(splicing), features, sizes), splice(features, splicing))

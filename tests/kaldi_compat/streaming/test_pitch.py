@@ -32,26 +32,21 @@ def stream_all(stream: Stream | StreamChain, samples: torch.Tensor, size: int) -
     return torch.cat([stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)])
 
 
-@example(length=24000, size=100, snip_edges=True, preemphasis=0.0, rate=8000.0, shift=100.0)
+@example(24000, 100, PitchOptions(nccf_ballast_online=True, sample_frequency=8000.0, frame_shift=100.0))
 @given(
     length=st.integers(0, 24000),
     size=st.integers(50, 9000),
-    snip_edges=st.booleans(),
-    preemphasis=st.sampled_from([0.0, 0.9]),
-    rate=st.sampled_from([16000.0, 8000.0, 11025.0]),
-    shift=st.sampled_from([10.0, 10.0, 100.0]),  # audio between frames counts for the energy
+    options=st.builds(
+        PitchOptions,
+        nccf_ballast_online=st.just(True),
+        snip_edges=st.booleans(),
+        preemphasis_coefficient=st.sampled_from([0.0, 0.9]),
+        sample_frequency=st.sampled_from([16000.0, 8000.0, 11025.0]),
+        frame_shift=st.sampled_from([10.0, 10.0, 100.0]),  # audio between frames counts for the energy
+    ),
 )
 @settings(max_examples=40, deadline=None)
-def test_any_cut_gives_the_whole_utterances_track(
-    length: int, size: int, snip_edges: bool, preemphasis: float, rate: float, shift: float
-) -> None:
-    options = PitchOptions(
-        nccf_ballast_online=True,
-        snip_edges=snip_edges,
-        preemphasis_coefficient=preemphasis,
-        sample_frequency=rate,
-        frame_shift=shift,
-    )
+def test_any_cut_gives_the_whole_utterances_track(length: int, size: int, options: PitchOptions) -> None:
     samples = speech(length)
     whole = Pitch(options)(samples)
     streamed = stream_all(PitchStream(options), samples, size)
@@ -62,22 +57,17 @@ def test_any_cut_gives_the_whole_utterances_track(
 @given(
     frames=st.integers(1, 120),
     size=st.integers(1, 50),
-    left=st.integers(0, 40),
-    right=st.integers(0, 40),
-    delay=st.integers(0, 7),
-    add_raw_log_pitch=st.booleans(),
+    options=st.builds(
+        ProcessPitchOptions,
+        normalization_left_context=st.integers(0, 40),
+        normalization_right_context=st.integers(0, 40),
+        delay=st.integers(0, 7),
+        add_raw_log_pitch=st.booleans(),
+        delta_pitch_noise_stddev=st.just(0.0),
+    ),
 )
 @settings(max_examples=60, deadline=None)
-def test_processed_pitch_is_that_of_the_whole_track(
-    frames: int, size: int, left: int, right: int, delay: int, add_raw_log_pitch: bool
-) -> None:
-    options = ProcessPitchOptions(
-        normalization_left_context=left,
-        normalization_right_context=right,
-        delay=delay,
-        add_raw_log_pitch=add_raw_log_pitch,
-        delta_pitch_noise_stddev=0.0,
-    )
+def test_processed_pitch_is_that_of_the_whole_track(frames: int, size: int, options: ProcessPitchOptions) -> None:
     rng = np.random.default_rng(frames)
     track = torch.from_numpy(np.stack((rng.uniform(-0.1, 1, frames), rng.uniform(60, 400, frames)), 1)).float()
     streamed = stream_all(ProcessPitchStream(options), track, size)

@@ -1,4 +1,4 @@
-"""The C library built with the address and undefined-behaviour sanitizers, and run on many sets of options."""
+"""The C sources compile without a warning, and run without a finding of sanitizers or a wrong draw of noise."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import setup as build
 
 ROOT = Path(__file__).parents[3]
 COMPILER = shutil.which(os.environ.get("CC", "gcc"))
@@ -101,18 +103,13 @@ print("done")
 @pytest.mark.skipif(COMPILER is None or platform.machine() != "x86_64", reason="needs a C compiler on x86-64")
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     assert COMPILER is not None
-    levels = {
-        "sse2": [],
-        "avx2": ["-mavx2", "-mfma"],
-        "avx512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"],
-    }
     # No symbols of lines, and no check of pointers that nothing is read by: half of the time of compilation.
     common = [COMPILER, "-std=c99", "-O1", "-fPIC", "-ffp-contract=off", "-fno-sanitize-recover=all"]
     common += ["-fsanitize=address,undefined", "-fno-sanitize=pointer-overflow", f"-I{ROOT / 'io_ark/native'}"]
     common += ["-DHAVE_SSE2", "-DHAVE_AVX2", "-DHAVE_AVX512"]
     objects = []
     for source in sorted((ROOT / "kaldi_compat/native").glob("*_simd.c")):
-        for level, flags in levels.items():
+        for level, flags in build.LEVELS.items():
             objects.append(str(tmp_path / f"{source.stem}_{level}.o"))
             built = subprocess.run(
                 [*common, *flags, f"-DSIMD_LEVEL={level}", "-c", str(source), "-o", objects[-1]], check=False
@@ -127,3 +124,37 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN, str(tmp_path)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "done\n", done.stderr[-3000:]
+
+
+SOURCES = [path for package in build.PACKAGES for path in build.sources_of(package)]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+@pytest.mark.parametrize("level", build.LEVELS)
+# What is used uninitialized shows when a compiler optimizes, which takes half a minute.
+@pytest.mark.parametrize("how", ["-fsyntax-only", pytest.param("-c", marks=pytest.mark.slow)])
+def test_c_files_compile_without_warnings(how: str, level: str, tmp_path: Path) -> None:
+    macros = [f"-DSIMD_LEVEL={level}", *(f"-DHAVE_{name.upper()}" for name in build.LEVELS)]
+    folders = [f"-I{Path(*package.split('.'))}" for package in build.PACKAGES]
+    flags = [*build.FLAGS, *build.LEVELS[level], "-Werror", *macros, *folders, how]
+    for source in SOURCES:
+        target = [] if how == "-fsyntax-only" else ["-o", str(tmp_path / "object")]
+        done = subprocess.run([str(COMPILER), *flags, str(source), *target], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries round otherwise")
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the levels are those of x86")
+@pytest.mark.parametrize("level", build.LEVELS)
+def test_every_draw_and_every_number_is_as_in_the_c_library(level: str, tmp_path: Path) -> None:
+    if level not in f"sse2 {Path('/proc/cpuinfo').read_text()}":
+        pytest.skip("the processor does not support this level")
+    program = tmp_path / "noise"
+    flags = ["-O2", "-std=gnu99", "-ffp-contract=off", "-fno-builtin", f"-I{ROOT / 'kaldi_compat' / 'native'}"]
+    source = str(Path(__file__).with_name("noise.c"))
+    subprocess.run([str(COMPILER), *flags, *build.LEVELS[level], source, "-o", str(program), "-lm"], check=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert done.stdout.startswith("0 draws are wrong"), done.stdout[-2000:]
