@@ -162,7 +162,7 @@ MET = {
     "FFT of 400 points": "csukuangfj/kaldifeat#111",
 }
 PAGE = Path(__file__).parents[2] / "docs" / "wrong_numbers.md"
-HEAD = "| mistake | met in | `explain` says | `conform` at level 1 |\n| --- | --- | --- | --- |\n"
+HEAD = "| mistake | found in | `explain` says | `conform` at level 1 |\n| --- | --- | --- | --- |\n"
 
 
 def row(name: str, card: Scorecard) -> str:
