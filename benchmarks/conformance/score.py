@@ -25,13 +25,13 @@ from kaldi_compat.frontends.conform_command import conform_command
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
 MOST = 8  # causes that are listed for each
 HEAD = """\
-# What implementations hold
+# Scorecard of other implementations
 
-The [conformance kit](conformance.md), run over libraries that compute Kaldi's kind of features or read its archives.
-`python -m benchmarks.conformance.score` wrote this page. Each is called with the options that it has; vectors with
-others count as not supported, and are no fault. **Many differ on purpose**: they are made for models that were trained
-with their own numbers. A cell says how many of the supported vectors are held to 1e-3 (relative to max(1, |value|)),
-and in parentheses how many are equal in all bits.
+Results of the [conformance kit](conformance.md) for libraries that compute features like Kaldi's or read its archives.
+`python -m benchmarks.conformance.score` wrote this page. Each library is called with the options that it supports; vectors
+with other options count as not supported, which is no fault. **Many differ on purpose**: they are made for models that were
+trained with their own numbers. A cell shows how many of the supported vectors are correct within 1e-3 (relative to
+max(1, |value|)), and in parentheses how many are equal in all bits.
 
 """
 
@@ -54,7 +54,7 @@ def details(implementation: Implementation, card: Scorecard) -> str:
         lines += [f"{implementation.note[0].upper()}{implementation.note[1:]}.", ""]
     failed = [result for result in card.results if result.grade == "failed"]
     if not card.causes and not failed:
-        lines += ["Holds everything that it supports."]
+        lines += ["Everything that it supports is correct."]
     named = [cause for cause in card.causes if not cause.name.startswith("not explained")]
     if others := [vector for cause in card.causes if cause not in named for vector in cause.vectors]:
         named.append(Cause(implementation.others or "not explained", others))
