@@ -28,10 +28,10 @@ HEAD = """\
 # Scorecard of other implementations
 
 Results of the [conformance kit](conformance.md) for libraries that compute features like Kaldi's or read its archives.
-`python -m benchmarks.conformance.score` wrote this page. Each library is called with the options that it supports; vectors
-with other options count as not supported, which is no fault. **Many differ on purpose**: they are made for models that were
-trained with their own numbers. A cell shows how many of the supported vectors are correct within 1e-3 (relative to
-max(1, |value|)), and in parentheses how many are equal in all bits.
+`python -m benchmarks.conformance.score` wrote this page. Each library is called with the options that it supports;
+vectors with other options count as not supported, which is no fault. **Many differ on purpose**: they are made for
+models that were trained with their own numbers. A cell shows how many of the supported vectors are correct within 1e-3
+(relative to max(1, |value|)), and in parentheses how many are equal in all bits.
 
 """
 
