@@ -39,6 +39,7 @@ Usage: python -m kaldi_compat.interop replace NAMES [--] COMMAND
 e.g.:  python -m kaldi_compat.interop replace torchaudio,kaldiio -- train.py --epochs=3
 NAMES: one or more of {{names}}, with commas between them.
 COMMAND: a Python file or -m MODULE with arguments, or a program, such as bash run.sh, with {VARIABLE} set.
+Python's own options, such as -u or -c, may come first.
 """
 
 # The modules of a library and ours. The submodules of a package are those of ours.
@@ -160,7 +161,8 @@ class Finder(importlib.abc.MetaPathFinder):
             stale.append(name)
             del sys.modules[name]
             parent, _, last = name.rpartition(".")
-            vars(sys.modules[parent]).pop(last, None) if parent in sys.modules else None
+            if self._is_kept(parent) and parent in sys.modules:
+                vars(sys.modules[parent]).pop(last, None)
         if stale:
             warnings.warn(
                 f"{', '.join(sorted(stale))}: imported before the stand-in was installed; modules that have imported "
@@ -237,7 +239,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if {"-h", "--help"} & set(arguments[:2]):
         print(usage, end="")
         sys.exit(0)
-    names = arguments[1].split(",") if len(arguments) > 2 and arguments[0] == "replace" else []
+    names = arguments[1].replace(" ", "").split(",") if len(arguments) > 2 and arguments[0] == "replace" else []
     command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
     unknown = [name for name in names if name not in LIBRARIES]
     if unknown or not names or not command:
@@ -248,6 +250,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         for theirs, ours in LIBRARIES[name].items():
             verb = "has the names that it lacks from" if is_installed and theirs in KEPT else "is"
             print(f"kaldi_compat: {theirs} {verb} {ours}", file=sys.stderr)
-    program = [sys.executable] if command[0] == "-m" or command[0].endswith(".py") else []
+    program = [sys.executable] if command[0].startswith("-") or command[0].endswith(".py") else []
     sys.stderr.flush()
-    os.execvpe((program or command)[0], [*program, *command], {**os.environ, **environment(names)})
+    try:
+        os.execvpe((program or command)[0], [*program, *command], {**os.environ, **environment(names)})
+    except OSError as error:
+        print(f"kaldi_compat: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+        sys.exit(127)  # as a shell

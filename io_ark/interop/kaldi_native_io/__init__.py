@@ -36,6 +36,8 @@ from io_ark.interop.kaldi_native_io.values import (
 from io_ark.streams.access import Access as _Access
 from io_ark.streams.input import open_input as _open_input
 
+__version__ = "1.23.0"  # the version of kaldi_native_io whose names these are
+
 __all__ = [
     "CompressionMethod",
     "DoubleMatrix",

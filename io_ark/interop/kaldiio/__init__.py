@@ -1,8 +1,8 @@
 """kaldiio's names over io_ark: replace ``import kaldiio`` with ``from io_ark.interop import kaldiio``.
 
-The submodules ``matio``, ``highlevel``, ``utils`` and ``wavio`` have kaldiio's names, too. Arguments and results have
-kaldiio's shapes (audio is ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)``). Errors
-are those of :mod:`io_ark.errors`. docs/migrating/kaldiio.md lists the differences.
+The submodules ``matio``, ``highlevel``, ``utils``, ``wavio`` and ``compression_header`` have kaldiio's names, too.
+Arguments and results have kaldiio's shapes (audio is ``(rate, samples)``, with samples of shape ``(samples,)`` or
+``(samples, channels)``). Errors are those of :mod:`io_ark.errors`. docs/migrating/kaldiio.md lists the differences.
 """
 
 from io_ark.interop.kaldiio.highlevel import ReadHelper, WriteHelper

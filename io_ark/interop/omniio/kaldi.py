@@ -13,6 +13,15 @@ from typing import Any
 from io_ark import data_dir
 from io_ark.errors import ArkError as ReadError
 from io_ark.errors import FormatError, SpecifierError
+from io_ark.interop.kaldiio.compression_header import (
+    kAutomaticMethod,
+    kOneByteAuto,
+    kOneByteUnsignedInteger,
+    kOneByteZeroOne,
+    kSpeechFeature,
+    kTwoByteAuto,
+    kTwoByteSignedInteger,
+)
 from io_ark.interop.kaldiio.highlevel import ReadHelper, WriteHelper
 from io_ark.interop.kaldiio.matio import (
     SegmentsExtractor as SegmentedLoader,
@@ -59,10 +68,6 @@ __all__ = [
     "save_mat",
     "slice_segment",
 ]
-
-# Kaldi's compression methods (src/matrix/compressed-matrix.h).
-kAutomaticMethod, kSpeechFeature, kTwoByteAuto, kTwoByteSignedInteger = 1, 2, 3, 4
-kOneByteAuto, kOneByteUnsignedInteger, kOneByteZeroOne = 5, 6, 7
 
 read_object = read_matrix_or_vector
 

@@ -50,6 +50,8 @@ from kaldi_compat.interop.kaldi_native_fbank.options import (
 from kaldi_compat.interop.kaldi_native_fbank.pitch import OnlinePitch, compute_and_process_kaldi_pitch
 from kaldi_compat.interop.kaldi_native_fbank.stft import IStft, Rfft, Stft, StftResult
 
+__version__ = "1.23.0"  # the version of kaldi-native-fbank whose names these are
+
 __all__ = [
     "CmvnAccumulator",
     "CmvnOptions",

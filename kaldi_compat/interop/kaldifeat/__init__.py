@@ -41,6 +41,8 @@ from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, normalized
 from kaldi_compat.streaming.features import FeatureStream
 from kaldi_compat.tensors import frames
 
+__version__ = "1.25.5"  # the version of kaldifeat whose names these are
+
 __all__ = [
     "Fbank",
     "FbankOptions",

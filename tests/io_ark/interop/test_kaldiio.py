@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import kaldiio
+import kaldiio.compression_header
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,7 +28,7 @@ from io_ark.errors import (
 )
 from io_ark.interop import kaldi_io
 from io_ark.interop import kaldiio as ours
-from io_ark.interop.kaldiio import matio, utils, wavio
+from io_ark.interop.kaldiio import compression_header, matio, utils, wavio
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)
@@ -646,3 +647,8 @@ def test_an_open_file_takes_no_entry_after_a_part_of_one(library: str, tmp_path:
     with pytest.raises(TruncatedError):
         found.update(ours.load_ark(f"{tmp_path}/a.ark"))
     assert list(found) == list(accepted)
+
+
+def test_compression_methods_have_the_originals_numbers() -> None:
+    for name in compression_header.__all__:
+        assert getattr(compression_header, name) == getattr(kaldiio.compression_header, name)

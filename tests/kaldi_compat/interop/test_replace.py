@@ -13,7 +13,7 @@ import pytest
 import kaldi_compat.interop
 from kaldi_compat.errors import OptionError
 from kaldi_compat.interop import replace
-from kaldi_compat.interop.replace import Finder, environment, main
+from kaldi_compat.interop.replace import LIBRARIES, Finder, environment, main
 
 WORKERS = """
 import multiprocessing, subprocess, sys
@@ -120,10 +120,11 @@ def test_a_name_that_is_missing_raises_an_import_error_that_says_so() -> None:
 @pytest.mark.usefixtures("_undone")
 def test_a_library_that_was_imported_before_is_replaced_with_a_warning() -> None:
     pytest.importorskip("kaldiio")
-    importlib.import_module("kaldiio.matio")
+    matio, original = importlib.import_module("kaldiio.matio"), importlib.import_module("kaldiio")
     with pytest.warns(UserWarning, match="kaldiio, kaldiio"):
         assert kaldi_compat.interop.install("kaldiio") == {"kaldiio": "io_ark.interop.kaldiio"}
     assert importlib.import_module("kaldiio.matio").__name__ == "io_ark.interop.kaldiio.matio"
+    assert original.matio is matio  # who has imported it keeps all of it
     kaldi_compat.interop.install("kaldiio")
 
 
@@ -150,8 +151,28 @@ def test_the_users_own_sitecustomize_is_executed(tmp_path: Path) -> None:
 def test_libraries_without_a_stand_in_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(OptionError, match="no stand-in for librosa"):
         kaldi_compat.interop.install("librosa")
-    for words, status in (("replace librosa x.py", 2), ("replace kaldiio", 2), ("", 2), ("--help", 0)):
+    failing = (
+        ("replace librosa x.py", 2),
+        ("replace kaldiio", 2),
+        ("", 2),
+        ("--help", 0),
+        ("replace kaldiio nothing", 127),
+    )
+    for words, status in failing:
         with pytest.raises(SystemExit) as stopped:
             main(words.split())
         assert stopped.value.code == status
-    assert "Usage: python -m kaldi_compat.interop replace" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "Usage: python -m kaldi_compat.interop replace" in said.out
+    assert said.err.endswith("kaldi_compat: cannot run nothing: No such file or directory\n")
+
+
+def test_a_command_may_be_options_of_python() -> None:
+    command = "-u", "-c", "import kaldi_io, kaldiio; print(kaldi_io.__name__, kaldiio.__name__)"
+    done = run("-m", "kaldi_compat.interop", "replace", "kaldi_io, kaldiio", "--", *command)
+    assert done.stdout.split() == ["io_ark.interop.kaldi_io", "io_ark.interop.kaldiio"], done.stderr
+
+
+@pytest.mark.parametrize("library", ["kaldi_native_fbank", "kaldi_native_io", "kaldifeat", "kaldiio", "torchaudio"])
+def test_stand_ins_have_the_version_that_programs_print(library: str) -> None:
+    assert importlib.import_module(LIBRARIES[library][library]).__version__[0].isdigit()
