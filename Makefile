@@ -2,8 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_LOUD := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+# Python compiles what is imported, and keeps it; all else, compiled by pip, would take 0.1 GB more.
+export PYTHONDONTWRITEBYTECODE :=
+PIP_LOUD := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt
 PIP := $(PIP_LOUD) --quiet
+# The lines of pip that tell how far it is.
+PROGRESS := awk '/^ *(Downloading|Building|Installing collected)/ { print substr($$0, 1, 100); fflush() }'
+# PyTorch without CUDA, whose libraries take 5 GB. For a machine with a GPU: `make test TORCH_INDEX=`.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # A failing command fails in a pipe, too.
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -59,17 +65,22 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	-$(PIP) matplotlib
 	touch $@
 
-$(VENV)/docs.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
-	@echo "Installing kaldi-compat with PyTorch and what builds the documentation"
+$(VENV)/docs.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/torch.stamp
+	@echo "Installing kaldi-compat with what builds the documentation"
 	$(PIP) --editable '.[docs]'
 	touch $@
 
-# The lines of pip that tell how far it is.
-PROGRESS := awk '/^ *(Downloading|Building|Installing collected)/ { print substr($$0, 1, 100); fflush() }'
+# Where the index cannot be reached, the next step takes PyTorch from the usual one.
+$(VENV)/torch.stamp: constraints.txt | $(VENV)/bin/python
+	@echo "Installing PyTorch (0.2 GB to fetch)"
+	$(if $(TORCH_INDEX),-$(PIP_LOUD) --retries 1 --no-deps --index-url $(TORCH_INDEX) torch | $(PROGRESS))
+	touch $@
 
-$(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/bin/python
-	@echo "Installing kaldi-compat with PyTorch, the test tools and the libraries to compare with (0.5 GB to fetch, minutes)"
+$(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/torch.stamp
+	@echo "Installing kaldi-compat with the test tools and the libraries to compare with (0.2 GB to fetch, a minute)"
 	$(PIP_LOUD) --editable '.[test]' | $(PROGRESS)
+# Tests of PyTorch itself, 0.1 GB.
+	rm -rf $(VENV)/lib/python*/site-packages/torch/test $(VENV)/lib/python*/site-packages/torch/bin/*[Tt]est*
 # A peer of which the Python part is enough; its own requirements would replace torch.
 	-$(PIP) --no-deps torchaudio && rm -f $(VENV)/lib/python*/site-packages/torchaudio/lib/*.so
 	touch $@

@@ -24,7 +24,7 @@ PAGES = [
     *sorted(path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in GENERATED),
 ]
 # Libraries without which some modules cannot be imported, and some pages do not run.
-OPTIONAL = ("lhotse", "transformers", "triton")
+OPTIONAL = ("lhotse", "matplotlib", "onnxruntime", "transformers", "triton")
 
 
 def modules() -> list[str]:
@@ -37,6 +37,13 @@ def modules() -> list[str]:
     ]
 
 
+def skip_without_libraries(subject: str, text: str) -> None:
+    """Skip the examples of a text that is about a library, or imports one, that is not installed."""
+    for library in OPTIONAL:
+        if library == subject or f">>> import {library}\n" in text:
+            pytest.importorskip(library)
+
+
 @pytest.mark.parametrize("name", modules())
 def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
@@ -45,6 +52,8 @@ def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         if error.name not in OPTIONAL:
             raise
         pytest.skip(f"{error.name} is not installed")
+    assert module.__file__
+    skip_without_libraries(name, Path(module.__file__).read_text())
     monkeypatch.chdir(tmp_path)
     assert doctest.testmod(module).failed == 0
 
@@ -61,10 +70,10 @@ def python_blocks(text: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if page.stem in OPTIONAL:
-        pytest.importorskip(page.stem)
+    examples = python_blocks(page.read_text())
+    skip_without_libraries(page.stem, examples)
     monkeypatch.chdir(tmp_path)
-    test = doctest.DocTestParser().get_doctest(python_blocks(page.read_text()), {}, page.stem, str(page), 0)
+    test = doctest.DocTestParser().get_doctest(examples, {}, page.stem, str(page), 0)
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
