@@ -13,6 +13,8 @@
 
 #if defined(__AVX512F__) || defined(__AVX2__) || defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__)
@@ -70,6 +72,9 @@ INLINE vd2 widen(vf x)
 #elif defined(__SSE2__)
     y.low = (vd)_mm_cvtps_pd((__m128)x);
     y.high = (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x));
+#elif defined(__aarch64__) /* GCC 12 converts number by number, by __builtin_convertvector too */
+    y.low = (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)x));
+    y.high = (vd)vcvt_high_f64_f32((float32x4_t)x);
 #else
     for (int i = 0; i < HALF; i++)
         y.low[i] = x[i], y.high[i] = x[HALF + i];
@@ -107,6 +112,9 @@ INLINE vd2 widen_integer(vi x)
 #elif defined(__SSE2__)
     y.low = (vd)_mm_cvtepi32_pd((__m128i)x);
     y.high = (vd)_mm_cvtepi32_pd(_mm_unpackhi_epi64((__m128i)x, (__m128i)x));
+#elif defined(__aarch64__)
+    y.low = (vd)vcvtq_f64_s64(vmovl_s32(vget_low_s32((int32x4_t)x)));
+    y.high = (vd)vcvtq_f64_s64(vmovl_high_s32((int32x4_t)x));
 #else
     for (int i = 0; i < HALF; i++)
         y.low[i] = x[i], y.high[i] = x[HALF + i];
@@ -115,21 +123,7 @@ INLINE vd2 widen_integer(vi x)
 }
 
 /* Integers as floats. */
-INLINE vf to_float(vi x)
-{
-#if defined(__AVX512F__)
-    return (vf)_mm512_cvtepi32_ps((__m512i)x);
-#elif defined(__AVX2__)
-    return (vf)_mm256_cvtepi32_ps((__m256i)x);
-#elif defined(__SSE2__)
-    return (vf)_mm_cvtepi32_ps((__m128i)x);
-#else
-    vf y;
-    for (int i = 0; i < LANES; i++)
-        y[i] = (float)x[i];
-    return y;
-#endif
-}
+INLINE vf to_float(vi x) { return __builtin_convertvector(x, vf); }
 
 /* table[index] of 16 doubles. */
 INLINE vd2 look_up(const double table[16], vi index)
