@@ -69,24 +69,6 @@ def dot(x: Floats, y: Floats) -> Floats:
     return result
 
 
-def _vector_sums_in_c(x: Floats) -> tuple[float, float]:
-    if x.ndim != 1:
-        raise ValueError(f"expected a vector, not an array of {x.shape}")
-    out = np.empty(2, np.float32)
-    native.function("signal_sums")(np.ascontiguousarray(x, np.float32), _FROM_0, np.array([len(x)]), 1, out)
-    return float(out[0]), float(out[1])
-
-
-@native.twin(_vector_sums_in_c)
-def vector_sums(x: Floats) -> tuple[float, float]:
-    """Return the sum of squares and the sum of a vector (n,): its :func:`dot` with itself and :func:`plain_sum`.
-
-    >>> vector_sums(np.array([1.0, 2.0], np.float32))
-    (5.0, 3.0)
-    """
-    return float(dot(x, x)), float(plain_sum(x))
-
-
 def _signal_sums_in_c(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
     starts, lengths = (np.ascontiguousarray(each, np.int64) for each in (starts, lengths))
     if len(starts) and (min(starts.min(), lengths.min()) < 0 or (starts + lengths).max() > len(signal)):
@@ -100,7 +82,17 @@ def _signal_sums_in_c(signal: Floats, starts: Integers, lengths: Integers) -> Fl
 def signal_sums(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
     """Return the sums of squares and of samples of parts of a signal: (parts, 2)."""
     parts = [signal[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-    return np.array([vector_sums(part) for part in parts], np.float32).reshape(-1, 2)
+    return np.array([(dot(part, part), plain_sum(part)) for part in parts], np.float32).reshape(-1, 2)
+
+
+def vector_sums(x: Floats) -> tuple[float, float]:
+    """Return the sum of squares and the sum of a vector (n,): its :func:`dot` with itself and :func:`plain_sum`.
+
+    >>> vector_sums(np.array([1.0, 2.0], np.float32))
+    (5.0, 3.0)
+    """
+    squares, total = signal_sums(np.ascontiguousarray(x, np.float32), _FROM_0, np.array([len(x)]))[0].tolist()
+    return squares, total
 
 
 def plain_sum(x: Floats) -> Floats:

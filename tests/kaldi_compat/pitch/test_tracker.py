@@ -287,6 +287,17 @@ def test_lags_are_spaced_by_delta_pitch_and_interpolated_without_bias() -> None:
     np.testing.assert_allclose(tone @ lags.weights, np.cos(2 * np.pi * 500 * lags.seconds), atol=0.02)
 
 
+@pytest.mark.parametrize("zeros", [2, 5])
+def test_filter_of_a_state_has_the_lags_within_its_width(zeros: int) -> None:
+    """Others have the weight 0, but decide the order of its sum."""
+    constants = PitchConstants.of(PitchOptions(upsample_filter_width=zeros))
+    for state, place in enumerate(constants.seconds * 4000 - constants.first_lag):
+        inside = np.flatnonzero(np.abs(np.arange(constants.lags) - place) < zeros)
+        found = constants.first[state] + np.arange(len(constants.weights_of(state)))
+        near_edge = abs(place - round(place)) < 1e-3  # where rounding decides
+        assert abs(found[0] - inside[0]) <= near_edge and abs(found[-1] - inside[-1]) <= near_edge
+
+
 def test_tracking_does_not_need_torch() -> None:
     code = "import kaldi_compat, sys; kaldi_compat.track_pitch; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
