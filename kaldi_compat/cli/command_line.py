@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
-from kaldi_compat import __version__
+from io_ark import __version__
 from kaldi_compat.options.base import BaseOptions, Scalar, option
 from kaldi_compat.options.config import (
     Flag,

@@ -7,8 +7,8 @@ import importlib.util
 import platform
 
 import io_ark.native
+from io_ark import __version__
 from io_ark.extras import missing
-from kaldi_compat import __version__
 from kaldi_compat.exact.engine import library
 
 

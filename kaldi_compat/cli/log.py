@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TextIO
 
+from io_ark import __version__
 from io_ark.errors import shortened
 from io_ark.text import printable
-from kaldi_compat import __version__
 
 LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
 logger = logging.getLogger("kaldi_compat.programs")

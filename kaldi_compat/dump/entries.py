@@ -12,19 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block_of
 from kaldi_compat.cli.objects import durations_of, waves_of
 from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.failures import reason_for
-from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.exact.arrays import Doubles, Integers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-Integers = npt.NDArray[np.int64]
 
 
 class OnGrid(NamedTuple):

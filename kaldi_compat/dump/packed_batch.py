@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 
 from io_ark.blocks import WaveBlock
-from kaldi_compat.dump.entries import Audio, Integers, OnGrid
+from kaldi_compat.dump.entries import Audio, OnGrid
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.dump.transfers import host_memory
+from kaldi_compat.exact.arrays import Integers
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.tensors.frames import num_frames, reflected
 

@@ -17,8 +17,8 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
 
+from io_ark import __version__
 from io_ark.text import printable
-from kaldi_compat import __version__
 from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, PlanError

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
@@ -46,7 +47,6 @@ from kaldi_compat.options.spectral import (
 __all__ = ["ArrayFeature", "ArrayStream", "Fbank", "Generator", "Mfcc", "OnlineCmvn", "Plp", "Spectrogram"]
 
 Generator = np.random.Generator | NoiseSource | None
-Floats = npt.NDArray[np.float32]
 
 
 class ArrayFeature(AudioFeature):

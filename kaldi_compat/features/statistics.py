@@ -19,9 +19,9 @@ import numpy.typing as npt
 import io_ark
 from io_ark import ArkError
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.options.frontend import GlobalCmvnOptions
 
-Floats = npt.NDArray[np.float32]
 VARIANCE_FLOOR = 1.0e-20  # of WeNet, FireRedASR and Kaldi
 VECTOR = r"\[([^\]]*)\]"
 

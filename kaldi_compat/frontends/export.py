@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat import __version__
+from io_ark import __version__
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends.base import check_graph
 from kaldi_compat.frontends.module import Frontend

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.features import numpy as array_features
 from kaldi_compat.features.statistics import Statistics
@@ -31,8 +32,6 @@ from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
 
-Floats = npt.NDArray[np.float32]
-Integers = npt.NDArray[np.int64]
 CLASSES: dict[str, type[array_features.ArrayFeature]] = {
     "fbank": array_features.Fbank,
     "mfcc": array_features.Mfcc,

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import linear_resample
 
-Floats = npt.NDArray[np.float32]
 RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)
 MAX_CHANNELS = 32
 ROUNDING = 1.2e-7  # of a sum of products in single precision

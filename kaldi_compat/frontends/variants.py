@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import features_of_list
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_banks, mel_scale
@@ -24,7 +25,6 @@ from kaldi_compat.exact.plan import MelTable, Plan, plan_of, table_of
 from kaldi_compat.options.base import configured
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
-Floats = npt.NDArray[np.float32]
 F32 = np.float32
 KINDS: dict[str, type[FrameOptions]] = {
     "fbank": FbankOptions,

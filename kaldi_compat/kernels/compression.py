@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from io_ark.codecs import CompressionMethod, codec
+from kaldi_compat.exact.arrays import Integers
 from kaldi_compat.kernels import compiling_alone, fault_shown_by
 from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.tensors.copies import to_device
@@ -22,7 +23,6 @@ from kaldi_compat.tensors.copies import to_device
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
-Integers = npt.NDArray[np.int64]
 # Indices within an utterance are 32-bit integers, doubled, or those of steps, which have a row for each of 8 columns.
 MAX_ELEMENTS = 1 << 30
 # Fewer rows are compressed in two bytes by Kaldi's automatic choice.
