@@ -173,7 +173,7 @@ class Script(Mapping[str, str]):
         """Read the script file at an rxfilename or path, if ``access`` allows it (default: any).
 
         Raises:
-            ArkError: the file cannot be opened, or is not a script file.
+            ArkError: the file cannot be opened or is not a script file, or the command that writes it failed.
         """
         target = parse_rxfilename(name_of(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
@@ -188,6 +188,7 @@ class Script(Mapping[str, str]):
         with open_input(target, access=access) as opened:
             data = opened.source.read_text()
             name = opened.source.name
+            opened.finish()
         return cls(data, name, empty=empty)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Protocol
@@ -137,7 +138,7 @@ class Annotations:
         elif labels is not None:
             self._add_lines("label", labels, parse_label)
         if isinstance(text, Mapping):
-            self._add("text", text, "the mapping")
+            self._add("text", text, "the mapping", _string)
         elif text is not None:
             self._add_lines("text", text)
         if alignments is not None:
@@ -191,11 +192,20 @@ def _integers(values: npt.ArrayLike) -> Tensor:
     return torch.from_numpy(np.asarray(values, np.int64))
 
 
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("it is not a string")
+    return value
+
+
 def _tokens(key: str, values: Sequence[int]) -> Tensor:
-    tokens = np.asarray(values)
-    if tokens.ndim != 1 or (tokens.dtype.kind not in "iu" and len(tokens)):
-        raise KaldiCompatError(f"{key}: the tokenizer must return a list of integers, not {values!r}")
-    return _integers(tokens)
+    with suppress(ValueError, TypeError):  # of ragged lists
+        tokens = np.asarray(values)
+        are_integers = tokens.dtype.kind in "iu" or not len(tokens)
+        if tokens.ndim == 1 and are_integers and not np.ma.is_masked(values) and (tokens < 1 << 63).all():
+            return _integers(tokens)
+    found = " ".join(repr(values).split())
+    raise KaldiCompatError(f"{key}: the tokenizer must return a list of integers, not {found}")
 
 
 def _posteriors(arrays: PosteriorArrays) -> Posteriors:

@@ -12,6 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 import io_ark
 from kaldi_compat.data.annotations import Annotations, Labels, Path, Tokenizer
+from kaldi_compat.data.arguments import whole_number
 from kaldi_compat.data.batching import Utterance
 from kaldi_compat.data.items import Items, Transform, described
 from kaldi_compat.data.places import as_tensor
@@ -71,7 +72,8 @@ class ArchiveDataset(IterableDataset[Utterance]):
             posteriors=posteriors, text=text, tokenizer=tokenizer, ctm=ctm,
         )  # fmt: skip
         self._items = Items(annotations, Seeds(seed), transform, length_tolerance)
-        self._drop_incomplete, self._shuffle_buffer = drop_incomplete, shuffle_buffer
+        self._drop_incomplete = drop_incomplete
+        self._shuffle_buffer = whole_number("shuffle_buffer", shuffle_buffer)
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
         self._pipes, self._network = pipes, network
 

@@ -13,6 +13,9 @@ from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from kaldi_compat.data.ctm import Word
+from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.array_api import check_plain
+from kaldi_compat.functional.batches import checked_lengths
 
 __all__ = [
     "ALIGNMENT_PADDING",
@@ -40,10 +43,19 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     Returns:
         The batch ``(items, longest, ...)`` and the lengths ``(items,)``.
 
+    Raises:
+        FeatureError: there are no items, or they differ in type or in another axis than the first.
+
     >>> pad([torch.tensor([1.0, 2.0]), torch.tensor([3.0])])
     (tensor([[1., 2.],
             [3., 0.]]), tensor([2, 1]))
     """
+    kinds = {(item.dtype, *item.shape[1:]) if isinstance(item, Tensor) and item.ndim else type(item) for item in items}
+    if len(kinds) != 1 or not isinstance(next(iter(kinds)), tuple):
+        found = " and ".join(sorted(map(str, kinds))) or "nothing"
+        raise FeatureError(
+            f"cannot pad {found} to a batch: pass tensors of one type, and one shape but for the first axis"
+        )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
     return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=value), lengths
 
@@ -51,10 +63,15 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
     """Split a padded batch into its items, as views: the inverse of :func:`pad`.
 
+    Raises:
+        FeatureError: the lengths do not match the batch.
+
     >>> unpad(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([2, 1]))
     [tensor([1., 2.]), tensor([3.])]
     """
-    return [row[:length] for row, length in zip(batch, lengths.tolist(), strict=True)]
+    checked: Tensor | None = checked_lengths(lengths, batch, 1 - batch.ndim)
+    assert checked is not None
+    return [row[:length] for row, length in zip(batch, checked.tolist(), strict=True)]
 
 
 class Posteriors(NamedTuple):
@@ -237,6 +254,9 @@ def _stacked(labels: list[object]) -> Tensor | list[object] | None:
         return None
     if all(isinstance(label, (int, np.integer)) for label in labels):
         return torch.tensor(labels)
+    for label in labels:
+        if isinstance(label, np.ndarray):
+            check_plain(label, FeatureError)
     arrays = [
         torch.as_tensor(label) if isinstance(label, (list, tuple, np.ndarray, Tensor)) else None for label in labels
     ]

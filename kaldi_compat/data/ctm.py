@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from os import PathLike
@@ -67,10 +68,13 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         text = line.decode("utf-8", "surrogateescape")
         try:
             _, start, duration, word, *confidence = text.split()
-            return Word(word, float(start), float(duration), *map(float, confidence))
+            found = Word(word, float(start), float(duration), *map(float, confidence))
+            if 0 <= found.duration < math.inf and math.isfinite(found.start):
+                return found
         except (ValueError, TypeError):
-            raise FormatError(
-                f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {text!r}",
-                file=self.name,
-                key=key,
-            ) from None
+            pass
+        raise FormatError(
+            f"expected <channel> <start> <duration> <word> [<confidence>] after the key, found {text!r}",
+            file=self.name,
+            key=key,
+        )

@@ -6,8 +6,10 @@ reads them and share no file positions, so they work with any number of workers,
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -19,8 +21,10 @@ from torch.utils.data import Dataset
 from io_ark.blocks import Wave, WaveInfo
 from io_ark.codecs import InfoCodec
 from io_ark.data_dir import Segment, parse_segment
+from io_ark.errors import FormatError
 from io_ark.tables import Loader, RelativeTo, Script, folder_of
 from kaldi_compat.data.annotations import Annotations, Labels, Path, Tokenizer
+from kaldi_compat.data.arguments import positive_number, whole_number
 from kaldi_compat.data.batching import Utterance
 from kaldi_compat.data.each_process import InEachProcess
 from kaldi_compat.data.items import Items, Transform, described
@@ -32,6 +36,7 @@ from kaldi_compat.exact.resample import num_resampled, resample_waveform
 __all__ = ["FeatureDataset", "WaveDataset"]
 
 Augment = Callable[[Tensor, float], Tensor]
+_SLOWEST, _FASTEST = 0.01, 100.0
 
 
 class _KeyedDataset(Dataset[Utterance]):
@@ -90,9 +95,11 @@ class _KeyedDataset(Dataset[Utterance]):
     def _read(self, key: str, rest: str, seed: int) -> Tensor:
         raise NotImplementedError
 
-    def _lengths_of(self, lengths: Path) -> list[str]:
-        table = Script.open(lengths, self._items.annotations.access)
-        return [table[key] for key in self.keys]
+    def _lengths_of(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
+        """Return the length of each utterance that a file tells."""
+        table = Script.open(file, self._items.annotations.access)
+        table.check_unique()
+        return [_length(table[key], type_of, table.name, key) for key in self.keys]
 
 
 class FeatureDataset(_KeyedDataset):
@@ -166,7 +173,7 @@ class FeatureDataset(_KeyedDataset):
             utt2num_frames: file of these numbers; if None, the headers of all features are read.
         """
         if utt2num_frames is not None:
-            return [int(frames) for frames in self._lengths_of(utt2num_frames)]
+            return [int(frames) for frames in self._lengths_of(utt2num_frames, int)]
         lines = map(self._listing.line, self._lines.tolist())
         return [load_named(self._shapes(), key, rest).shape[0] for key, rest in lines]
 
@@ -240,16 +247,18 @@ class WaveDataset(_KeyedDataset):
         )  # fmt: skip
         if length_tolerance is not None and feature is None:
             raise OptionError("length_tolerance compares numbers of frames: pass feature=Fbank(...), too")
-        self._speeds, self._augment, self._feature = tuple(speeds) or (1.0,), augment, feature
-        if min(self._speeds) <= 0:
-            raise OptionError(f"speeds={tuple(speeds)} must be positive factors, such as (0.9, 1.0, 1.1)")
+        self._speeds = tuple(positive_number("speeds", speed) for speed in speeds) or (1.0,)
+        if not all(_SLOWEST <= speed <= _FASTEST for speed in self._speeds):
+            raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
+        self._augment, self._feature = augment, feature
         wav = script_of(wav)
         recordings = Script.open(wav, annotations.access)
         listing = recordings if segments is None else Script.open(segments, annotations.access)
         draws = augment is not None or feature is not None
         super().__init__(listing, Items(annotations, Seeds(seed), transform, length_tolerance, draws), drop_incomplete)
         self._recordings = None if segments is None else recordings
-        self._channel, self._rate = channel, sample_frequency
+        self._channel = None if channel is None else whole_number("channel", channel)
+        self._rate = None if sample_frequency is None else positive_number("sample_frequency", sample_frequency)
         folder = folder_of(wav, relative_to)
         self._loader = InEachProcess(Loader, "wave", annotations.access, folder=folder)
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
@@ -314,7 +323,7 @@ class WaveDataset(_KeyedDataset):
         if utt2dur is not None:
             if self._rate is None:
                 raise AudioError("durations give no numbers of samples: pass sample_frequency=16000 to the data set")
-            counts = [round(float(duration) * self._rate) for duration in self._lengths_of(utt2dur)]
+            counts = [round(duration * self._rate) for duration in self._lengths_of(utt2dur, float)]
             return [self._count(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
         counts = []
@@ -337,6 +346,13 @@ class WaveDataset(_KeyedDataset):
         if info.sample_count is None:  # written to a pipe, or cut off
             return cast(Wave, load_named(self._loader(), recording, place))
         return Wave(info.sample_frequency, np.broadcast_to(np.int16(0), (info.channels, info.sample_count)))
+
+
+def _length(text: str, type_of: Callable[[str], float], file: str, key: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (length := type_of(text)) < math.inf:
+            return length
+    raise FormatError(f"expected the length of the utterance, found {text!r}", file=file, key=key)
 
 
 def _channel_of(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from kaldi_compat.data.annotations import Annotations
+from kaldi_compat.data.arguments import whole_number
 from kaldi_compat.data.batching import Posteriors, Utterance
 from kaldi_compat.data.seeds import Seeds, seeded
 from kaldi_compat.errors import KaldiCompatError
@@ -34,20 +35,24 @@ class Items:
     length_tolerance: int | None = None
     draws: bool = False
 
+    def __post_init__(self) -> None:
+        check_tolerance(self.length_tolerance)
+
     def make(self, key: str, read: Callable[[int], Tensor]) -> Utterance:
         """Return an utterance whose input a function reads, which is given the utterance's seed.
 
         Raises:
-            KaldiCompatError: input and targets differ in length by more than the tolerance.
+            KaldiCompatError: input and targets differ in length by more than the tolerance, or a function returned no
+                tensor.
             MissingKeyError: a target is missing.
         """
         seed = self.seeds.of(key)
         with seeded(seed) if self.draws or self.transform is not None else nullcontext():
-            utterance = self.annotations.annotate(key, read(seed), seed)
+            utterance = self.annotations.annotate(key, _tensor(key, read(seed)), seed)
             if self.length_tolerance is not None:
                 utterance = self._cut_to_match(utterance, self.length_tolerance)
             if self.transform is not None:
-                utterance = replace(utterance, input=self.transform(utterance.input))
+                utterance = replace(utterance, input=_tensor(key, self.transform(utterance.input)))
             return utterance
 
     def _cut_to_match(self, utterance: Utterance, tolerance: int) -> Utterance:
@@ -71,6 +76,18 @@ class Items:
             alignment=None if alignment is None else alignment[:frames],
             posteriors=None if posteriors is None else Posteriors(*(part[:frames] for part in posteriors)),
         )
+
+
+def _tensor(key: str, value: object) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise KaldiCompatError(f"{key}: augment, feature and transform must return tensors, not {type(value).__name__}")
+    return value
+
+
+def check_tolerance(length_tolerance: int | None) -> None:
+    """Raise :class:`OptionError` unless this is a number of frames, or None."""
+    if length_tolerance is not None:
+        whole_number("length_tolerance", length_tolerance)
 
 
 def unequal_lengths(key: str, lengths: Mapping[str, int], tolerance: int) -> KaldiCompatError:

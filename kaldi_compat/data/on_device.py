@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Posteriors
-from kaldi_compat.data.items import unequal_lengths
+from kaldi_compat.data.items import check_tolerance, unequal_lengths
 from kaldi_compat.data.seeds import seeded
 from kaldi_compat.errors import KaldiCompatError
 
@@ -51,6 +51,7 @@ class FeaturesOnDevice:
         augment: Callable[[Tensor, Tensor], Tensor] | None = None,
         length_tolerance: int | None = None,
     ) -> None:
+        check_tolerance(length_tolerance)
         self._length_tolerance = length_tolerance
         self._loader, self._device = loader, torch.device(device)
         self._feature = feature.to(device) if isinstance(feature, torch.nn.Module) else feature

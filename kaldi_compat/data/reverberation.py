@@ -46,7 +46,7 @@ class NoiseAndReverberation:
     Raises:
         OptionError: neither list is given, a list is empty, or a probability is not within 0 to 1.
         ArkError: a file cannot be read.
-        AudioError: a recording has another sampling rate than the audio.
+        AudioError: a recording has another sampling rate than the audio, or the audio is not of 16-bit integers.
 
     >>> from kaldi_compat import NoiseAndReverberation, WaveDataset
     >>> augment = NoiseAndReverberation("noise/wav.scp", "rirs/wav.scp", snrs=(20, 10, 5))  # doctest: +SKIP
@@ -76,7 +76,7 @@ class NoiseAndReverberation:
         self._noises = None if noises is None else _Recordings(noises, access, relative_to)
         rooms = impulse_responses
         self._rooms = None if rooms is None else _Recordings(rooms, access, relative_to)
-        self._snrs = tuple(snrs)
+        self._snrs = tuple(map(float, snrs))
         self._noise_probability, self._room_probability = noise_probability, reverberation_probability
 
     def __repr__(self) -> str:
@@ -87,6 +87,11 @@ class NoiseAndReverberation:
 
     def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
         """Return int16 audio ``(samples,)`` with a noise and a room."""
+        if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
+            found = (
+                f"{audio.dtype} of shape {tuple(audio.shape)}" if isinstance(audio, Tensor) else type(audio).__name__
+            )
+            raise AudioError(f"audio must be a tensor of 16-bit integers of shape (samples,), not {found}")
         noisy, in_room = (torch.rand(2) < torch.tensor([self._noise_probability, self._room_probability])).tolist()
         room, noises = None, []
         if self._rooms is not None and in_room:

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
+from kaldi_compat.data.arguments import positive_number, whole_number
 from kaldi_compat.errors import OptionError
+from kaldi_compat.functional.array_api import check_plain
 
 __all__ = ["BucketBatchSampler", "SamplerState", "rank_and_world_size"]
 
@@ -111,21 +113,18 @@ class BucketBatchSampler(Sampler[list[int]]):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        limits = {"batch_size": batch_size, "max_frames": max_frames, "max_seconds": max_seconds}
-        given = {name: limit for name, limit in limits.items() if limit is not None}
-        if not given:
+        sizes = {"max_frames": max_frames, "max_seconds": max_seconds}
+        units = {"max_frames": 1.0, "max_seconds": positive_number("sample_frequency", sample_frequency)}
+        given = [positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
+        if batch_size is None and not given:
             raise OptionError("pass batch_size, max_frames or max_seconds: the maximum size of a batch")
-        given |= {"sample_frequency": sample_frequency, "num_buckets": num_buckets}
-        for name, limit in given.items():
-            if not limit > 0:
-                raise OptionError(f"{name}={limit} must be positive")
         self._lengths = _checked_lengths(lengths)
-        sizes = [limit for limit in (max_frames, max_seconds and max_seconds * sample_frequency) if limit is not None]
-        self._batch_size, self._max_size = batch_size, min(sizes, default=None)
-        self._shuffle, self._seed, self._drop_last = shuffle, seed, drop_last
+        self._batch_size = None if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
+        self._max_size = min(given, default=None)
+        self._shuffle, self._seed, self._drop_last = shuffle, whole_number("seed", seed), drop_last
         self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
-        self._num_buckets = num_buckets
+        self._num_buckets = whole_number("num_buckets", num_buckets, at_least=1)
         self._by_length = np.argsort(-self._lengths, kind="stable")
         shares = self._shares_of_batches()
         self._full_batches = max(float(shares.sum()), 1.0)
@@ -137,7 +136,7 @@ class BucketBatchSampler(Sampler[list[int]]):
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which determines the order of the following iterations."""
-        if epoch == self._epoch:  # may have been resumed in the middle
+        if whole_number("epoch", epoch) == self._epoch:  # may have been resumed in the middle
             return
         self._epoch, self._given_out, self._resume_at = epoch, 0, 0
         self._plan = self._plan_of_this_rank()
@@ -167,23 +166,29 @@ class BucketBatchSampler(Sampler[list[int]]):
         Args:
             batches: number of batches of this epoch that are done; by default, all that the sampler has returned.
         """
-        done = self._given_out if batches is None else batches
+        done = self._given_out if batches is None else whole_number("batches", batches)
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._fingerprint()}
 
     def load_state_dict(self, state: SamplerState) -> None:
         """Resume from a position: the next iteration gives the rest of that epoch's batches.
 
         Raises:
-            OptionError: the position is that of other data, other limits or another number of ranks.
+            OptionError: the position is that of other data, other limits or another number of ranks, or none at all.
         """
-        if state["data"] != self._fingerprint():
+        try:
+            data, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))
+        except (KeyError, TypeError):
+            raise OptionError(f"{state!r} is not a state that state_dict() returned") from None
+        if data != self._fingerprint():
             raise OptionError(
                 "this state was saved for other lengths, limits or ranks: resume with the same data set, sampler and "
                 "number of ranks, or start the epoch anew"
             )
-        self._seed, self._epoch = state["seed"], state["epoch"]
+        self._seed, self._epoch = whole_number("seed", seed), whole_number("epoch", epoch)
         self._plan = self._plan_of_this_rank()
-        self._resume_at = self._given_out = state["batches"]
+        self._resume_at = self._given_out = whole_number("batches", batches)
+        if self._resume_at > len(self):
+            raise OptionError(f"batches={batches}, but the epoch has {len(self)}")
 
     def _fingerprint(self) -> list[float | None]:
         """Return what determines the batches, besides the seed and the epoch."""
@@ -293,12 +298,18 @@ class _Batches(Iterator[list[int]]):
 
 
 def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor) -> Numbers:
+    if isinstance(lengths, Tensor):
+        check_plain(lengths, OptionError)
+        lengths = lengths.detach().cpu()
+        lengths = (lengths.double() if lengths.is_floating_point() else lengths).numpy()
+    elif isinstance(lengths, np.ndarray):
+        check_plain(lengths, OptionError)
     array = np.asarray(lengths)
     if array.ndim != 1 or not len(array):
         raise OptionError(f"lengths must be those of one utterance or more, not an array of shape {array.shape}")
     if array.dtype.kind not in "iuf" or not (array >= 0).all() or not np.isfinite(array).all():
         raise OptionError("lengths must be numbers of frames, samples or seconds, none of them negative")
-    return array if array.dtype.kind == "f" else array.astype(np.int64)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64)
 
 
 def _positions_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -337,7 +348,7 @@ def rank_and_world_size(rank: int | None = None, world_size: int | None = None) 
     """Return the rank of this process and the world size: as given, else from ``torch.distributed``, else (0, 1).
 
     Raises:
-        OptionError: only one of them is given, or the rank is not less than the world size.
+        OptionError: only one of them is given, one is not a whole number, or the rank is not less than the world size.
     """
     if (rank is None) != (world_size is None):
         raise OptionError("pass rank and world_size together, or neither")
@@ -346,6 +357,7 @@ def rank_and_world_size(rank: int | None = None, world_size: int | None = None) 
         if not (distributed.is_available() and distributed.is_initialized()):
             return 0, 1
         return distributed.get_rank(), distributed.get_world_size()
-    if not 0 <= rank < world_size:
+    rank, world_size = whole_number("rank", rank), whole_number("world_size", world_size, at_least=1)
+    if rank >= world_size:
         raise OptionError(f"rank={rank} must lie in 0 to {world_size - 1}")
     return rank, world_size

@@ -9,6 +9,8 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
+from kaldi_compat.data.arguments import whole_number
+
 _CPU = torch.device("cpu")
 
 
@@ -17,10 +19,13 @@ class Seeds:
 
     Args:
         seed: of the data set.
+
+    Raises:
+        OptionError: the seed or an epoch is not a whole number, or negative.
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
+        self.seed = whole_number("seed", seed)
         # In shared memory: persistent workers copy a data set before the epoch is set.
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
@@ -31,7 +36,7 @@ class Seeds:
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        self._epoch.fill_(epoch)
+        self._epoch.fill_(whole_number("epoch", epoch))
 
     def of(self, key: str) -> int:
         """Return the seed of an utterance: 63 bits."""

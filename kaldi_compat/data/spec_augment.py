@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from kaldi_compat.data.arguments import whole_number
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.array_api import check_plain
+from kaldi_compat.functional.batches import checked_lengths
 
 __all__ = ["SpecAugment"]
 
@@ -33,8 +35,8 @@ class SpecAugment(nn.Module):
     Shape: features ``(frames, dim)`` or ``(B, frames, dim)``; lengths ``(B,)``; returns features of the same shape.
 
     Raises:
-        OptionError: an option is negative, or the ratio is above 1.
-        FeatureError: features of another shape.
+        OptionError: an option is negative or not a whole number, or the ratio is not within 0 to 1.
+        FeatureError: features of another shape or type, or lengths that do not match them.
 
     See also: :class:`~kaldi_compat.data.datasets.FeatureDataset`, whose ``transform`` seeds it by utterance and epoch.
 
@@ -59,9 +61,10 @@ class SpecAugment(nn.Module):
         self.num_frequency_masks, self.frequency_mask = num_frequency_masks, frequency_mask
         self.num_time_masks, self.time_mask, self.time_mask_ratio = num_time_masks, time_mask, time_mask_ratio
         self.time_warp, self.fill = time_warp, fill
-        limits = (num_frequency_masks, frequency_mask, num_time_masks, time_mask, time_mask_ratio, time_warp)
-        if min(limits) < 0 or time_mask_ratio > 1:
-            raise OptionError(f"{self!r}: no option may be negative, and time_mask_ratio at most 1")
+        for name in ("num_frequency_masks", "frequency_mask", "num_time_masks", "time_mask", "time_warp"):
+            whole_number(name, getattr(self, name))
+        if not 0 <= time_mask_ratio <= 1:
+            raise OptionError(f"time_mask_ratio={time_mask_ratio} must lie within 0 to 1")
 
     def extra_repr(self) -> str:
         return (
@@ -84,12 +87,14 @@ class SpecAugment(nn.Module):
         check_plain(features, FeatureError)
         if features.ndim not in (2, 3):
             raise FeatureError(f"features must have the shape (frames, dim) or (B, frames, dim), not {features.shape}")
+        if not features.is_floating_point():
+            raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
         if not self.training:
             return features
         batch = features if features.ndim == 3 else features[None]
         rows, longest, dim = batch.shape
-        frames = torch.full((rows,), longest) if lengths is None else lengths
-        frames = frames.to(batch.device)[:, None]
+        checked = checked_lengths(lengths, batch)
+        frames = (torch.full((rows,), longest) if checked is None else checked).to(batch.device)[:, None]
         draws = self._draws(rows, generator).to(batch.device)
         warp, time, frequency = draws.tensor_split((1, 1 + self.num_time_masks), 1)
         if self.time_warp > 0:

@@ -20,6 +20,7 @@ from kaldi_compat.native import Structure
 F32 = np.float32
 _BIGGEST_VECTOR = 64  # bytes
 AT_ONCE = 8192  # output samples computed at once in NumPy
+MAX_WEIGHTS = 1 << 22  # of all filters
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +144,12 @@ def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> N
         raise OptionError(
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
             "must be positive and the cutoff at most half of either rate"
+        )
+    filters, taps = rate_out // math.gcd(rate_in, rate_out), num_zeros * rate_in / cutoff
+    if filters * taps > MAX_WEIGHTS:
+        raise OptionError(
+            f"cannot resample from {rate_in:g} to {rate_out:g} Hz: these rates need {filters:.3g} filters of "
+            f"{taps:.3g} samples; choose rates with a large common divisor"
         )
 
 

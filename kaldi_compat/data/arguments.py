@@ -1,0 +1,39 @@
+"""Checks of arguments that are numbers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from kaldi_compat.errors import OptionError
+
+
+def whole_number(name: str, value: Any, at_least: int = 0) -> int:
+    """Return an argument as an integer.
+
+    Raises:
+        OptionError: it is not a whole number, or less than allowed.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise OptionError(f"{name}={value!r} must be a whole number") from None
+    if number < at_least:
+        raise OptionError(f"{name}={number} must be at least {at_least}")
+    return number
+
+
+def positive_number(name: str, value: Any) -> float:
+    """Return an argument as a number.
+
+    Raises:
+        OptionError: it is not a number, not positive, or not finite.
+    """
+    try:
+        number = float(value) if not isinstance(value, str) else math.nan
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise OptionError(f"{name}={value!r} must be a positive number")
+    return number

@@ -1,0 +1,147 @@
+"""Arguments that no data set, sampler or step can use are refused in one line, and never change numbers in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from io_ark.errors import ArkError
+from kaldi_compat.data.archives import ArchiveDataset
+from kaldi_compat.data.batching import Utterance, collate, pad, unpad
+from kaldi_compat.data.datasets import FeatureDataset, WaveDataset
+from kaldi_compat.data.on_device import FeaturesOnDevice
+from kaldi_compat.data.reverberation import NoiseAndReverberation
+from kaldi_compat.data.sampling import BucketBatchSampler
+from kaldi_compat.data.spec_augment import SpecAugment
+from kaldi_compat.errors import KaldiCompatError
+from tests.support.data_directory import KEYS
+
+NAN = float("nan")
+MASKED: Any = np.ma.masked_array([1, 2], [False, True])
+SAMPLER: Any = BucketBatchSampler([1, 2, 3, 4, 5], batch_size=2)
+STATE: Any = SAMPLER.state_dict()
+
+
+def refused(make: Callable[[], object], says: str) -> None:
+    with pytest.raises((ArkError, KaldiCompatError), match=says) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def feats(**options: Any) -> Any:
+    return FeatureDataset("feats.scp", **options)
+
+
+def waves(**options: Any) -> Any:
+    return WaveDataset("wav.scp", **options)
+
+
+def batches(**options: Any) -> Any:
+    return list(BucketBatchSampler(**{"lengths": [1, 2, 3], "batch_size": 2, **options}))
+
+
+def resumed(**changes: Any) -> None:
+    BucketBatchSampler([1, 2, 3, 4, 5], batch_size=2).load_state_dict({**STATE, **changes})
+
+
+def item(value: Any, **targets: Any) -> Utterance:
+    return Utterance("a", value, **targets)
+
+
+def lengths_by(value: str) -> list[int]:
+    Path("lengths").write_text("".join(f"{key} {value}\n" for key in KEYS))
+    return waves(sample_frequency=16000).lengths("lengths") + feats().lengths("lengths")
+
+
+def words_of(line: str) -> Any:
+    Path("odd.ctm").write_text(f"{KEYS[0]} {line}\n")
+    return feats(ctm="odd.ctm")[0].words
+
+
+def tokenized(tokens: Any) -> Any:
+    return feats(text={KEYS[0]: "a"}, tokenizer=lambda _: tokens)[0]
+
+
+ODD: list[tuple[Callable[[], object], str]] = [
+    (lambda: feats(seed=-1), "seed=-1 must be at least 0"),
+    (lambda: ArchiveDataset("scp:feats.scp", seed=None), "seed=None must be a whole number"),  # type: ignore[arg-type]
+    (lambda: ArchiveDataset("scp:feats.scp", shuffle_buffer=-1), "shuffle_buffer=-1 must be at least 0"),
+    (lambda: ArchiveDataset("scp:feats.scp", rank=0, world_size=1.5), "world_size=1.5 must be a whole number"),  # type: ignore[arg-type]
+    (lambda: feats().set_epoch(1.5), "epoch=1.5 must be a whole number"),
+    (lambda: feats(length_tolerance=NAN), "length_tolerance=nan must be a whole number"),
+    (lambda: feats(length_tolerance=-1), "length_tolerance=-1 must be at least 0"),
+    (lambda: FeaturesOnDevice([], abs, "cpu", length_tolerance=NAN), "length_tolerance=nan"),  # type: ignore[arg-type]
+    (lambda: waves(channel=-1), "channel=-1 must be at least 0"),
+    (lambda: waves(channel="0"), "channel='0' must be a whole number"),
+    (lambda: waves(sample_frequency=NAN), "sample_frequency=nan must be a positive number"),
+    (lambda: waves(sample_frequency="16000"), "sample_frequency='16000' must be a positive number"),
+    (lambda: waves(sample_frequency=1e300)[0], "cannot resample from 16000 to 1e.300 Hz: .* common divisor"),
+    (lambda: waves(speeds=[NAN]), "speeds=nan must be a positive number"),
+    (lambda: waves(speeds=[1e9]), "factors from 0.01 to 100"),
+    (lambda: waves(transform=lambda _: None)[0], f"{KEYS[0]}: .* must return tensors, not NoneType"),
+    (lambda: waves(feature=lambda audio: audio.numpy())[0], f"{KEYS[0]}: .* must return tensors, not ndarray"),
+    (lambda: lengths_by("nan"), f"lengths: {KEYS[0]}: expected the length of the utterance, found 'nan'"),
+    (lambda: lengths_by("-1"), "found '-1'"),
+    (lambda: lengths_by("0.5"), "found '0.5'"),
+    (lambda: feats(utt2spk="head -2 utt2spk; exit 3 |"), "exit status 3.*: the table is incomplete"),
+    (lambda: FeatureDataset("cat /nosuch 2> /dev/null |"), "exit status 1.*: the table is incomplete"),
+    (lambda: WaveDataset("wav.scp", "head -1 segments; exit 3 |"), "exit status 3.*: the table is incomplete"),
+    (lambda: feats(text={KEYS[0]: None})[0], "the text None in the mapping is invalid"),
+    (lambda: words_of("1 nan 1 a"), "found '1 nan 1 a'"),
+    (lambda: words_of("1 0 -1 a"), "found '1 0 -1 a'"),
+    (lambda: tokenized(MASKED), "must return a list of integers, not masked_array"),
+    (lambda: tokenized([2**63]), "must return a list of integers"),
+    (lambda: tokenized([[1], [2, 3]]), "must return a list of integers"),
+    (lambda: collate([item(torch.zeros(3, 2)), item(torch.zeros(3, 2).double())]), "cannot pad .*float32.*float64"),
+    (lambda: collate([item(torch.zeros(3)), item(torch.zeros(3).short())]), "cannot pad .*float32.*int16"),
+    (lambda: collate([item(torch.zeros(3, 2)), item(torch.zeros(3, 4))]), "float32, 2.*float32, 4"),
+    (lambda: collate([item(np.zeros(3))]), "cannot pad .*ndarray"),
+    (lambda: collate([]), "cannot pad nothing"),
+    (lambda: collate([item(torch.zeros(3), label=MASKED)]), "one that is masked"),
+    (lambda: pad([torch.tensor(1.0)]), "cannot pad .*Tensor"),
+    (lambda: unpad(torch.zeros(2, 3), torch.tensor([9, 1])), "lengths from 1 to 9 must lie in 0 to 3"),
+    (lambda: unpad(torch.zeros(2, 3), torch.tensor([-1, 1])), "lengths from -1"),
+    (lambda: batches(lengths=MASKED), "one that is masked"),
+    (lambda: batches(lengths=torch.eye(2)[0].to_sparse()), "one that is sparse"),
+    (lambda: batches(batch_size=1.5), "batch_size=1.5 must be a whole number"),
+    (lambda: batches(batch_size=None, max_frames=float("inf")), "max_frames=inf must be a positive number"),
+    (lambda: batches(max_seconds="2"), "max_seconds='2' must be a positive number"),
+    (lambda: batches(sample_frequency=NAN), "sample_frequency=nan must be a positive number"),
+    (lambda: batches(num_buckets=NAN), "num_buckets=nan must be a whole number"),
+    (lambda: batches(seed=-1), "seed=-1 must be at least 0"),
+    (lambda: batches(rank=0, world_size=0), "world_size=0 must be at least 1"),
+    (lambda: SAMPLER.set_epoch(-1), "epoch=-1 must be at least 0"),
+    (lambda: SAMPLER.state_dict(-1), "batches=-1 must be at least 0"),
+    (lambda: SAMPLER.load_state_dict({}), "is not a state that"),
+    (lambda: resumed(batches=-1), "batches=-1 must be at least 0"),
+    (lambda: resumed(batches=99), "batches=99, but the epoch has 3"),
+    (lambda: resumed(epoch="1"), "epoch='1' must be a whole number"),
+    (lambda: SpecAugment(time_mask=NAN), "time_mask=nan must be a whole number"),  # type: ignore[arg-type]
+    (lambda: SpecAugment(time_mask_ratio=NAN), "time_mask_ratio=nan must lie within"),
+    (lambda: SpecAugment()(torch.ones(9, 3).int()), "must be floating-point numbers, not torch.int32"),
+    (lambda: SpecAugment()(torch.ones(2, 9, 3), torch.tensor([3])), "do not match a batch of shape"),
+    (lambda: SpecAugment()(torch.ones(2, 9, 3), torch.tensor([-1, 3])), "lengths from -1 to 3"),
+    (lambda: NoiseAndReverberation("wav.scp")(torch.ones(9), 16000.0), "16-bit integers .* not torch.float32"),
+    (lambda: NoiseAndReverberation("wav.scp")(torch.ones(2, 9).short(), 16000.0), r"of shape \(2, 9\)"),
+]
+
+
+@pytest.mark.parametrize(("make", "says"), ODD, ids=[says for _, says in ODD])
+def test_an_odd_argument_is_refused_in_one_line(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], object], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in corpus.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    refused(make, says)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.int32])
+def test_lengths_may_be_tensors_of_any_type(dtype: torch.dtype) -> None:
+    lengths = torch.tensor([4, 1, 3, 2], dtype=dtype).requires_grad_(dtype.is_floating_point)
+    assert list(BucketBatchSampler(lengths, max_frames=70000, batch_size=2, shuffle=False)) == [[0, 2], [3, 1]]
