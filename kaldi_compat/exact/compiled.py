@@ -15,7 +15,7 @@ from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
 from kaldi_compat.native import Structure, address
 
-KINDS = ("spectrogram", "fbank", "mfcc", "plp")
+KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 
 @functools.lru_cache(maxsize=64)

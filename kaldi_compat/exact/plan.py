@@ -84,7 +84,7 @@ class Plan:
     @property
     def is_in_c(self) -> bool:
         """True if the C library can compute it."""
-        return self.kind != "frames" and not self.accurate_fft and not self.debug_mel
+        return not self.accurate_fft and not self.debug_mel
 
     def mel_table(self, vtln_warp: float) -> MelTable:
         """Return the mel filters for a VTLN factor."""

@@ -45,9 +45,11 @@ def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
     Raises:
         struct.error: something else. OverflowError: a number that is infinite in single precision.
     """
-    for first in range(0, len(numbers), SPACE):  # in parts, of which each is copied to a tuple
-        part = numbers[first : first + SPACE] if len(numbers) > SPACE else numbers
-        _floats(len(part)).pack_into(buffer, 4 * (place + first), *part)
+    if len(numbers) > SPACE:  # in parts, of which each is copied to a tuple
+        for first in range(0, len(numbers), SPACE):
+            pack_floats(numbers[first : first + SPACE], buffer, place + first)
+    else:
+        _floats(len(numbers)).pack_into(buffer, 4 * place, *numbers)
 
 
 @functools.lru_cache(maxsize=64)
@@ -112,16 +114,14 @@ class AudioFlow(WindowFlow):
     def _lay_out(self, size: int, shift: int, snip_edges: bool) -> None:
         self._size, self._shift, self._snip_edges = size, shift, snip_edges
         self._first = 0 if snip_edges else shift // 2 - size // 2
+        # Samples that decide the first frame. Without snip_edges the last one is known to be a frame only later.
+        self._needed = size if snip_edges else max(self._first + size, shift - shift // 2)
 
     def _frames_in(self, end: Count) -> Count:
-        return self._frames_inside(end) if self._snip_edges else (end + self._shift // 2) // self._shift
+        return self._frames_decided_by(end) if self._snip_edges else (end + self._shift // 2) // self._shift
 
     def _frames_decided_by(self, end: Count) -> Count:
-        inside = self._frames_inside(end)
-        return inside if self._snip_edges else at_most(inside, self._frames_in(end))
-
-    def _frames_inside(self, end: Count) -> Count:
-        return at_least((end - self._first - self._size) // self._shift + 1, 0)
+        return at_least((end - self._needed) // self._shift + 1, 0)
 
     def _oldest_needed(self, done: Count, end: Count) -> Count:
         start = self._first + done * self._shift
@@ -151,28 +151,30 @@ class ArrayHistory:
         """The samples that are kept."""
         return self.buffer[self.first : self.first + self.end - self.start]
 
-    def append(self, chunk: npt.NDArray[Any], length: int) -> None:
-        """Append a copy of a chunk of this length: the caller may overwrite it."""
-        if length:
-            place = self.place_for(length, chunk.dtype)
-            self.buffer[place : place + length] = chunk
-            self.end += length
+    def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> npt.NDArray[Any]:
+        """Append a chunk of this length, an array or a list of numbers, and return the copy that is kept.
 
-    def place_for(self, length: int, kind: np.dtype[Any]) -> int:
-        """Return where in the buffer, which can hold this type, there is room for a chunk."""
+        Raises:
+            struct.error: a list of something else. OverflowError: a number that is infinite in single precision.
+        """
+        kind = chunk.dtype if isinstance(chunk, np.ndarray) else FLOAT
+        if length and (self.buffer.dtype != kind or self.first + self.end - self.start + length > len(self.buffer)):
+            self._make_room(length, kind)
         place = self.first + self.end - self.start
-        if place + length <= len(self.buffer) and self.buffer.dtype == kind:
-            return place
+        fresh = self.buffer[place : place + length]
+        if isinstance(chunk, np.ndarray):
+            fresh[:] = chunk
+        else:
+            pack_floats(chunk, self.buffer, place)
+        self.end += length
+        return fresh
+
+    def _make_room(self, length: int, kind: np.dtype[Any]) -> None:
+        """Move the samples to a buffer that can hold this type, and has room for a chunk."""
         kept = self.samples
         self.buffer = np.empty(max(len(kept) + length, SPACE), np.result_type(kept, kind) if len(kept) else kind)
         self.buffer[: len(kept)] = kept
         self.first = 0
-        return len(kept)
-
-    def latest(self, length: int) -> npt.NDArray[Any]:
-        """Return the samples of the last chunk, of this length."""
-        end = self.first + self.end - self.start
-        return self.buffer[end - length : end]
 
     def keep_from(self, start: int, ended: bool) -> None:
         """Discard the samples before ``start``, and all samples of a stream that has ended."""
@@ -227,40 +229,32 @@ class ChunkStream(AudioFlow):
         features: Floats = self._advance(samples, len(samples), final)[0]
         return features
 
-    def append(self, chunk: npt.NDArray[Any] | Sequence[float]) -> int:
-        """Add a chunk: samples (T,), or a list or tuple of numbers.
+    def append(self, chunk: npt.NDArray[Any] | Sequence[float]) -> npt.NDArray[Any]:
+        """Add a chunk, for :meth:`next_frames`: see :meth:`ArrayHistory.append`."""
+        fresh: npt.NDArray[Any] = self.history.append(chunk, len(chunk))
+        return fresh
 
-        Returns:
-            How many more frames are known, for :meth:`next_frames`.
-
-        Raises:
-            struct.error: a list of something else. OverflowError: a number that is infinite in single precision.
-        """
-        history, length = self.history, len(chunk)
-        if isinstance(chunk, np.ndarray):
-            history.append(chunk, length)
-        elif length:
-            place = history.place_for(length, FLOAT)
-            pack_floats(chunk, history.buffer, place)
-            history.end += length
-        waiting: int = self._frames_decided_by(history.end) - self.done
+    @property
+    def waiting(self) -> int:
+        """Number of frames that are known, and not returned yet."""
+        waiting: int = self._frames_decided_by(self.history.end) - self.done
         return max(waiting, 0)
 
     def next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
         """Return the next frames (count, dim), which are known."""
+        history = self.history
         self._vtln_warp, self._seeds = 1.0, seeds
-        features, history = self._frames(self.done, count), self.history
+        features = self._frames(self.done, count)
         self.done += count
         if history.end - history.start > SPACE // 2:  # not with each frame
             history.keep_from(self._oldest_needed(self.done, history.end), False)
         return features
 
     def _frames(self, first: int, counts: int) -> Floats:
-        plan, history = self._plan, self.history
-        begin = self._first + first * self._shift - history.start
-        seeds = self._seeds(counts) if self._seeds is not None and self._is_dithered else None
+        history = self.history
+        length, begin = history.end - history.start, self._first + first * self._shift - history.start
+        seeds = self._seeds(counts) if self._is_dithered and self._seeds is not None else None
         if self._call is not None:
-            length = history.end - history.start
             return self._call(history.buffer, history.first, length, begin, counts, self._vtln_warp, seeds)
         batch = chunk_batch(history.samples, begin, counts, self._vtln_warp)
-        return compute(plan, batch if seeds is None else batch.with_seeds(seeds))
+        return compute(self._plan, batch if seeds is None else batch.with_seeds(seeds))

@@ -12,7 +12,7 @@
 #include "mixed_radix.h"
 #include "simd.h"
 
-enum { SPECTROGRAM, FBANK, MFCC, PLP };
+enum { FRAMES, SPECTROGRAM, FBANK, MFCC, PLP };
 
 /* What is to be computed: made by kaldi_compat/exact/compiled.py. */
 typedef struct {
@@ -287,9 +287,12 @@ static void spectrogram_of_power(block *b, const spectral_plan *plan)
 static void features_of_block(block *b, const spectral_plan *plan, int dithered, int count, float *out)
 {
     window_frames(b, plan, dithered);
-    transform(b, plan, plan->return_raw_fft ? b->features : NULL);
-    if (plan->kind == SPECTROGRAM) {
-        if (!plan->return_raw_fft)
+    if (plan->kind == FRAMES)
+        memcpy(b->features, b->x, plan->dim * sizeof(vf));
+    else
+        transform(b, plan, plan->return_raw_fft ? b->features : NULL);
+    if (plan->kind <= SPECTROGRAM) {
+        if (plan->kind == SPECTROGRAM && !plan->return_raw_fft)
             spectrogram_of_power(b, plan);
         for (int l = 0; l < LANES; l++)
             b->warps[l] = 0;

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,10 +31,10 @@ class Options(OptionGroups):
         def __setattr__(self, name, value) -> None:
             self._check(name)
             kind = self.__dataclass_fields__[name].type
-            converted = _converted(kind, value)
-            if converted is None:
+            converted = _CONVERTERS.get(kind, _copied)(value)
+            if not isinstance(converted, kind):
                 raise WrongOptionError(f"{type(self).__name__}.{name} must be of type {kind.__name__}, not {value!r}")
-            object.__setattr__(self, name, converted)
+            vars(self)[name] = converted
 
     def __getstate__(self) -> dict[str, Any]:
         return self.as_dict()
@@ -102,21 +102,41 @@ class StftBase(Options):
         return f"StftConfig({', '.join(f'{name}={value}' for name, value in shown.items() if name != 'window')})"
 
 
-def _converted(kind: type[Any], value: Any) -> Any:
-    """Return a value in an option's type, or None if it is of another one."""
-    if isinstance(value, kind) and kind not in (float, int):
-        return dataclasses.replace(value) if issubclass(kind, Options) else value
-    if kind is bool:
-        return bool(value) if value is None or hasattr(value, "__bool__") else None
-    if kind is str:
-        return value.decode() if isinstance(value, bytes) else None
-    if kind is list:
-        return list(value)
-    if kind is int and hasattr(value, "__index__"):
-        return operator.index(value) if -(2**31) <= operator.index(value) < 2**31 else None
-    if kind is float and (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        return float(np.float32(value))
-    return None
+# Each returns a value in an option's type, or None if it is of another one.
+
+
+def _copied(group: Any) -> Any:
+    if not isinstance(group, Options):
+        return None
+    copied = object.__new__(type(group))
+    vars(copied).update(vars(group))
+    return copied
+
+
+def _bool(value: Any) -> bool | None:
+    return bool(value) if value is None or hasattr(value, "__bool__") else None
+
+
+def _str(value: Any) -> str | None:
+    return str(value.decode() if isinstance(value, bytes) else value) if isinstance(value, str | bytes) else None
+
+
+def _int(value: Any) -> int | None:
+    number = operator.index(value) if hasattr(value, "__index__") else 2**31
+    return number if -(2**31) <= number < 2**31 else None
+
+
+def _float(value: Any) -> float | None:
+    return float(np.float32(value)) if hasattr(value, "__float__") or hasattr(value, "__index__") else None
+
+
+_CONVERTERS: dict[type[Any], Callable[[Any], Any]] = {
+    bool: _bool,
+    str: _str,
+    list: list,
+    int: _int,
+    float: _float,
+}
 
 
 def _line(name: str, value: Any) -> str:

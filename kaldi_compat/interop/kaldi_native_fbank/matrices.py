@@ -9,18 +9,21 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
+from kaldi_compat.blocks.columns import spliced
+from kaldi_compat.blocks.deltas import deltas
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
-from kaldi_compat.functional import cmvn, deltas, splice
+from kaldi_compat.functional import cmvn
 from kaldi_compat.functional.transform import apply_transform
 from kaldi_compat.interop.kaldi_native_fbank.base import StreamError
 from kaldi_compat.interop.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
+from kaldi_compat.interop.kaldi_native_fbank.plans import checked
 from kaldi_compat.options import postprocessing as ours
 from kaldi_compat.options.base import require
 
 
 def _matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
-    matrix = np.asarray(features, np.float32)
+    matrix = np.ascontiguousarray(features, np.float32)
     if matrix.ndim != 2 or (needed_by and not matrix.size):
         raise FeatureError(f"{needed_by or 'features'}: expected a matrix (frames, dim), not the shape {matrix.shape}")
     return matrix
@@ -44,7 +47,7 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
     Raises:
         FeatureError: statistics of another dimension, or without variances where ``opts.norm_vars`` needs them.
     """
-    chosen = ours.CmvnOptions(norm_vars=opts.norm_vars, reverse=opts.reverse)
+    chosen = checked(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
     return np.asarray(cmvn.apply_cmvn(_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
 
 
@@ -105,8 +108,9 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
     Raises:
         FeatureError: no frames.
     """
-    chosen = ours.DeltaOptions(delta_order=opts.order, delta_window=opts.window)
-    return np.asarray(deltas.add_deltas(_matrix(feats, "compute_deltas"), chosen), np.float32)
+    chosen = checked(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
+    matrix = _matrix(feats, "compute_deltas")
+    return deltas(matrix, np.array([0, len(matrix)]), chosen)
 
 
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:
@@ -116,8 +120,9 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
         FeatureError: no frames.
     """
     opts = opts or SpliceOptions()
-    chosen = ours.SpliceOptions(left_context=opts.left_context, right_context=opts.right_context)
-    return np.asarray(splice.splice(_matrix(feats, "splice_frames"), chosen), np.float32)
+    chosen = checked(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
+    matrix = _matrix(feats, "splice_frames")
+    return spliced(matrix, np.array([0, len(matrix)]), chosen)
 
 
 class FeatureTransform:

@@ -13,8 +13,7 @@ from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
 from kaldi_compat.interop.kaldi_native_fbank.online import as_samples
 from kaldi_compat.interop.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
-from kaldi_compat.interop.kaldi_native_fbank.plans import filters, ours_of_frames, window_of
-from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.interop.kaldi_native_fbank.plans import filters, frame_options, window_of
 
 
 class MelBanks:
@@ -64,7 +63,7 @@ class MelBanks:
             raise AudioError("input fft_energies should be contiguous: use np.ascontiguousarray(fft_energies)")
         if energies.shape != self._weights.shape[1:]:
             raise AudioError(f"fft_energies must have the shape {self._weights.shape[1:]}, not {energies.shape}")
-        mel: Floats = self._weights @ energies
+        mel: Floats = self._weights.dot(energies)
         return np.maximum(mel, np.float32(1)) if self._is_floored else mel
 
     @staticmethod
@@ -99,7 +98,7 @@ class FeatureWindowFunction:
     """
 
     def __init__(self, opts: FrameExtractionOptions) -> None:
-        size = FrameOptions(**ours_of_frames(opts.flat())).window_size
+        size = frame_options(opts.flat()).window_size
         self._window = window_of(opts.window_type, size, opts.blackman_coeff)
 
     @property
@@ -110,7 +109,7 @@ class FeatureWindowFunction:
 
     def apply(self, wave: Sequence[float]) -> list[float]:
         """Return audio whose first samples, as many as the window has, are multiplied by it."""
-        frame = np.array(as_samples(wave), np.float32)
+        frame = as_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         frame[: len(self._window)] *= self._window
         values: list[float] = frame.tolist()
         return values

@@ -8,12 +8,31 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
 from kaldi_compat.interop.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
-from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
+from kaldi_compat.interop.kaldi_native_fbank.plans import kept, window_of
 from kaldi_compat.interop.kaldi_native_fbank.stft import checked_config, spectra
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
 
 GUARD = 2.0**-24  # added to the energies before the log
+
+
+@kept
+def _tables(
+    rate: float, shift: float, length: float, num_mel_bins: int, low_freq: float, high_freq: float
+) -> tuple[StftConfig, Floats, Floats]:
+    """Return what follows from the options: the transform, its window, and mel filters (points // 2 + 1, num_mel_bins).
+
+    Args:
+        rate: in Hz.
+        shift, length: of frames, in milliseconds.
+        num_mel_bins, low_freq, high_freq: of the filters.
+    """
+    frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
+    points = frames.padded_window_size
+    before = (points - frames.window_size) // 2
+    window = np.pad(window_of("hanning", frames.window_size), (before, points - frames.window_size - before))
+    config = StftConfig(points, frames.window_shift, points, pad_mode="constant", window=window.tolist())
+    return *checked_config(config), librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
 
 
 class OnlineNemoFbank:
@@ -31,16 +50,9 @@ class OnlineNemoFbank:
 
     def __init__(self, opts: NemoFbankOptions) -> None:
         opts = checked_options(self, opts, NemoFbankOptions)
-        frames = FrameOptions(
-            sample_frequency=opts.samp_freq, frame_shift=opts.frame_shift_ms, frame_length=opts.frame_length_ms
-        )
-        self._hop, points = frames.window_shift, frames.padded_window_size
-        before = (points - frames.window_size) // 2
-        window = np.pad(window_of("hanning", frames.window_size), (before, points - frames.window_size - before))
-        self._stft, self._window = checked_config(
-            StftConfig(points, self._hop, points, pad_mode="constant", window=window.tolist())
-        )
-        self._filters = librosa_filters(opts.num_mel_bins, points, opts.samp_freq, opts.low_freq, opts.high_freq)
+        sizes = opts.samp_freq, opts.frame_shift_ms, opts.frame_length_ms
+        self._stft, self._window, self._filters = _tables(*sizes, opts.num_mel_bins, opts.low_freq, opts.high_freq)
+        self._hop = self._stft.hop_length
         self._preemphasis, self._capacity = np.float32(opts.preemph_coeff), opts.buffered_capacity
         self._rate: float = opts.samp_freq
         self._samples: Floats = np.empty(0, np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -41,10 +40,12 @@ def as_samples(waveform: Samples) -> npt.NDArray[Any]:
         WrongOptionError: not a sequence of numbers, which is a TypeError.
     """
     if isinstance(waveform, list | tuple):
-        with contextlib.suppress(struct.error, OverflowError):
-            packed = np.empty(len(waveform), np.float32)
+        packed = np.empty(len(waveform), np.float32)
+        try:
             pack_floats(waveform, packed)
             return packed
+        except (struct.error, OverflowError):  # not numbers, or one that is infinite in single precision
+            pass
     samples = np.asarray(waveform)
     if samples.ndim == 1 and samples.dtype.kind in "iufb":
         return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)
@@ -140,11 +141,10 @@ class OnlineFeature(FrameStore):
             check_chunk(sampling_rate, self._rate, self._finished)
         waited, stream = self._waiting, self._stream
         try:
-            known = stream.append(waveform)
+            samples = stream.append(waveform)
         except (struct.error, OverflowError):  # not numbers, or one that is infinite in single precision
-            known = stream.append(as_samples(waveform))
-        self._waiting = known
-        samples = stream.history.latest(len(waveform))
+            samples = stream.append(as_samples(waveform))
+        self._waiting = known = stream.waiting
         if not samples.dot(samples) < LOUD:
             self._at_once = True  # to refuse a NaN here
         if self._at_once or known > waited + 1 or known >= TOGETHER:
@@ -166,7 +166,7 @@ class OnlineFeature(FrameStore):
             self._at_once and np.isnan(features).any()
         ):  # audio that is not loud has no NaN, and no energy that overflows
             raise StreamError("mel energy is nan: the audio holds a NaN or an infinity")
-        self._frames.extend(self._completed(features))
+        self._frames.extend(map(self._completed(features).__getitem__, range(len(features))))
 
     def _completed(self, features: Floats) -> Floats:
         """Apply the last step to new frames."""

@@ -28,6 +28,18 @@ from kaldi_compat.options.base import require
 
 Computed = FbankOptions | MfccOptions | RawAudioSamplesOptions
 WINDOWS = (*ours.WINDOW_TYPES, "hann")
+# Users make a feature for each utterance, so what follows from its options is kept.
+kept = functools.lru_cache(maxsize=64)
+
+
+@kept
+def checked(kind: Any, **values: Any) -> Any:
+    """Return our options of this type.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+    """
+    return kind(**values)
 
 
 def plan_of(opts: Computed) -> exact.Plan:
@@ -40,9 +52,8 @@ def plan_of(opts: Computed) -> exact.Plan:
     return _plan(kind, tuple(opts.flat().items()))
 
 
-@functools.lru_cache(maxsize=64)
+@kept
 def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
-    """Return the plan of an option set. Users make a feature for each utterance, so plans are kept."""
     values = dict(items)
     window = checked_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
@@ -80,8 +91,9 @@ def checked_window(name: str) -> str:
     return name
 
 
+@kept
 def window_of(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
-    """Return a window (size,).
+    """Return a window (size,), which is not to be changed.
 
     Raises:
         OptionError: there is no such window, or it is empty.
@@ -96,7 +108,7 @@ def filters(values: dict[str, Any], vtln_warp: float = 1.0) -> Floats:
     Raises:
         OptionError: a value that Kaldi refuses.
     """
-    frames = ours.FrameOptions(**ours_of_frames(values))
+    frames = frame_options(values)
     if values["is_librosa"]:
         return librosa_filters(
             values["num_bins"],
@@ -110,7 +122,7 @@ def filters(values: dict[str, Any], vtln_warp: float = 1.0) -> Floats:
         )
     mel = {name: values[name] for name in ("low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel")}
     weights = mel_banks(
-        ours.MelFeatureOptions(num_mel_bins=values["num_bins"], **mel, **ours_of_frames(values)), vtln_warp
+        ours.MelFeatureOptions(num_mel_bins=values["num_bins"], **mel, **_ours_of_frames(values)), vtln_warp
     ).weights
     if values["htk_mode"] and values["low_freq"] != 0:
         weights = weights.copy()
@@ -118,7 +130,17 @@ def filters(values: dict[str, Any], vtln_warp: float = 1.0) -> Floats:
     return weights
 
 
-def ours_of_frames(values: dict[str, Any]) -> dict[str, Any]:
+def frame_options(values: dict[str, Any]) -> ours.FrameOptions:
+    """Return our options of frames with the sizes that these options give.
+
+    Raises:
+        OptionError: a value that Kaldi refuses.
+    """
+    options: ours.FrameOptions = checked(ours.FrameOptions, **_ours_of_frames(values))
+    return options
+
+
+def _ours_of_frames(values: dict[str, Any]) -> dict[str, Any]:
     """Return the options that decide the points of the FFT, by our names."""
     return {
         "sample_frequency": values["samp_freq"],

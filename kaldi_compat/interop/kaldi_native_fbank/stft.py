@@ -45,9 +45,10 @@ class Rfft:
         if len(values) != self._n:
             raise AudioError(f"expected {self._n} numbers, not {len(values)}")
         if self._inverse:
-            spectrum = np.append(values.view(np.complex128), values[1])
-            spectrum[0] = values[0]
-            return as_list(np.fft.irfft(spectrum, self._n, norm="forward"))
+            unpacked = np.zeros(self._n + 2)
+            unpacked[: self._n] = values
+            unpacked[1], unpacked[self._n] = 0, values[1]
+            return as_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
         spectrum = np.fft.rfft(values)
         packed = spectrum[:-1].view(np.float64)
         packed[1] = spectrum[-1].real

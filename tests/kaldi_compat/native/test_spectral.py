@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,13 @@ def plans(draw: st.DrawFn) -> Plan:
     try:
         options = kind(**values)
         assume(options.padded_window_size % 2 == 0)
-        return plan_of(options)
+        plan = plan_of(options)
     except OptionError:
         assume(False)
         raise
+    if kind is SpectrogramOptions and draw(st.booleans()):  # the frames themselves
+        plan = dataclasses.replace(plan, kind="frames", dim=plan.size, use_energy=False)
+    return plan
 
 
 def batch_of(plan: Plan, seed: int, lengths: list[int], warps: list[float], as_float: bool) -> AudioBatch:
