@@ -229,16 +229,11 @@ class ChunkStream(AudioFlow):
         features: Floats = self._advance(samples, len(samples), final)[0]
         return features
 
-    def append(self, chunk: npt.NDArray[Any] | Sequence[float]) -> npt.NDArray[Any]:
-        """Add a chunk, for :meth:`next_frames`: see :meth:`ArrayHistory.append`."""
-        fresh: npt.NDArray[Any] = self.history.append(chunk, len(chunk))
-        return fresh
-
     @property
     def waiting(self) -> int:
-        """Number of frames that are known, and not returned yet."""
-        waiting: int = self._frames_decided_by(self.history.end) - self.done
-        return max(waiting, 0)
+        """Number of frames that are known by the samples in the history, for :meth:`next_frames`."""
+        waiting: int = (self.history.end - self._needed) // self._shift + 1 - self.done
+        return waiting if waiting > 0 else 0
 
     def next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
         """Return the next frames (count, dim), which are known."""

@@ -135,15 +135,16 @@ class OnlineFeature(FrameStore):
         """
         if not isinstance(waveform, list):
             waveform = as_samples(waveform)
-        if not len(waveform):
+        length = len(waveform)
+        if not length:
             return
         if self._finished or sampling_rate != self._rate:
             check_chunk(sampling_rate, self._rate, self._finished)
         waited, stream = self._waiting, self._stream
         try:
-            samples = stream.append(waveform)
+            samples = stream.history.append(waveform, length)
         except (struct.error, OverflowError):  # not numbers, or one that is infinite in single precision
-            samples = stream.append(as_samples(waveform))
+            samples = stream.history.append(as_samples(waveform), length)
         self._waiting = known = stream.waiting
         if not samples.dot(samples) < LOUD:
             self._at_once = True  # to refuse a NaN here
