@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ def test_page_has_a_row_for_each_call() -> None:
     named = {call.file.partition("/")[0] for call in CALLS} | {script.repository for script in SCRIPTS}
     assert named == REPOSITORIES.keys()
     assert not any("/ computed" in line or "difference" in line for line in map(str, rows))
+
+
+@pytest.mark.parametrize("page", [PAGE, Path(__file__).parents[2] / "README.md"], ids=["page", "README"])
+def test_what_is_said_of_repositories_is_true(page: Path) -> None:
+    text = " ".join(page.read_text("utf-8").split())
+    said = re.search(r"(\d+) functions of (\d+) .*? (\d+) (?:of their )?scripts", text)
+    repositories = {call.file.partition("/")[0] for call in CALLS}
+    assert said and said.groups() == tuple(map(str, (len(CALLS), len(repositories), len(SCRIPTS))))
 
 
 STORED = np.load(forms.STORED)

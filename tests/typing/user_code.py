@@ -143,6 +143,7 @@ theirs.mel_opts.num_mel_bins = 80  # error
 theirs.frame_opts.samp_freq = "8k"  # error
 kaldifeat.FrameExtractionOptions(sample_rate=8000.0)  # error
 theirs_frames: Tensor = kaldifeat.Fbank(theirs)(samples[0])
+theirs_bins: int = kaldifeat.Fbank(theirs).opts.mel_opts.num_bins
 torchaudio.fbank(samples, num_mel_bins=80)
 torchaudio.fbank(samples, n_mels=80)  # error
 

@@ -225,30 +225,35 @@ class Fbank(OfflineFeature):
     torch.Size([98, 80])
     """
 
+    opts: FbankOptions
     feature_type = _Fbank
 
 
 class Mfcc(OfflineFeature):
     """Mel-frequency cepstral coefficients."""
 
+    opts: MfccOptions
     feature_type = _Mfcc
 
 
 class Plp(OfflineFeature):
     """Perceptual linear prediction cepstra."""
 
+    opts: PlpOptions
     feature_type = _Plp
 
 
 class Spectrogram(OfflineFeature):
     """Log power spectrum."""
 
+    opts: SpectrogramOptions
     feature_type = _Spectrogram
 
 
 class WhisperFbank(OfflineFeature):
     """Whisper's log-mel features, of audio in -1 to 1. Each utterance of a list is normalized alone, unlike there."""
 
+    opts: WhisperFbankOptions
     feature_type = WhisperMel
 
     def finished(self, features: Tensor) -> Tensor:
@@ -352,16 +357,19 @@ class OnlineFbank(OnlineFeature):
     (4, torch.Size([1, 23]))
     """
 
+    opts: FbankOptions
     feature_type = _Fbank
 
 
 class OnlineMfcc(OnlineFeature):
     """Mel-frequency cepstral coefficients of audio in chunks."""
 
+    opts: MfccOptions
     feature_type = _Mfcc
 
 
 class OnlinePlp(OnlineFeature):
     """Perceptual linear prediction cepstra of audio in chunks."""
 
+    opts: PlpOptions
     feature_type = _Plp
