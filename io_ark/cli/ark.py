@@ -72,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ArkError, ModuleNotFoundError) as error:
         print(f"ark: {error}", file=sys.stderr)
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
+        # These commands write nothing else.
+        name = error.filename or ("standard output" if chosen.command in PAGED else "")
+        place = f"{name}: " if name else ""
         print(f"ark: {place}{error.strerror or error}", file=sys.stderr)
     return 2
 

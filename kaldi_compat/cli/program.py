@@ -214,6 +214,23 @@ def open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
 
 
+def printing(run: Callable[[], int]) -> int:
+    """Run a command of ``kaldi-compat`` that prints; return its status, or another if its text cannot be written."""
+    why = "it is closed"
+    try:
+        if sys.stdout is not None:
+            status = run()
+            sys.stdout.flush()
+            return status
+    except OSError as error:
+        _discard_standard_output()
+        if _is_broken_pipe(error):  # such as | head
+            return BROKEN_PIPE_STATUS
+        why = str(error.strerror)  # such as a full disk
+    print(f"kaldi-compat: standard output cannot be written to: {why}", file=sys.stderr)
+    return ERROR_STATUS
+
+
 def end_of_process(status: int) -> int:
     """End this process with this status, without unloading its modules, which takes as long as half of their import.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.text import printable
-from kaldi_compat.cli.program import end_of_process, open_closed_streams
+from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
 from kaldi_compat.dump.configuration import conf_texts
@@ -90,13 +90,8 @@ def _run(argv: Sequence[str]) -> int:
     except OptionError as error:
         return _say(str(error), INVALID_STATUS)
     if given.text:
-        try:
-            print(given.text, flush=True)
-        except BrokenPipeError:  # such as | head
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except OSError as error:  # such as a full disk
-            return _say(f"standard output cannot be written to: {error.strerror}", ERROR_STATUS)
-        return 0
+        text = given.text
+        return printing(lambda: print(text) or 0)
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     take_signals(deadline)
     try:

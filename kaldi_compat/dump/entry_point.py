@@ -14,15 +14,15 @@ def main() -> int:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
     if sys.argv[1:2] in (["frontend"], ["explain"], ["conform"]):
-        from kaldi_compat.cli.program import end_of_process, open_closed_streams
+        from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
         from kaldi_compat.frontends import cli
 
         open_closed_streams()
         if sys.argv[1] == "conform":
             from kaldi_compat.frontends import conform_command
 
-            return end_of_process(conform_command.main())
-        return end_of_process(cli.explain_main() if sys.argv[1] == "explain" else cli.main())
+            return end_of_process(printing(conform_command.main))
+        return end_of_process(printing(cli.explain_main if sys.argv[1] == "explain" else cli.main))
     from kaldi_compat.dump.cli import main
 
     return main()

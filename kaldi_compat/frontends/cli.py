@@ -91,12 +91,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # of --help
         return int(end.code or 0)
     except OptionError as error:
-        return _fail(error, INVALID_STATUS)
+        return fail(error)
     try:
         with _warnings_in_one_line():
             return _run(given)
     except (KaldiCompatError, OSError) as error:
-        return _fail(error, INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS)
+        return fail(error)
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -137,7 +137,7 @@ def explain_main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # of --help
         return int(end.code or 0)
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
-        return _fail(error, INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS)
+        return fail(error)
     return 0 if found.is_exact else DIFFERENT_STATUS
 
 
@@ -256,6 +256,10 @@ def _warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def _fail(error: Exception, status: int) -> int:
+def fail(error: Exception) -> int:
+    """Print an error and return the exit status; raise it if standard output cannot be written to."""
+    if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
+        raise error
+    status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS
     print(f"kaldi-compat: {printable(str(error))}", file=sys.stderr)
     return status

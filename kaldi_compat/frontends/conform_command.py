@@ -14,7 +14,7 @@ import numpy as np
 
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.frontends.cli import DIFFERENT_STATUS, ERROR_STATUS, INVALID_STATUS, Parser
+from kaldi_compat.frontends.cli import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.frontends.conform import Result, Scorecard, Vector, graded, scored, vectors
 
 UNSUPPORTED_STATUS = 77
@@ -39,8 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # of --help
         return int(end.code or 0)
     except (KaldiCompatError, OSError) as error:
-        print(f"kaldi-compat: {printable(str(error))}", file=sys.stderr)
-        return INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS
+        return fail(error)
     return 0 if card.passed else DIFFERENT_STATUS
 
 

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -370,13 +371,16 @@ def test_full_disk_is_reported() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_full_disk_below_a_list_of_programs_is_reported() -> None:
-    with open("/dev/full", "wb") as full:
-        code = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
-        command = [sys.executable, "-c", code, "programs"]
-        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert run.returncode == 255
-    assert run.stderr == b"kaldi-compat: standard output cannot be written to: No space left on device\n"
+@pytest.mark.parametrize("arguments", ["programs", "frontend show beats"])
+@pytest.mark.parametrize(
+    ("output", "why"), [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("| true", "")]
+)
+def test_text_that_nobody_gets_is_not_lost_in_silence(arguments: str, output: str, why: str) -> None:
+    code = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
+    command = f"{shlex.join([sys.executable, '-c', code])} {arguments} {output}; exit ${{PIPESTATUS[0]}}"
+    run = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, check=False)
+    says = f"kaldi-compat: standard output cannot be written to: {why}\n" if why else ""
+    assert (run.returncode, run.stderr.decode()) == (255 if why else 141, says)
 
 
 LIGHT = [
