@@ -229,7 +229,9 @@ def _complete(module: ModuleType, ours: str) -> None:
 def _exists(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # a dependency, such as NumPy
+            raise
         return False
 
 

@@ -117,6 +117,13 @@ def test_a_name_that_is_missing_raises_an_import_error_that_says_so() -> None:
         importlib.import_module("kaldi_io.nothing")
 
 
+def test_a_missing_dependency_is_named() -> None:
+    without = "import sys; sys.modules['numpy'] = None; "
+    done = run("-c", without + "import kaldi_compat.interop as x; x.install('kaldiio'); import kaldiio")
+    assert "ModuleNotFoundError: import of numpy halted" in done.stderr
+    assert "has no module" not in done.stderr
+
+
 @pytest.mark.usefixtures("_undone")
 def test_a_library_that_was_imported_before_is_replaced_with_a_warning() -> None:
     pytest.importorskip("kaldiio")
