@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.interop.torchaudio_package.files import load
 
-__all__ = ["apply_effects_tensor"]
+__all__ = ["apply_effects_file", "apply_effects_tensor"]
 
 RAW = ("-t", "raw", "-e", "floating-point", "-b", "32", "-L")
 
@@ -57,6 +58,23 @@ def apply_effects_tensor(
             )
     samples = torch.from_numpy(audio)
     return (samples.T.contiguous() if channels_first else samples), int(rate)
+
+
+def apply_effects_file(
+    path: Any,
+    effects: Sequence[Sequence[Any]],
+    normalize: bool = True,
+    channels_first: bool = True,
+    format: str | None = None,
+) -> tuple[Tensor, int]:
+    """Read an audio file and apply effects, as :func:`apply_effects_tensor`; ``normalize`` and ``format`` are ignored.
+
+    Raises:
+        AudioError: the file cannot be read.
+        OptionError: another effect, or one that SoX refuses.
+        KaldiCompatError: the program ``sox`` is not installed.
+    """
+    return apply_effects_tensor(*load(path, channels_first=channels_first), effects, channels_first)
 
 
 def _resampled(audio: npt.NDArray[np.float32], rate: float, arguments: Sequence[str]) -> npt.NDArray[np.float32]:

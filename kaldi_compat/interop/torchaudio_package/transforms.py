@@ -1,13 +1,34 @@
-"""The module of ``torchaudio.transforms`` that front ends of speech use: resampling."""
+"""The modules of ``torchaudio.transforms`` that front ends of speech use: resampling and deltas."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from kaldi_compat.interop.torchaudio_package.functional import filtered, sinc_filters
+from kaldi_compat.interop.torchaudio_package.functional import compute_deltas, filtered, sinc_filters
 
-__all__ = ["Resample"]
+__all__ = ["ComputeDeltas", "Resample"]
+
+
+class ComputeDeltas(torch.nn.Module):
+    """Compute deltas as :func:`~kaldi_compat.interop.torchaudio_package.functional.compute_deltas` does.
+
+    Args:
+        win_length: frames of the window; an even number is that less 1.
+        mode: padding at the edges, as of ``torch.nn.functional.pad``.
+    """
+
+    def __init__(self, win_length: int = 5, mode: str = "replicate") -> None:
+        super().__init__()
+        self.win_length, self.mode = win_length, mode
+
+    def forward(self, specgram: Tensor) -> Tensor:
+        """Return the deltas of features (..., dim, frames), of the same shape.
+
+        Raises:
+            ValueError: a window of less than 3 frames.
+        """
+        return compute_deltas(specgram, self.win_length, self.mode)
 
 
 class Resample(torch.nn.Module):

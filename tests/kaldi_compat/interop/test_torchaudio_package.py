@@ -36,6 +36,7 @@ def test_pitch_is_kaldis_in_kaldis_order_for_each_channel() -> None:
 def test_deltas_are_torchaudios(win_length: int) -> None:
     theirs = pytest.importorskip("torchaudio").functional.compute_deltas(noise(2, 5, 30), win_length)
     torch.testing.assert_close(ours.functional.compute_deltas(noise(2, 5, 30), win_length), theirs, rtol=0, atol=1e-6)
+    torch.testing.assert_close(ours.transforms.ComputeDeltas(win_length)(noise(2, 5, 30)), theirs, rtol=0, atol=1e-6)
 
 
 def test_deltas_without_a_window_raise_as_in_torchaudio() -> None:
@@ -101,6 +102,16 @@ def test_speed_is_that_of_the_command_that_kaldi_runs(speed: str) -> None:
 def test_speed_alone_changes_the_rate() -> None:
     samples, rate = ours.sox_effects.apply_effects_tensor(noise(100, 1), 16000, [["speed", 0.9]], channels_first=False)
     assert (rate, samples.shape) == (14400, (100, 1))
+
+
+@pytest.mark.parametrize("channels_first", [True, False])
+def test_effects_of_a_file_are_those_of_its_samples(tmp_path: Path, channels_first: bool) -> None:
+    pytest.importorskip("soundfile")
+    ours.save(tmp_path / "a.wav", noise(2, 100), 16000)
+    effects = [["speed", "0.9"]]
+    changed, rate = ours.sox_effects.apply_effects_file(tmp_path / "a.wav", effects, channels_first=channels_first)
+    assert rate == 14400
+    torch.testing.assert_close(changed if channels_first else changed.T, noise(2, 100), rtol=0, atol=0)
 
 
 def test_effects_that_are_not_supported_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
