@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
@@ -16,7 +18,7 @@ from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import Output, WholeWrites, open_output
 from io_ark.streams.remote import is_url
-from io_ark.streams.source import Source, StreamSource
+from io_ark.streams.source import FileSource, Source, StreamSource
 
 Stream = IO[bytes] | IO[str]
 FileOrName = str | PathLike[str] | Stream
@@ -70,20 +72,31 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
                 opened.finish()
         return
     stream: Any = getattr(target, "buffer", target)
-    start, name = position_of(stream), str(getattr(target, "name", "<stream>"))
-    if start is None:
-        source = _sources.get(stream)
-        if source is None:
-            source = _sources[stream] = StreamSource(_raw(stream), name)
-        yield source
-        return
-    is_file = isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO)
-    source = _OpenFileSource(stream, name) if is_file else StreamSource(_raw(stream), name)
+    source, start = _source_of_file(stream, whole), 0
+    if source is None:
+        name, position = str(getattr(target, "name", "<stream>")), position_of(stream)
+        if position is None:
+            source = _sources.get(stream)
+            if source is None:
+                source = _sources[stream] = StreamSource(_raw(stream), name)
+            yield source
+            return
+        source, start = StreamSource(_raw(stream), name), position
     try:
         yield source
     finally:
         if not stream.closed:
             stream.seek(start + source.tell())
+
+
+def _source_of_file(stream: Any, ahead: bool) -> Source | None:
+    """Return the bytes of an open regular file from its position on; None for other streams."""
+    if type(stream) is not io.BufferedReader or stream.closed or type(stream.raw) is not io.FileIO:
+        return None
+    status = os.fstat(stream.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return FileSource(stream.fileno(), stream.tell(), status.st_size, str(stream.name), stream, ahead)
 
 
 def position_of(stream: Any) -> int | None:
@@ -153,20 +166,6 @@ def _open(path: str, mode: str) -> Any:
     except (OSError, ValueError) as error:
         kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
         raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
-
-
-class _OpenFileSource(StreamSource):
-    """A file that the caller has opened: its end is known, so an array is read into its place."""
-
-    def __init__(self, stream: io.BufferedReader, name: str) -> None:
-        super().__init__(stream, name)
-        self._stream = stream
-
-    def remaining(self) -> int:
-        here = self._stream.tell()
-        end = self._stream.seek(0, io.SEEK_END)
-        self._stream.seek(here)
-        return self._end - self._at + max(0, end - here)
 
 
 class _SourceOfRead:
