@@ -150,10 +150,31 @@ FORMS: dict[str, Callable[[Any], Arrays]] = {
     "mfcc, no energy": mfcc(use_energy=False, num_ceps=20, mel_opts_num_bins=40, cepstral_lifter=0.0),
     "mfcc, librosa": mfcc(htk_compat=True, use_energy=False, mel_opts_is_librosa=True, mel_opts_low_freq=0.0),
     "whisper": functools.partial(online, "WhisperFbank", dim=128, frame_opts_dither=1.0),
+    "whisper, defaults": functools.partial(online, "WhisperFbank"),
     "samples": functools.partial(online, "RawAudioSamples", frame_opts_frame_shift_ms=100.0),
     "samples, windowed": functools.partial(
         online, "RawAudioSamples", frame_opts_window_type="hann", frame_opts_frame_shift_ms=100.0,
         frame_opts_snip_edges=False, frame_opts_preemph_coeff=0.9, frame_opts_remove_dc_offset=True,
+    ),
+    # The options of the projects in tests/toolkits that are not among the others.
+    "speaker models": fbank(mel_opts_num_bins=80),
+    "funasr": fbank(mel_opts_num_bins=80, frame_opts_window_type="hamming"),
+    "funasr, wenet": fbank(mel_opts_num_bins=80, frame_opts_window_type="hamming", frame_opts_snip_edges=False),
+    "sherpa": fbank(mel_opts_num_bins=80, frame_opts_snip_edges=False),
+    "wespeaker": fbank(mel_opts_num_bins=80, energy_floor=1.0),
+    "nemo's models": fbank(
+        frame_opts_remove_dc_offset=False, frame_opts_window_type="hann", mel_opts_low_freq=0.0, mel_opts_num_bins=128,
+        mel_opts_is_librosa=True,
+    ),
+    "gigaam": fbank(
+        frame_opts_remove_dc_offset=False, frame_opts_preemph_coeff=0.0, frame_opts_window_type="hann",
+        frame_opts_round_to_power_of_two=False, mel_opts_low_freq=0.0, mel_opts_high_freq=8000.0, mel_opts_num_bins=64,
+    ),
+    "tele-speech": mfcc(
+        mel_opts_low_freq=40.0, mel_opts_high_freq=-200.0, mel_opts_num_bins=40, num_ceps=40, use_energy=False
+    ),
+    "t-one": functools.partial(
+        online, "RawAudioSamples", frame_opts_frame_length_ms=300.0, frame_opts_frame_shift_ms=300.0
     ),
     "nemo": nemo,
     "nemo, buffered": functools.partial(nemo, num_mel_bins=64, low_freq=50.0, preemph_coeff=0.0, buffered_capacity=10),
