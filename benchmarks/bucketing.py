@@ -7,7 +7,8 @@ of its own and reads a manifest of its own kind: utt2dur, or cuts in lines of JS
 the second epoch: batches, the share of padding, the share of the pairs of utterances in a batch that share one in the
 third epoch, too, seconds of processor time until the first batch, microseconds of processor time for each batch, and
 the growth of the process's peak memory since its imports. Batches of the same number of utterances are compared at
-lhotse's number of batches, too, because many of lhotse's are not full.
+lhotse's number of batches, too, because many of lhotse's are not full. ``--planning`` prints what ours needs for the
+first batch of ten million utterances instead.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ Batch = tuple[list[int], list[float]]  # numbers and durations
 RATE, BUFFER = 16000, 20000
 CONTESTANTS = ("ours", "lhotse, lazy", "lhotse, in memory")
 COMMAND = "python benchmarks/bucketing.py --utterances 30000 3000 1000"
-BUCKETS = 30
+BUCKETS, PLANNED = 30, 10_000_000
+LIMITS: dict[str, dict[str, float]] = {
+    "`max_frames=60000`": {"max_frames": 60000},
+    "`max_frames=60000`, `batch_size=64`": {"max_frames": 60000, "batch_size": 64},
+}
 SHOWN = {
     "batches": ",.0f",
     "padding": ".2%",
@@ -88,8 +93,24 @@ def batches_of_lhotse(folder: Path, limits: dict[str, float], epoch: int, lazy: 
         yield [int(cut.id[3:]) for cut in batch], [cut.duration for cut in batch]
 
 
+def planning(limits: dict[str, float], utterances: int) -> dict[str, float]:
+    """Return what the first batch of the first epoch and of a later one needs, in this process."""
+    from kaldi_compat import BucketBatchSampler
+
+    frames = (100 * np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)).astype(int)
+    memory, start = peak_megabytes(), time.process_time()
+    sampler = BucketBatchSampler(frames, **limits)  # type: ignore[arg-type]
+    next(iter(sampler))
+    first = time.process_time() - start
+    sampler.set_epoch(1)
+    next(iter(sampler))
+    return {"first": first, "later": time.process_time() - start - first, "megabytes": peak_megabytes() - memory}
+
+
 def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str, float]:
     """Return what one contestant needs for an epoch, in this process."""
+    if contestant == "planning":
+        return planning(limits, PLANNED)
     if contestant == "ours":
         from kaldi_compat import BucketBatchSampler  # noqa: F401
 
@@ -138,12 +159,21 @@ def main() -> None:
     parser.add_argument("--max-seconds", type=float, default=600.0)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--record", action="store_true", help="store the figures for the pages")
-    parser.add_argument("--contestant", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--planning", action="store_true", help="measure the first batch of ten million utterances")
+    parser.add_argument("--contestant", choices=(*CONTESTANTS, "planning"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--limits", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.contestant:
         print(json.dumps(measure(given.contestant, given.folder, given.limits)))
+        return
+    if given.planning:
+        planned = []
+        for name, limits in LIMITS.items():
+            found = row_of("planning", ".", limits)
+            planned.append([name, f"{found['first']:.1f}", f"{found['later']:.1f}", f"{found['megabytes']:,.0f}"])
+        columns = ["limits", "first epoch: s", "later epoch: s", "memory: MB"]
+        report("planning", Table("python benchmarks/bucketing.py --planning", columns, planned))
         return
     rows = []
 

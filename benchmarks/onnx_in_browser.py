@@ -2,9 +2,10 @@
 
     kaldi-compat frontend export paraformer front.onnx
     npm install --prefix /tmp/web onnxruntime-web
-    python benchmarks/onnx_in_browser.py front.onnx /tmp/web/node_modules/onnxruntime-web/dist --provider wasm
+    python benchmarks/onnx_in_browser.py front.onnx /tmp/web/node_modules/onnxruntime-web/dist [--record]
 
-``--provider webgpu`` runs on a GPU, or without one in Chromium's software renderer. Needs onnxruntime and chromium.
+WebGPU runs on a GPU, or without one in Chromium's software renderer. Printed is the largest difference for each length
+of audio. Needs onnxruntime and chromium.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import Table, report
 
 SECONDS = (0.1, 1.0, 10.0)
+PROVIDERS = {"wasm": "WebAssembly, one thread", "webgpu": "WebGPU, in software without a GPU"}
 PAGE = """<!doctype html><script type="module">
 import * as ort from "/dist/{bundle}";
 async function run() {{
@@ -32,15 +35,9 @@ async function run() {{
   for (let i = 0; i < {count}; i++) {{
     const audio = new Float32Array(await (await fetch("/audio/" + i)).arrayBuffer());
     const given = {{[session.inputNames[0]]: new ort.Tensor("float32", audio, [1, audio.length])}};
-    let best = Infinity, found;
-    for (let k = 0; k < 5; k++) {{
-      const start = performance.now();
-      found = (await session.run(given))[session.outputNames[0]];
-      await found.getData();
-      best = Math.min(best, performance.now() - start);
-    }}
+    const found = (await session.run(given))[session.outputNames[0]];
     await fetch("/features/" + i, {{method: "POST", body: await found.getData()}});
-    results.push({{dims: found.dims, ms: best}});
+    results.push({{dims: found.dims}});
   }}
   return results;
 }}
@@ -54,31 +51,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("dist", type=Path, help="the folder dist of the package onnxruntime-web")
-    parser.add_argument("--provider", choices=["wasm", "webgpu"], default="wasm")
     parser.add_argument("--chromium", default="chromium")
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     given = parser.parse_args()
-    random = np.random.default_rng(0)
-    audio = [(0.1 * random.standard_normal(int(16000 * each))).astype(np.float32) for each in SECONDS]
-    answer, features = in_browser(given, audio)
-    if "error" in answer:
-        print(answer["error"])
-        return 1
     import onnxruntime
 
+    random = np.random.default_rng(0)
+    audio = [(0.1 * random.standard_normal(int(16000 * each))).astype(np.float32) for each in SECONDS]
     session = onnxruntime.InferenceSession(given.model, providers=["CPUExecutionProvider"])
     [name] = [each.name for each in session.get_inputs()]
-    for number, (samples, result) in enumerate(zip(audio, answer["results"], strict=True)):
-        expected = session.run(None, {name: samples[None]})[0]
-        found = np.frombuffer(features[number], np.float32).reshape(result["dims"])
-        same = f"largest difference {np.abs(found - expected).max():.2g}" if found.shape == expected.shape else "SHAPES"
-        print(f"{given.provider} {len(samples) / 16000:g} s: {found.shape}, {same}, {result['ms']:.1f} ms")
+    expected = [session.run(None, {name: samples[None]})[0] for samples in audio]
+    rows = []
+    for provider, title in PROVIDERS.items():
+        answer, features = in_browser(given, provider, audio)
+        if "error" in answer:
+            print(answer["error"])
+            return 1
+        found = [np.frombuffer(features[n], np.float32).reshape(x["dims"]) for n, x in enumerate(answer["results"])]
+        rows.append([title, *(f"{np.abs(a - b).max():.1e}" for a, b in zip(found, expected, strict=True))])
+    command = "python benchmarks/onnx_in_browser.py FILE.onnx DIST"
+    report("browser", Table(command, ["provider", *(f"{seconds:g} s" for seconds in SECONDS)], rows))
     return 0
 
 
-def in_browser(given: argparse.Namespace, audio: list[Any]) -> tuple[dict[str, Any], dict[int, bytes]]:
+def in_browser(given: argparse.Namespace, provider: str, audio: list[Any]) -> tuple[dict[str, Any], dict[int, bytes]]:
     """Return what the page reports, and the bytes of its features."""
-    bundle = "ort.wasm.min.mjs" if given.provider == "wasm" else "ort.webgpu.min.mjs"
-    page = PAGE.format(bundle=bundle, provider=given.provider, count=len(audio))
+    bundle = "ort.wasm.min.mjs" if provider == "wasm" else "ort.webgpu.min.mjs"
+    page = PAGE.format(bundle=bundle, provider=provider, count=len(audio))
     done: queue.Queue[dict[str, Any]] = queue.Queue()
     features: dict[int, bytes] = {}
 
@@ -117,7 +116,7 @@ def in_browser(given: argparse.Namespace, audio: list[Any]) -> tuple[dict[str, A
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     flags = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage"]
-    if given.provider == "webgpu":
+    if provider == "webgpu":
         flags += ["--enable-unsafe-webgpu", "--enable-features=Vulkan", "--use-webgpu-adapter=swiftshader"]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         address = f"http://127.0.0.1:{server.server_port}/"

@@ -3,7 +3,7 @@
 python benchmarks/program_parts.py [--hours 4] [--dither 0] [--work DIR]
 
 Processor time, one thread. Start-up is the program on an empty table; the other parts are the calls that the program
-makes, here one part after the other for each file. How computing divides further, benchmarks/fbank_stages.py tells.
+makes, here one part after the other for each file.
 """
 
 from __future__ import annotations

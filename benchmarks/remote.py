@@ -1,6 +1,6 @@
 """A training loop over a local HTTP server: requests, connections, memory and speed.
 
-python benchmarks/remote.py [--utterances 100000] [--workers 4] [--epochs 2] [--work DIR]
+python benchmarks/remote.py [--utterances 100000] [--workers 4] [--epochs 2] [--work DIR] [--record]
 
 Writes archives of that many utterances, serves them with range requests from a process of its own, and reads them in
 random order by the workers of a DataLoader. Printed after each epoch: seconds, requests and connections that the
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from figures import Table, report
 
 import io_ark
 
@@ -87,7 +88,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     arguments = parser.parse_args()
+    os.environ["IO_ARK_PRIVATE_HOSTS"] = "1"  # the server is on this machine
     if arguments.work is not None:
         Path(arguments.work).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
@@ -104,6 +107,7 @@ def main() -> None:
         loader = torch.utils.data.DataLoader(
             dataset, batch_size=64, shuffle=True, num_workers=arguments.workers, persistent_workers=True
         )
+        rows = []
         for epoch in range(arguments.epochs):
             before, start = counts[0], time.perf_counter()
             most: dict[int, list[int]] = {}
@@ -111,22 +115,19 @@ def main() -> None:
                 for process, used, opened in zip(
                     processes.tolist(), bytes_used.tolist(), open_sockets.tolist(), strict=True
                 ):
-                    state = most.setdefault(process, [used, 0, 0])
+                    state = most.setdefault(process, [0, 0, 0])
                     state[1], state[2] = used, max(state[2], opened)
             seconds = time.perf_counter() - start
             time.sleep(0.5)
-            workers = "; ".join(
-                f"{first / 2**20:.0f} to {last / 2**20:.0f} MiB, {opened} sockets"
-                for first, last, opened in most.values()
-            )
-            print(
-                f"epoch {epoch + 1}: {seconds:.0f} s, {len(dataset) / seconds:.0f} utterances/s, "
-                f"{counts[0] - before} requests, {counts[1]} connections so far; workers: {workers}",
-                flush=True,
-            )
+            print(f"epoch {epoch + 1}: {seconds:.0f} s, {len(dataset) / seconds:.0f} utterances/s", flush=True)
+            memory_now, opened = (max(state[i] for state in most.values()) for i in (1, 2))
+            figures = counts[0] - before, counts[1], memory_now >> 20, opened
+            rows.append([f"{epoch + 1}", *(f"{figure:,}" for figure in figures)])
         start, before = time.perf_counter(), counts[0]
         read = sum(1 for _ in io_ark.SequentialReader("matrix", f"scp:{url}/all.scp", pipes=False))
         time.sleep(0.5)
+        columns = ["epoch", "requests", "connections so far", "memory of a worker: MiB", "open sockets of a worker"]
+        report("remote", Table("python benchmarks/remote.py", columns, rows))
         print(f"in order: {read} utterances in {time.perf_counter() - start:.1f} s, {counts[0] - before} requests")
         ours.send("stop")
         server.join()

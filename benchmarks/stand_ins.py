@@ -51,10 +51,21 @@ def write_inputs(values: list[tuple[str, np.ndarray]]) -> None:
                 writer[key] = matrix
 
 
+def repeat(count: int, work: Work) -> Work:
+    """Return a function that does the work several times."""
+
+    def repeated() -> None:
+        for _ in range(count):
+            work()
+
+    return repeated
+
+
 def kaldiio_cases(lib: Any) -> Cases:
     """kaldiio: mappings, archives and writers."""
     values = matrices()
     write_inputs(values)
+    Path("short.scp").write_text("".join(Path("plain.scp").read_text().splitlines(keepends=True)[:100]))
 
     def write(specifier: str, **options: Any) -> Work:
         def work() -> None:
@@ -69,6 +80,7 @@ def kaldiio_cases(lib: Any) -> Cases:
 
     return {
         "`load_scp`, all values": {"": look_up("plain.scp")},
+        "`load_scp` of 100 lines, no values, 100 times": {"": repeat(100, lambda: lib.load_scp("short.scp"))},
         "`load_ark`": {"": lambda: [matrix for _, matrix in lib.load_ark("plain.ark")]},
         "`load_scp`, compressed (method 2)": {"": look_up("small.scp")},
         "`load_ark`, compressed": {"": lambda: [matrix for _, matrix in lib.load_ark("small.ark")]},
@@ -175,6 +187,8 @@ def kaldi_native_fbank_cases(lib: Any) -> Cases:
     def options(name: str) -> Any:
         if name == "WhisperFbank":
             return lib.WhisperFeatureOptions()
+        if name in ("RawAudioSamples", "NemoFbank"):
+            return getattr(lib, f"{name}Options")()
         chosen = getattr(lib, f"{name}Options")()
         chosen.frame_opts.dither = 0
         if name == "Fbank":
@@ -184,14 +198,21 @@ def kaldi_native_fbank_cases(lib: Any) -> Cases:
     def frames(name: str, chunks: list[Any]) -> Work:
         def work() -> None:
             feature = getattr(lib, f"Online{name}")(options(name))
-            done = 0
+            get_frame, done = getattr(feature, "get_frame", None) or partial(feature.get_frames, n=1), 0
             for chunk in chunks:
                 feature.accept_waveform(RATE, chunk)
                 for i in range(done, feature.num_frames_ready):
-                    feature.get_frame(i)
+                    get_frame(i)
                 done = feature.num_frames_ready
 
         return work
+
+    def read_later(chunks: list[Any]) -> None:
+        feature = lib.OnlineFbank(options("Fbank"))
+        for chunk in chunks:
+            feature.accept_waveform(RATE, chunk)
+        for i in range(feature.num_frames_ready):
+            feature.get_frame(i)
 
     def transform() -> None:
         lib.Stft(lib.StftConfig(n_fft=512, hop_length=160, win_length=400))(whole.tolist())
@@ -204,17 +225,28 @@ def kaldi_native_fbank_cases(lib: Any) -> Cases:
     def split(seconds: float) -> list[np.ndarray]:
         return np.split(whole, round(10 / seconds))
 
+    chunks = [chunk.tolist() for chunk in split(0.01)]
+    frame, power, frames198 = whole[:512].tolist(), np.ones(257, np.float32), np.ones((198, 80), np.float32)
+    banks, window = lib.MelBanks(), lib.FeatureWindowFunction(lib.FrameExtractionOptions())
     return {
         "`OnlineFbank` (80 bins), 10 s as a list": {"": frames("Fbank", [whole.tolist()])},
         "10 s as an array": {"": frames("Fbank", [whole])},
         "10 s in chunks of 100 ms as arrays": {"": frames("Fbank", split(0.1))},
         "10 s in chunks of 10 ms as arrays": {"": frames("Fbank", split(0.01))},
-        "10 s in chunks of 10 ms as lists": {"": frames("Fbank", [chunk.tolist() for chunk in split(0.01)])},
+        "10 s in chunks of 10 ms as lists": {"": frames("Fbank", chunks)},
+        "10 s in chunks of 10 ms as lists, frames read at the end": {"": partial(read_later, chunks)},
         "0.5 s as a list": {"": frames("Fbank", [whole[:8000].tolist()])},
         "`OnlineMfcc`, 10 s as a list": {"": frames("Mfcc", [whole.tolist()])},
         "`OnlineWhisperFbank`, 10 s as a list": {"": frames("WhisperFbank", [whole.tolist()])},
         "`Stft`, 10 s": {"": transform},
         "`compute_and_process_kaldi_pitch`, 10 s": {"": pitch},
+        "`OnlineRawAudioSamples`, 10 s in chunks of 10 ms": {"": frames("RawAudioSamples", chunks)},
+        "`OnlineNemoFbank`, 10 s in chunks of 10 ms": {"": frames("NemoFbank", chunks)},
+        "`Rfft(512)` of a list, 1,000 times": {"": repeat(1000, lambda: lib.Rfft(512).compute(frame))},
+        "`MelBanks()`, 100 times": {"": repeat(100, lib.MelBanks)},
+        "`MelBanks.compute`, 1,000 times": {"": repeat(1000, lambda: banks.compute(power))},
+        "`FeatureWindowFunction.apply` of a list, 1,000 times": {"": repeat(1000, lambda: window.apply(frame[:400]))},
+        "`splice_frames` of 198 frames, 1,000 times": {"": repeat(1000, lambda: lib.splice_frames(frames198))},
     }
 
 

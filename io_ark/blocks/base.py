@@ -74,7 +74,7 @@ class Block:
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
-        """Yield the blocks between these entries: from 0, ascending, to the number of entries."""
+        """Yield the blocks between these entry numbers, which ascend from 0 to the number of entries."""
         if len(bounds) <= 2:
             yield self
             return
@@ -108,13 +108,13 @@ class Block:
         return array_or_object_block(keys, results)
 
     def packed(self) -> PackedBlock | None:
-        """Return the entries in binary as they are in the archive; None if they are not known in binary."""
+        """Return the entries in the binary format of an archive; None if it is not available."""
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class PackedBlock(Block):
-    """Entries in binary, as an archive has them, which only a writer takes.
+    """Entries in the binary format of an archive, which only a writer accepts.
 
     Attributes:
         keys: the keys as bytes, with a newline after each.
@@ -130,7 +130,7 @@ class PackedBlock(Block):
         return len(self.objects)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Raise TypeError: only an archive in binary takes these entries."""
+        """Raise TypeError: only a binary archive accepts these entries."""
         raise TypeError("entries in binary can be written to an archive only")
 
     def packed(self) -> PackedBlock:
@@ -139,7 +139,7 @@ class PackedBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class ObjectBlock(Block):
-    """Entries of any kind, whose values are made when they are needed.
+    """Entries of any kind, whose values are created on access.
 
     Attributes:
         keys: the keys as bytes, with a newline after each.
@@ -202,7 +202,7 @@ class ArrayBlock(Block):
 
     @classmethod
     def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
-        """Return the block of matrices or vectors of one type. One that is alone and contiguous is not copied."""
+        """Return the block of matrices or vectors of one type. A single contiguous array is not copied."""
         refuse_masks(arrays)
         dimensions = arrays[0].ndim
         shapes = np.array([each.shape for each in arrays], np.int64)
@@ -332,7 +332,7 @@ def split_keys(keys: bytes) -> list[str]:
 
 
 def encode_keys(keys: Iterable[str]) -> bytes:
-    """Return keys as a block has them.
+    """Encode keys as a block stores them.
 
     >>> encode_keys(["a", "b"])
     b'a\\nb\\n'
@@ -341,7 +341,7 @@ def encode_keys(keys: Iterable[str]) -> bytes:
 
 
 def join_keys(keys: list[bytes]) -> bytes:
-    """Return keys as a block has them."""
+    """Join encoded keys as a block stores them."""
     return b"\n".join([*keys, b""])
 
 

@@ -1,4 +1,4 @@
-"""Refuse masked arrays, whose masks NumPy drops in silence."""
+"""Refuse masked arrays, whose masks NumPy drops silently."""
 
 from __future__ import annotations
 

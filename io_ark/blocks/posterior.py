@@ -64,7 +64,7 @@ class PosteriorArrays(NamedTuple):
         return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
 
     def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
-        """Return views of parts of so many frames each."""
+        """Return views of parts with these numbers of frames."""
         ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
         first_frame = first = 0
         for count, end in zip(frames.tolist(), ends, strict=True):

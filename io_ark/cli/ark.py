@@ -1,4 +1,4 @@
-"""The program ``ark``: look into Kaldi tables, compare, draw and convert them."""
+"""The program ``ark``: inspect, compare, plot and convert Kaldi tables."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "
 
   ark ls feats.scp             list key, kind, shape, storage and location of each entry
   ark head -n 3 feats.scp      list the first entries
-  ark grep '^anna' feats.scp   list the entries of which the key matches
+  ark grep '^anna' feats.scp   list the entries whose keys match
   ark show feats.scp utt1      print one object; also: ark show feats.ark:1234
   ark plot feats.scp utt1      draw an object in the terminal, or with -o utt1.png into a file
   ark stat feats.scp           number and lengths of entries; mean, deviation, minimum and maximum of each column
   ark diff a.scp b.scp         compare two tables; exit status 1 if they differ
   ark check feats.scp feats.ark
-                               read every entry and report damage and where it is; exit status 1 if there is any
+                               read every entry and report damage and its location; exit status 1 if there is any
   ark convert feats.scp feats.h5
                                to and from .npz, folder/, .h5, .parquet, .tar (WebDataset) and .jsonl.gz (lhotse)
   eval "$(ark completion bash)"
                                complete command lines; also zsh and fish
 
 Every command has --help; --json prints JSON, for other programs. Colours and a pager are used only on a terminal
-(NO_COLOR=1 and PAGER= switch them off).
+(NO_COLOR=1 and PAGER= disable them).
 
 Exit status: 0, 1 if entries are unreadable, damaged or different, 2 for an invalid command line or a table that cannot
 be opened.
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = _Parser(
         prog="ark",
-        description="Look into Kaldi archives and script files; compare, draw and convert them.",
+        description="Inspect, compare, plot and convert Kaldi archives and script files.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -183,7 +183,7 @@ _TABLES = _takes("tables", nargs="+", metavar="TABLE")
 _OBJECT = "a table and KEY; or a file, file:offset, or a range of one"
 _FORMATS = "ark (a table), npz, npy, hdf5, parquet, tar (WebDataset) or lhotse; default: by the ending of the name"
 _SHIFT = "milliseconds per frame"
-_TOLERANCE = "differences up to this count as equal"
+_TOLERANCE = "largest difference that counts as equal"
 _RATE = "rate of the audio, for lhotse"
 # What each command does, the module and function that returns its exit status, and its arguments.
 COMMANDS = {
@@ -195,7 +195,7 @@ COMMANDS = {
         _TABLES,
     ),
     "grep": _command(
-        "list the entries of which the key matches",
+        "list the entries whose keys match",
         "listing.grep",
         _takes("-i", "--ignore-case", action="store_true", help="ignore the case of letters"),
         _takes("-v", "--invert", action="store_true", help="list the entries that do not match"),
@@ -222,7 +222,7 @@ COMMANDS = {
         "compare two tables, number by number",
         "diff.diff",
         _takes("--tolerance", type=_NOT_NEGATIVE, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"),
-        _takes("--worst", type=_count, default=3, metavar="N", help="frames to name for each key (default: 3)"),
+        _takes("--worst", type=_count, default=3, metavar="N", help="worst frames to print for each key (default: 3)"),
         _takes("first", metavar="A"),
         _takes("second", metavar="B"),
     ),

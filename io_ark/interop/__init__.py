@@ -1,1 +1,1 @@
-"""Names and behaviour of other libraries over io_ark."""
+"""APIs of other libraries, implemented by io_ark."""

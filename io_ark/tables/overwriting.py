@@ -1,4 +1,4 @@
-"""Find out, before an output is opened, if that would destroy an input or another output."""
+"""Check, before an output is opened, whether that would destroy an input or another output."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class ApplicationOptions(FrameOptions):
     write_utt2dur: str = option("", "wspecifier for the duration of each utterance in seconds, e.g. ark,t:utt2dur")
     device: str = option("cpu", "where to compute: cpu, cuda or cuda:1 (not in Kaldi)")
     engine: str = option(
-        "auto", "what computes: exact gives Kaldi's bits, on a CPU (not in Kaldi)", choices=get_args(Engine)
+        "auto", "engine to compute with: exact gives Kaldi's bits, on a CPU (not in Kaldi)", choices=get_args(Engine)
     )
 
 

@@ -1,4 +1,4 @@
-"""Random numbers that repeat: they follow from a seed, the epoch and the utterance, in any worker of any run."""
+"""Reproducible random numbers, which depend on a seed, the epoch and the utterance only."""
 
 from __future__ import annotations
 

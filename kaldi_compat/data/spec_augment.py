@@ -14,7 +14,7 @@ __all__ = ["SpecAugment"]
 
 
 class SpecAugment(nn.Module):
-    """Mask stretches of frames and of columns of features, and warp their time axis (SpecAugment).
+    """Mask ranges of frames and of columns of features, and warp their time axis (SpecAugment).
 
     The stretches lie within the frames of each utterance: padding is neither masked nor counted. In evaluation mode
     (``eval()``), features are returned as they are.

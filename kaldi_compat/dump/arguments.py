@@ -16,23 +16,23 @@ PROGRAM_USAGE = """\
 Kaldi's features and archives without Kaldi.
 
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
-       kaldi-compat dump --help         features of a whole data directory
-       kaldi-compat explain FEATS WAV  find out which front end made features
-       kaldi-compat conform -- PROGRAM  what an implementation of Kaldi's features holds
-       kaldi-compat frontend list       front ends of published models; also show, check, export
-       kaldi-compat info                which engines compute here, and why
-       kaldi-compat programs            the programs that replace Kaldi's, each with --help
-       kaldi-compat completion bash     completes the command lines of all programs; also zsh, fish:
+       kaldi-compat dump --help         compute the features of a whole data directory
+       kaldi-compat explain FEATS WAV   find the front end that computed features
+       kaldi-compat conform -- PROGRAM  test an implementation of Kaldi's features
+       kaldi-compat frontend list       list front ends of published models; also show, check, export
+       kaldi-compat info                show which engines are available here, and why
+       kaldi-compat programs            list the programs that replace Kaldi's, each with --help
+       kaldi-compat completion bash     print a script that completes command lines; also zsh, fish:
                                         eval "$(kaldi-compat completion bash)"
        kaldi-compat --version
 
 See also:
   compute-fbank-feats --help            one of Kaldi's programs, with Kaldi's flags
-  ark --help                            look into archives: list, show, draw, compare, convert
+  ark --help                            inspect archives: list, show, plot, compare, convert
   python -c 'import kaldi_compat, io_ark; help(kaldi_compat.Fbank); help(io_ark)'
 """
 DUMP_USAGE = f"""\
-Computes the features of a Kaldi data directory, and leaves it as steps/make_<feature>.sh does.
+Computes the features of a Kaldi data directory, and writes the same files as steps/make_<feature>.sh.
 
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
 
@@ -48,12 +48,12 @@ e.g.:  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8
        kaldi-compat dump mfcc_pitch data/train exp/make_mfcc mfcc --nj 8 --cmvn speaker
        kaldi-compat dump fbank data/train --device cuda --shard-utterances 5000
 
-Options stand before, after or between the arguments: --nj 8 or --nj=8; --resume, --resume=true or --resume true;
+Options can be before, after or between the arguments: --nj 8 or --nj=8; --resume, --resume=true or --resume true;
 --no-compress or --compress=false. The feature's own options, such as --num-mel-bins=80 of fbank (see
-compute-fbank-feats --help), are accepted too and win over the configuration file.
+compute-fbank-feats --help), are also accepted, and take precedence over the configuration file.
 
-Exit status: 0 if at least 95% of the utterances have features, else 1; 255 if the job cannot be done, 2 for an invalid
-command line, 130 after ^C, SIGTERM or SIGHUP. <log>/dump_<feature>_<name>.failures lists the failed utterances with
+Exit status: 0 if at least 95% of the utterances have features, else 1; 255 if the job failed, 2 for an invalid
+command line, 130 after Ctrl-C, SIGTERM or SIGHUP. <log>/dump_<feature>_<name>.failures lists the failed utterances with
 reasons.
 """
 HELP = "kaldi-compat dump --help explains the command line"

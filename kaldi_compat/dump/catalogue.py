@@ -60,12 +60,16 @@ def _kaldi_compat() -> Command:
         flags=(Flag("--help", "print the usage"), Flag("--version", "print the version")),
         commands=(
             Command(
-                "dump", "features of a data directory", _flags(DumpOptions, CommonOptions), words=FEATURES, equals=True
+                "dump",
+                "compute the features of a data directory",
+                _flags(DumpOptions, CommonOptions),
+                words=FEATURES,
+                equals=True,
             ),
-            Command("conform", "what an implementation of Kaldi's features holds"),
-            Command("explain", "find out which front end made features"),
-            Command("frontend", "front ends of published models", words=("list", "show", "check", "export")),
-            Command("info", "which engines compute here"),
+            Command("conform", "test an implementation of Kaldi's features"),
+            Command("explain", "find the front end that computed features"),
+            Command("frontend", "list front ends of published models", words=("list", "show", "check", "export")),
+            Command("info", "show which engines are available here"),
             Command("programs", "list the programs"),
             Command("completion", "print a script that completes command lines", words=tuple(SHELLS)),
         ),

@@ -40,7 +40,7 @@ class DumpOptions(BaseOptions):
     write_utt2dur: bool = option(True, "write <data>/utt2dur")
     nj: int = option(
         4,
-        "archives, as in Kaldi's scripts, and worker processes: on a CPU at most one per core, else spread over GPUs",
+        "archives, as in Kaldi's scripts, and worker processes: on a CPU at most one per core, else over all GPUs",
         ge=1,
     )
     shard_utterances: int = option(0, "at most this many utterances in an archive, instead of nj; 0 uses nj", ge=0)
@@ -57,23 +57,23 @@ class DumpOptions(BaseOptions):
     )
     command_timeout: float = option(0.0, "time that a command in wav.scp may take; 0 is no limit", unit="seconds", ge=0)
     resume: bool = option(
-        False, "resume an interrupted dump: make the archives that are missing or damaged; start if there is no plan"
+        False, "resume an interrupted dump: create the missing and damaged archives; start if there is no plan"
     )
-    verify: bool = option(True, "compare checksums of the archives that --resume keeps; without, only sizes")
-    retry_failed: bool = option(False, "resume, and make the archives again that have failed utterances")
+    verify: bool = option(True, "compare checksums of the archives that --resume keeps; if false, only sizes")
+    retry_failed: bool = option(False, "resume, and recreate the archives that have failed utterances")
     max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit")
     cmvn: str = option("", "statistics in the same pass: speaker (cmvn.scp), global (cmvn.ark), or speaker,global")
-    speeds: str = option("", "speed factors such as 0.9,1.0,1.1; --speed-dir is made from the data directory with them")
-    speed_dir: str = option("", "data directory to make for the speed-perturbed utterances, which is then dumped")
-    pipes: bool = option(True, "run the commands in wav.scp; if not, utterances that need one fail")
-    network: bool = option(True, "read from the URLs in wav.scp; if not, utterances that need one fail")
-    report: str = option("", "write a page about the job to this file (HTML)")
+    speeds: str = option("", "speed factors such as 0.9,1.0,1.1, for the data directory --speed-dir")
+    speed_dir: str = option("", "data directory to create with the speed-perturbed utterances, which is then dumped")
+    pipes: bool = option(True, "run the commands in wav.scp; if false, utterances that need one fail")
+    network: bool = option(True, "read from the URLs in wav.scp; if false, utterances that need one fail")
+    report: str = option("", "write an HTML report about the job to this file")
     engine: str = option(
-        "auto", "what computes the features: exact gives Kaldi's bits, on a CPU; auto is exact there", choices=ENGINES
+        "auto", "engine to compute with: exact gives Kaldi's bits, on a CPU; auto selects it there", choices=ENGINES
     )
-    runner: str = option("local", "what runs the archives: this machine, or a Ray cluster", choices=RUNNERS)
+    runner: str = option("local", "where to compute: on this machine, or on a Ray cluster", choices=RUNNERS)
     address: str = option("auto", "address of the Ray cluster")
-    shard: str = option("", "make only this part of the plan's archives, such as 3/100, for arrays of batch jobs")
+    shard: str = option("", "compute only this part of the archives, such as 3/100, for job arrays")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -159,7 +159,7 @@ class AudioFeature:
         return checked_lengths(lengths, samples, -1, AudioError)
 
     def trust_scale(self) -> Self:
-        """Never warn of the scale of the audio, which is known to be right. Return the feature."""
+        """Disable the warning about the scale of the audio. Return the feature."""
         self.warns_of_scale = False
         return self
 

@@ -15,7 +15,7 @@ from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation
 
 
 class ConfiguredModule(nn.Module):
-    """Base class of modules configured by an options dataclass, which a subclass names ``Options``.
+    """Base class of modules configured by an options dataclass, the attribute ``Options`` of a subclass.
 
     Type checkers and editors take the constructor's keyword arguments from :mod:`kaldi_compat.options.constructors`.
 

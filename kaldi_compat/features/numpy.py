@@ -143,7 +143,7 @@ class ArrayFeature(AudioFeature):
         return self.features_of(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
-        """Return a stream that computes these features of audio in chunks."""
+        """Return a stream of these features, which takes audio in chunks."""
         return ArrayStream(self)
 
     def compute(self, audio: Audio, generator: Generator) -> Any:
@@ -165,7 +165,7 @@ class ArrayFeature(AudioFeature):
 
 
 class ArrayStream:
-    """A spectral feature on audio in chunks: the frames that the feature gives for the whole utterance.
+    """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
 
     With ``snip_edges=False`` the first frame waits for its right half, and the frames that reach past the end of the
     audio come with the final chunk, reflected there (Kaldi: OnlineGenericBaseFeature).
@@ -189,7 +189,7 @@ class ArrayStream:
         self._chunks.reset()
 
     def flush(self, *, vtln_warp: float = 1.0, generator: Generator = None) -> Floats:
-        """Return the frames that the end of the audio decides, and reset.
+        """End the audio, return its last frames, and reset.
 
         With ``snip_edges=False`` there are such frames: give them the factor and the generator of the chunks before.
 

@@ -24,13 +24,13 @@ DIFFERENT_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 TOLERANCE = 1e-3
 DESCRIPTION = "Front ends of published models: from audio to a model's input, as the model's own project computes it."
 EXPLAIN_DESCRIPTION = (
-    "Find out which front end made features: print the feature, its options and what was done to it, or how "
-    "near they come. Exit status 1 if they are not explained."
+    "Find the front end that computed features: print the feature, its options and the post-processing, or the closest "
+    "match. The exit status is 1 if the features are not explained."
 )
 FEATURES_HELP = "feats.npy, feats.csv, feats.txt, feats.ark:KEY, feats.scp:KEY or feats.ark:OFFSET"
 SUFFIXES = (".npy", ".csv", ".txt")
-PRESET_HELP = "a name that 'kaldi-compat frontend list' shows, or a json file with a preset of your own"
-STATISTICS_HELP = "file that the model ships: am.mvn, WeNet's json, or Kaldi statistics"
+PRESET_HELP = "a name from 'kaldi-compat frontend list', or a JSON file with your own preset"
+STATISTICS_HELP = "the model's statistics: am.mvn, WeNet's JSON, or Kaldi statistics"
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,7 +53,7 @@ def command_parser() -> argparse.ArgumentParser:
     command("list", "list the presets")
     show = command("show", "show the settings of a preset, and where they come from")
     show.add_argument("name", help=PRESET_HELP)
-    show.add_argument("--json", action="store_true", help="as a json file, to start a preset of your own from")
+    show.add_argument("--json", action="store_true", help="print JSON, as a starting point for your own preset")
     check = command("check", "compare a preset with features that you have computed; status 1 if they differ")
     check.add_argument("name", help=PRESET_HELP)
     check.add_argument(
@@ -65,14 +65,14 @@ def command_parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
     check.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
-    export = command("export", "write a preset as an ONNX file, for runtimes without an FFT as well")
+    export = command("export", "write a preset as an ONNX file, which needs no FFT")
     export.add_argument("name", help=PRESET_HELP)
     export.add_argument("file", metavar="OUT.onnx", help="the file to write")
     export.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
     export.add_argument("--lengths", action="store_true", help="the graph takes the lengths of a padded batch, too")
     export.add_argument("--int16", action="store_true", help="the graph takes int16, not floating point in -1 to 1")
     export.add_argument(
-        "--dft", choices=("matmul", "fft"), default="matmul", help="matrix product (default), or a node of the type DFT"
+        "--dft", choices=("matmul", "fft"), default="matmul", help="spectra by a matrix product (default) or a DFT node"
     )
     return parser
 
@@ -119,9 +119,9 @@ def explain_main(argv: Sequence[str] | None = None) -> int:
     """Run a command line of ``kaldi-compat explain`` (without these words) and return the exit status."""
     parser = Parser("kaldi-compat explain", description=EXPLAIN_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("features", help=FEATURES_HELP)
-    parser.add_argument("audio", help="a wave file; or other features, to see what maps them to the first ones")
+    parser.add_argument("audio", help="a wave file, or other features, to find their relation to the first ones")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
-    parser.add_argument("--plot", metavar="FILE.png", help="draw the features, as explained, and the difference")
+    parser.add_argument("--plot", metavar="FILE.png", help="plot the features, the explanation, and their difference")
     try:
         given = parser.parse_args(sys.argv[2:] if argv is None else argv)
         features = _features_of(given.features)

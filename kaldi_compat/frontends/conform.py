@@ -1,4 +1,4 @@
-"""Run an implementation of Kaldi's features over the conformance kit, and say what it holds.
+"""Run an implementation of Kaldi's features over the conformance kit, and grade its results.
 
 >>> from kaldi_compat import conform
 >>> from kaldi_compat.features.numpy import Fbank
@@ -41,7 +41,7 @@ CHECKOUT = Path(__file__).parents[2] / "reference_data" / "conformance"
 
 @dataclass(frozen=True)
 class Vector:
-    """One question of the kit: an input, all options, and what Kaldi gives.
+    """Test vector of the kit: an input, all options, and Kaldi's output.
 
     Attributes:
         id: its name, such as "3-0017".
@@ -68,7 +68,7 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest error that is not wrong."""
+        """Largest error that is accepted."""
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
@@ -162,7 +162,7 @@ class Scorecard:
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
 
     def as_json(self) -> str:
-        """Return the scorecard as JSON: ``levels``, ``causes``, and ``vectors`` that are not held."""
+        """Return the scorecard as JSON: ``levels``, ``causes``, and ``vectors`` that are not correct."""
         held = [result for result in self.results if result.grade not in (*HELD, "not supported")]
         values = {
             "passed": self.passed,

@@ -20,11 +20,12 @@ from kaldi_compat.frontends.conform import Result, Scorecard, Vector, graded, sc
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0
 DESCRIPTION = (
-    "Run a program over the conformance kit, once for each vector, and print what it holds. In its command line "
-    "{audio} stands for the input (a wave file; .npy for post-processing, .ark for archives), {options.json} for all "
-    "options and {out.npy} for what it has to write. It ends with status 77 for what it does not support. With "
-    "{list.json} in their place it runs once for all vectors: a list of objects with audio, options and out, where it "
-    "writes nothing for what it does not support. Exit status 1 if a vector is wrong."
+    "Run a program over the conformance kit, once for each vector, and print a scorecard. In its command line, {audio} "
+    "stands for the input (a wave file; .npy for post-processing, .ark for archives), {options.json} for a file with "
+    "all options, and {out.npy} for the file to write. The program ends with status 77 for a vector that it does not "
+    "support. With {list.json} instead, it runs once for all vectors: the file is a list of objects with audio, "
+    "options and out, and the program writes no file for a vector that it does not support. The exit status is 1 if a "
+    "vector is wrong."
 )
 
 

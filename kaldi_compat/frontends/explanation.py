@@ -1,4 +1,4 @@
-"""Find out which front end made an array of features."""
+"""Find the front end that computed an array of features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of othe
 
 @dataclass(frozen=True)
 class Explanation:
-    """The front end that made an array, as far as it could be found.
+    """Front end that computed an array of features, as far as it was found.
 
     Attributes:
         preset: name of a preset that gives the array; None if there is none.
@@ -105,7 +105,7 @@ def explain(
     *,
     tolerance: float = TOLERANCE,
 ) -> Explanation:
-    """Find the front end that made an array of features from audio, or what maps one array of features to another.
+    """Find the front end that computed an array of features from audio, or the relation of two arrays of features.
 
     Presets are tried first. Then options of Kaldi's features, what ports of them often compute otherwise (Hz
     triangles, librosa's filters, periodic windows, another floor, centred frames, preemphasis of the whole recording),

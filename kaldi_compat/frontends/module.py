@@ -115,7 +115,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         *,
         sampling_rate: int | None = None,
     ) -> Any:
-        """Compute a model's input of audio.
+        """Compute a model's input from audio.
 
         Args:
             samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1, or
@@ -135,7 +135,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         return self._compute(samples, lengths, sampling_rate)
 
     def stream(self, slots: int = 1) -> FrontendStream:
-        """Return a stream that computes the front end of audio in chunks, for ``slots`` utterances at once.
+        """Return a stream of the front end, which takes audio in chunks, for ``slots`` utterances at once.
 
         Raises:
             OptionError: a step of the preset needs the whole utterance.
@@ -166,7 +166,7 @@ def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:
 
 
 class FrontendStream:
-    """The front end of audio in chunks: the frames that it gives for the whole utterance.
+    """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
     The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. The call is that
     of :class:`~kaldi_compat.streaming.base.Stream`.
@@ -204,7 +204,7 @@ class FrontendStream:
         self._chain.reset()
 
     def flush(self) -> ChunkFrames:
-        """End all slots: return the frames that the end of the audio decides, and reset."""
+        """End all slots, return their last frames, and reset."""
         return self._chain.flush()
 
     def __call__(

@@ -116,7 +116,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
             return self._compute(samples, lengths, sampling_rate)
 
     def stream(self) -> FrontendStream:
-        """Return a stream that computes the front end of audio in chunks.
+        """Return a stream of the front end, which takes audio in chunks.
 
         Raises:
             OptionError: a step of the preset needs the whole utterance.
@@ -164,7 +164,7 @@ class _ArrayStep:
 
 
 class FrontendStream:
-    """The front end of audio in chunks: the frames that it gives for the whole utterance.
+    """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
     The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets.
 
@@ -192,7 +192,7 @@ class FrontendStream:
             window.reset()
 
     def flush(self) -> Floats:
-        """Return the frames that the end of the audio decides, and reset."""
+        """End the audio, return its last frames, and reset."""
         return self(np.empty(0, np.float32), final=True)
 
     def __call__(self, samples: npt.NDArray[Any], *, final: bool = False) -> Floats:

@@ -27,7 +27,7 @@ def low_frame_rate_count(frames: Any, options: LowFrameRateOptions) -> Any:
 
 
 def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, *, lengths: Any | None = None) -> Array:
-    """Join neighbouring frames, and keep one joined frame in ``stride`` (FunASR: apply_lfr).
+    """Stack neighbouring frames, and keep every ``stride``-th stack (FunASR: apply_lfr).
 
     Joined frame ``t`` holds the frames from ``t * stride - (stack - 1) // 2`` on, ``stack`` of them. Before the first
     frame and after the last one, these two are repeated.
@@ -67,7 +67,7 @@ def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, 
 
 
 def stack_frames(features: Array, options: StackFramesOptions | None = None, *, lengths: Any | None = None) -> Array:
-    """Put each ``size`` frames side by side; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
+    """Stack every ``size`` frames; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

@@ -196,7 +196,7 @@ class LogEnergies:
 
 
 class Fbank(LogEnergies, Extractor):
-    """Log-mel filter bank features, as lhotse's.
+    """Log-mel filter bank features, like lhotse's.
 
     >>> Fbank(FbankConfig(num_mel_bins=80)).extract(np.zeros(16000, np.float32), 16000).shape
     (100, 80)
@@ -208,7 +208,7 @@ class Fbank(LogEnergies, Extractor):
 
 
 class Mfcc(Extractor):
-    """Mel-frequency cepstral coefficients, as lhotse's."""
+    """Mel-frequency cepstral coefficients, like lhotse's."""
 
     name = "kaldi-mfcc"
     config_type = MfccConfig
@@ -216,7 +216,7 @@ class Mfcc(Extractor):
 
 
 class Spectrogram(Extractor):
-    """Power spectrum, or magnitudes with ``use_fft_mag``, as lhotse's."""
+    """Power spectrum, or magnitudes with ``use_fft_mag``, like lhotse's."""
 
     name = "kaldi-spectrogram"
     config_type: type[Config] = SpectrogramConfig
@@ -273,7 +273,7 @@ class Spectrogram(Extractor):
 
 
 class LogSpectrogram(Spectrogram):
-    """Log power spectrum, as lhotse's, which also mixes it by adding the logs."""
+    """Log power spectrum, like lhotse's, which also mixes by adding the logs."""
 
     name = "kaldi-log-spectrogram"
     config_type = LogSpectrogramConfig
@@ -284,14 +284,14 @@ class LogSpectrogram(Spectrogram):
 
 
 class WhisperFbank(LogEnergies, Extractor):
-    """Whisper's log-mel features of audio at 16 kHz, as lhotse's."""
+    """Whisper's log-mel features of audio at 16 kHz, like lhotse's."""
 
     name = "whisper-fbank"
     config_type = WhisperFbankConfig
     feature_type = WhisperMel
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features, each utterance normalized alone, with as many frames as lhotse expects."""
+        """Compute features, each utterance normalized by itself, with the number of frames that lhotse expects."""
         if lengths is not None:
             alone = [self.compute(each[:count]) for each, count in zip(samples, lengths.tolist(), strict=True)]
             return torch.nn.utils.rnn.pad_sequence(alone, batch_first=True), torch.tensor([len(one) for one in alone])

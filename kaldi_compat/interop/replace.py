@@ -33,11 +33,11 @@ from kaldi_compat.errors import OptionError
 VARIABLE = "KALDI_COMPAT_REPLACE"
 STARTUP = str(Path(__file__).parent / "startup")
 USAGE = f"""\
-Runs a program over this package's stand-ins of other libraries.
+Runs a program with this package's stand-ins for other libraries.
 
 Usage: python -m kaldi_compat.interop replace NAMES [--] COMMAND
 e.g.:  python -m kaldi_compat.interop replace torchaudio,kaldiio -- train.py --epochs=3
-NAMES: one or more of {{names}}, with commas between them.
+NAMES: one or more of {{names}}, separated by commas.
 COMMAND: a Python file or -m MODULE with arguments, or a program, such as bash run.sh, with {VARIABLE} set.
 Python's own options, such as -u or -c, may come first.
 """
@@ -148,7 +148,7 @@ class Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_loader(fullname, _Alias(ours))
 
     def exchange_loaded(self) -> None:
-        """Remove or complete modules that were imported before, and warn: who imported one keeps the original."""
+        """Remove or complete modules that were imported before, and warn: their importers keep the original."""
         stale = []
         for name, module in list(sys.modules.items()):
             ours = self._ours(name)

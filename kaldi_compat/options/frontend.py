@@ -22,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class LowFrameRateOptions(BaseOptions):
-    """Low frame rate features: neighbouring frames side by side, with fewer of the joined frames kept (FunASR)."""
+    """Low frame rate features: stacks of neighbouring frames, of which every ``stride``-th is kept (FunASR)."""
 
     stack: int = option(7, "neighbouring frames in a joined frame", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
     stride: int = option(
@@ -36,7 +36,7 @@ class LowFrameRateOptions(BaseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class StackFramesOptions(BaseOptions):
-    """Neighbouring frames side by side, each frame used once (transformers: SeamlessM4T)."""
+    """Stacks of neighbouring frames, each frame used once (transformers: SeamlessM4T)."""
 
     size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
 

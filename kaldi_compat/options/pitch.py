@@ -45,11 +45,11 @@ class PitchOptions(BaseOptions):
         lt=LIMIT,
         known_as=("hop_length", "hop_size", "window_shift", "winstep", "stride"),
     )
-    preemphasis_coefficient: float = option(0.0, "share of the previous sample that is subtracted (deprecated)")
+    preemphasis_coefficient: float = option(0.0, "fraction of the previous sample that is subtracted (deprecated)")
     min_f0: float = option(50.0, "lowest pitch to look for", unit="Hz", gt=0, known_as=("fmin", "f_min", "f0_min"))
     max_f0: float = option(400.0, "highest pitch to look for", unit="Hz", known_as=("fmax", "f_max", "f0_max"))
     soft_min_f0: float = option(
-        10.0, "makes long lags cost more: their correlation counts 1 - soft_min_f0 * lag", unit="Hz"
+        10.0, "penalizes long lags: their correlation is weighted by 1 - soft_min_f0 * lag", unit="Hz"
     )
     penalty_factor: float = option(0.1, "cost of a change of pitch: factor on the squared change of its log")
     lowpass_cutoff: float = option(1000.0, "cutoff of the low-pass filter before resampling", unit="Hz", gt=0)
@@ -57,15 +57,13 @@ class PitchOptions(BaseOptions):
         4000.0, "sampling rate of pitch tracking; at least twice lowpass_cutoff", unit="Hz", gt=0, lt=LIMIT
     )
     delta_pitch: float = option(0.005, "relative distance between neighbouring pitch candidates", gt=0)
-    nccf_ballast: float = option(7000.0, "higher makes the correlations of quiet frames count less")
-    nccf_ballast_online: bool = option(False, "take the ballast's energy from the samples up to each frame's end")
-    lowpass_filter_width: int = option(1, "zeros of the low-pass filter on each side; more is sharper", gt=0)
+    nccf_ballast: float = option(7000.0, "a larger value reduces the correlations of quiet frames")
+    nccf_ballast_online: bool = option(False, "compute the ballast's energy from the samples up to each frame's end")
+    lowpass_filter_width: int = option(1, "zeros of the low-pass filter on each side; more make it sharper", gt=0)
     upsample_filter_width: int = option(5, "zeros on each side of the filter that interpolates correlations", gt=0)
-    max_frames_latency: int = option(
-        0, "frames that the first pass may wait for the path to settle; see simulate_first_pass_online"
-    )
+    max_frames_latency: int = option(0, "maximum latency of the first pass, in frames; see simulate_first_pass_online")
     frames_per_chunk: int = option(
-        0, "process chunks of this many frames as online decoding does, which changes the energy; 0 does not", ge=0
+        0, "process chunks of this many frames as online decoding does, which changes the energy; 0: all at once", ge=0
     )
     simulate_first_pass_online: bool = option(
         False, "return the first output of online decoding for each chunk, not the final one"
@@ -134,19 +132,19 @@ class PitchOptions(BaseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessPitchOptions(BaseOptions):
-    """From correlation and pitch to features for speech recognition (Kaldi: ProcessPitchOptions)."""
+    """Features for speech recognition from correlation and pitch (Kaldi: ProcessPitchOptions)."""
 
     pitch_scale: float = option(2.0, "factor on the normalized log pitch")
     pov_scale: float = option(2.0, "factor on the probability-of-voicing feature")
     pov_offset: float = option(0.0, "added to the probability-of-voicing feature, in place of mean normalization")
     delta_pitch_scale: float = option(10.0, "factor on the delta of the log pitch")
     delta_pitch_noise_stddev: float = option(
-        0.005, "standard deviation of the noise added to the delta of the log pitch, which blurs the pitch's grid"
+        0.005, "standard deviation of the noise added to the delta of the log pitch, which blurs the grid of pitches"
     )
     # Kaldi runs with a window that starts one frame late or ends one frame early, and aborts beyond that.
-    normalization_left_context: int = option(75, "frames before each frame that its pitch is normalized over", ge=-1)
-    normalization_right_context: int = option(75, "frames after each frame that its pitch is normalized over", ge=-1)
-    delta_window: int = option(2, "frames on each side of a frame that enter its delta", ge=1, lt=1000)
+    normalization_left_context: int = option(75, "frames before each frame over which its pitch is normalized", ge=-1)
+    normalization_right_context: int = option(75, "frames after each frame over which its pitch is normalized", ge=-1)
+    delta_window: int = option(2, "frames on each side from which the delta is computed", ge=1, lt=1000)
     delay: int = option(0, "delay of the features, in frames", ge=0, lt=1e7)
     add_pov_feature: bool = option(True, "output the probability-of-voicing feature, a warped correlation")
     add_normalized_log_pitch: bool = option(True, "output the log pitch minus its mean over voiced neighbours")
@@ -170,12 +168,12 @@ class InterpolatePitchOptions(BaseOptions):
     linear_interpolation: bool = option(False, "a straight line over each gap; false follows a model of smooth pitch")
     pitch_interval: float = option(4.0, "distance between the pitches of the model", unit="Hz", gt=0, lt=20)
     interpolator_factor: float = option(
-        1.0e-05, "closer to 0 follows the measured pitch more closely, and less smoothly", gt=0, lt=1
+        1.0e-05, "a value closer to 0 follows the measured pitch more closely and less smoothly", gt=0, lt=1
     )
     max_voicing_prob: float = option(
-        0.9, "probability that replaces a measured one of 1; below 1 allows smoothing", ge=0.5, le=1
+        0.9, "probability that replaces a measured 1; a value below 1 allows smoothing", ge=0.5, le=1
     )
-    max_pitch_change_per_frame: float = option(10.0, "largest change from frame to frame; bounds the work", unit="Hz")
+    max_pitch_change_per_frame: float = option(10.0, "largest change from frame to frame; limits the search", unit="Hz")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,7 +25,7 @@ class DeltaOptions(BaseOptions):
     delta_order: int = option(2, "order of the highest derivative", ge=0, lt=1000, known_as=("order",))
     delta_window: int = option(
         2,
-        "frames on each side of a frame that enter a derivative, for each order",
+        "frames on each side from which a derivative is computed, for each order",
         ge=1,
         lt=1000,
         known_as=("window", "width", "win_length"),
@@ -37,7 +37,7 @@ class ShiftedDeltaOptions(BaseOptions):
     """Shifted delta cepstra (Kaldi: ShiftedDeltaFeaturesOptions)."""
 
     delta_window: int = option(
-        1, "frames on each side of a frame that enter a delta", ge=1, lt=1000, known_as=("window", "width")
+        1, "frames on each side from which a delta is computed", ge=1, lt=1000, known_as=("window", "width")
     )
     num_blocks: int = option(7, "number of delta blocks, starting at the frame itself", ge=0, lt=1e6)
     block_shift: int = option(3, "frames from one block to the next")
@@ -75,10 +75,10 @@ class OnlineCmvnOptions(BaseOptions):
     """Normalization of each frame by the frames before it (Kaldi: OnlineCmvnOptions)."""
 
     cmn_window: int = option(600, "length of the window in frames; 0 only if nothing is subtracted", ge=0)
-    global_frames: int = option(200, "frames that the corpus counts as at the begin of a speaker's first utterance")
+    global_frames: int = option(200, "weight of the corpus at the start of a speaker's first utterance, in frames")
     norm_means: bool = option(True, "subtract the mean")
     norm_vars: bool = option(False, "also divide by the standard deviation")
-    speaker_frames: int = option(600, "frames that earlier utterances of the speaker count as at most")
+    speaker_frames: int = option(600, "maximum weight of the speaker's earlier utterances, in frames")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,18 +92,18 @@ class SlidingCmvnOptions(BaseOptions):
 
     cmn_window: int = option(600, "length of the window in frames", gt=0, known_as=("window", "window_size"))
     min_cmn_window: int = option(
-        100, "least number of frames in the window at the start of an utterance; only if center is false"
+        100, "minimum number of frames in the window at the start of an utterance; only if center is false"
     )
     max_warnings: int = option(5, "limit of warnings about floored variances for each utterance; -1 is no limit")
     norm_vars: bool = option(
         False, "also normalize the variance to one", known_as=("norm_variance", "var_norm", "std_norm")
     )
-    center: bool = option(False, "centre the window on the frame; false has it end there")
+    center: bool = option(False, "centre the window on the frame; false ends it there")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpliceOptions(BaseOptions):
-    """Neighbouring frames put side by side (Kaldi: splice-feats)."""
+    """Concatenation of neighbouring frames (Kaldi: splice-feats)."""
 
     left_context: int = option(4, "frames before each frame", ge=0, known_as=("left",))
     right_context: int = option(4, "frames after each frame", ge=0, known_as=("right",))
@@ -115,8 +115,8 @@ class VadOptions(BaseOptions):
 
     vad_energy_threshold: float = option(5.0, "constant term of the threshold on the log energy")
     vad_energy_mean_scale: float = option(0.5, "factor on the utterance's mean log energy in the threshold", ge=0)
-    vad_frames_context: int = option(0, "frames on each side that vote on a frame", ge=0)
-    vad_proportion_threshold: float = option(0.6, "share of those frames that must lie above the threshold", gt=0, lt=1)
+    vad_frames_context: int = option(0, "frames on each side that contribute to the decision for a frame", ge=0)
+    vad_proportion_threshold: float = option(0.6, "fraction of these frames that must exceed the threshold", gt=0, lt=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +127,9 @@ class ReverberationOptions(BaseOptions):
         True, "shift the output back by the delay of the impulse response's peak and keep the input's length"
     )
     normalize_output: bool = option(True, "scale the output to the power of the input; not if volume is given")
-    volume: float = option(0.0, "scale the output by this in place of normalizing it; 0 does not")
+    volume: float = option(0.0, "factor on the output instead of normalizing it; 0 applies none")
     duration: float = option(
         0.0,
-        "length of the output: cut, or filled by repeating the signal; 0 or less leaves it to shift_output",
+        "length of the output: cut, or filled by repeating the signal; 0 or less: as shift_output determines",
         unit="seconds",
     )

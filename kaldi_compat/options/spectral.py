@@ -59,7 +59,7 @@ class FrameOptions(BaseOptions):
     )
     preemphasis_coefficient: float = option(
         0.97,
-        "share of the previous sample that is subtracted from each sample",
+        "fraction of the previous sample that is subtracted from each sample",
         ge=0,
         le=1,
         known_as=("preemph", "preemph_coeff", "preemphasis", "pre_emphasis"),
@@ -80,10 +80,10 @@ class FrameOptions(BaseOptions):
     )
     allow_downsample: bool = option(False, "resample audio of a higher sampling rate instead of refusing it")
     allow_upsample: bool = option(False, "resample audio of a lower sampling rate instead of refusing it")
-    max_feature_vectors: int = option(-1, "accepted for Kaldi's sake; bounds memory in Kaldi's online decoding only")
+    max_feature_vectors: int = option(-1, "accepted for compatibility; limits memory in Kaldi's online decoding only")
     waveform_scale: float = option(
         1.0,
-        "factor on the samples before anything else; 32768 brings audio in -1 to 1 to Kaldi's scale",
+        "factor on the samples before all other steps; 32768 converts audio in -1 to 1 to Kaldi's scale",
         gt=0,
         lt=math.inf,
         known_as=("scale", "normalize"),
@@ -138,7 +138,7 @@ class MelOptions(BaseOptions):
     )
     htk_compat: bool = option(False, "order, scale and mel bins as in HTK (energy last, C0 times sqrt(2))")
     allow_empty_bins: bool = option(
-        False, "accept mel bins too narrow to hold a bin of the FFT, as torchaudio does; their energy is 0"
+        False, "accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0"
     )
 
 

@@ -1,4 +1,4 @@
-"""From correlation and pitch to features for speech recognition (src/feat/pitch-functions.cc, OnlineProcessPitch)."""
+"""Features for speech recognition from correlation and pitch (src/feat/pitch-functions.cc, OnlineProcessPitch)."""
 
 from __future__ import annotations
 

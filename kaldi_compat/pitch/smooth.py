@@ -16,7 +16,7 @@ from kaldi_compat.options.pitch import SmoothPitchOptions
 
 
 def moving_means(values: Floats, size: int) -> Floats:
-    """The mean over ``size`` values around each one, which stands still near both ends: ``(n,)`` -> ``(n,)``.
+    """The mean over ``size`` values around each one, which is constant near both ends: ``(n,)`` -> ``(n,)``.
 
     As in Kaldi, each value enters a frame too soon, so that the first window's right neighbour never enters (but
     leaves); and they are summed up from left to right in float32, so that rounding errors add up along an utterance.

@@ -9,7 +9,7 @@ from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Converts alignments from transition-ids to pdfs, which are numbered from 0 on.
+Converts alignments from transition-ids to pdfs, which are numbered from 0.
 
 Usage: ali-to-pdf [options] <model> <alignments-rspecifier> <pdfs-wspecifier>
 e.g.:  ali-to-pdf final.mdl "ark:gunzip -c ali.1.gz |" ark,t:-

@@ -31,7 +31,7 @@ e.g.:  compare-feats ark:1.ark ark:2.ark
 class Options(BaseOptions):
     """Options of compare-feats."""
 
-    threshold: float = option(0.99, "minimum average similarity of features that count as similar")
+    threshold: float = option(0.99, "minimum average similarity for the exit status 0")
 
 
 @program("compare-feats", USAGE, Options)

@@ -10,7 +10,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
-Copies a transition model, alone or at the head of an acoustic model, which is left out.
+Copies a transition model, which may be at the start of an acoustic model.
 
 Usage: copy-transition-model [options] <model> <transition-model-wxfilename>
 e.g.:  copy-transition-model --binary=false final.mdl transitions.txt

@@ -10,7 +10,7 @@ from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
-Adds up the posteriors of each frame, for instance after weight-silence-post, which gives weights of the frames.
+Adds up the posteriors of each frame to a weight, for instance after weight-silence-post.
 
 Usage: post-to-weights [options] <posteriors-rspecifier> <weights-wspecifier>
 e.g.:  post-to-weights ark:nosil.post ark:weights.ark

@@ -14,7 +14,7 @@ from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 
 USAGE = """
-Scales posteriors by a number, or each utterance's by one of its own. A scale of 0 removes all entries.
+Scales posteriors by one number, or by a number for each utterance. A scale of 0 removes all entries.
 
 Usage: scale-post [options] <posteriors-rspecifier> (<scale-rspecifier>|<scale>) <posteriors-wspecifier>
 e.g.:  scale-post ark:1.post 0.5 ark:2.post

@@ -28,7 +28,7 @@ e.g.:  weight-post ark:1.post ark:weights.ark ark:2.post
 class Options(BaseOptions):
     """Options of weight-post."""
 
-    length_tolerance: int = option(2, "accept so many weights more or fewer than frames; frames without weight get 0")
+    length_tolerance: int = option(2, "accept this many weights more or fewer than frames; frames without weight get 0")
 
 
 @program("weight-post", USAGE, Options)

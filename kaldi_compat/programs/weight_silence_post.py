@@ -30,7 +30,7 @@ e.g.:  weight-silence-post 0.0 1:2:3 final.mdl ark:1.post ark:nosil.post
 class Options(BaseOptions):
     """Options of weight-silence-post."""
 
-    distribute: bool = option(False, "scale all entries of a frame alike: by p(silence) * weight + p(other)")
+    distribute: bool = option(False, "scale all entries of a frame by the same factor: p(silence) * weight + p(other)")
 
 
 @program("weight-silence-post", USAGE, Options)

@@ -69,7 +69,7 @@ class Stream(abc.ABC):
         """Return the frames that a chunk (slots, T, ...) decides, and their counts (slots,)."""
 
     def flush(self, **parameters: Any) -> ChunkFrames:
-        """End all slots: return the frames that the end of the audio decides, and reset.
+        """End all slots, return their last frames, and reset.
 
         Args:
             parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
@@ -198,7 +198,7 @@ class StreamChain:
             stream.reset()
 
     def flush(self, **parameters: Any) -> ChunkFrames:
-        """End all slots of all streams: return the frames that the end of the audio decides, and reset.
+        """End all slots of all streams, return their last frames, and reset.
 
         Args:
             parameters: further keyword arguments of a call, for the first stream.

@@ -26,7 +26,7 @@ __all__ = ["FeatureStream"]
 
 
 class FeatureStream(AudioFlow, WindowStream):
-    """Spectral feature of audio in chunks: the frames that the feature computes for the whole utterance.
+    """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
 
     With ``snip_edges=False``, the first frame waits for its right half, and the frames that reach past the end of the
     audio come with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).

@@ -1,4 +1,4 @@
-"""The names of Karel Vesely's ``kaldi_io`` over io_ark: NumPy arrays by key.
+"""API of Karel Vesely's ``kaldi_io``, implemented by io_ark: NumPy arrays by key.
 
 Replace ``import kaldi_io`` with ``from io_ark.interop import kaldi_io``. A function takes an rspecifier or wspecifier
 (``ark:feats.ark``), a file name (which may be gzipped, ``feats.ark.gz``, or have an offset, ``feats.ark:123``), a

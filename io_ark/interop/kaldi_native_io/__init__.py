@@ -1,4 +1,4 @@
-"""kaldi_native_io's names over io_ark.
+"""API of kaldi_native_io, implemented by io_ark.
 
 Replace ``import kaldi_native_io`` with ``from io_ark.interop import kaldi_native_io``. Classes, their methods and
 values are kaldi_native_io's. Errors are :class:`TableError`, a RuntimeError. docs/migrating/kaldi_native_io.md lists

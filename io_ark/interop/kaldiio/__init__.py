@@ -1,4 +1,4 @@
-"""kaldiio's names over io_ark: replace ``import kaldiio`` with ``from io_ark.interop import kaldiio``.
+"""API of kaldiio, implemented by io_ark: replace ``import kaldiio`` with ``from io_ark.interop import kaldiio``.
 
 The submodules ``matio``, ``highlevel``, ``utils``, ``wavio`` and ``compression_header`` have kaldiio's names, too.
 Arguments and results have kaldiio's shapes (audio is ``(rate, samples)``, with samples of shape ``(samples,)`` or

@@ -1,4 +1,4 @@
-"""omniio's names over io_ark: ``kaldi``, its part that stands in for kaldiio."""
+"""API of omniio's ``kaldi``, implemented by io_ark."""
 
 from io_ark.interop.omniio import kaldi
 

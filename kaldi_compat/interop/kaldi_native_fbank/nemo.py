@@ -36,7 +36,7 @@ def _tables(
 
 
 class OnlineNemoFbank:
-    """NeMo's log-mel features of audio in -1 to 1, computed anew for each stretch of frames that is asked for.
+    """NeMo's log-mel features of audio in -1 to 1, computed anew for each requested range of frames.
 
     Raises:
         OptionError: a value that Kaldi refuses.

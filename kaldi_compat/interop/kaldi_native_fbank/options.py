@@ -142,7 +142,7 @@ DeltaOptions = _made(
     "Options of :func:`compute_deltas`.",
     object,
     ("order", int, 2, "order of the highest delta"),
-    ("window", int, 2, "frames on each side of a frame that enter its delta"),
+    ("window", int, 2, "frames on each side from which the delta is computed"),
 )
 SpliceOptions = _made(
     "SpliceOptions",

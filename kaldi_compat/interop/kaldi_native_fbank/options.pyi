@@ -20,7 +20,7 @@ class FrameExtractionOptions(ListedOptions):
         frame_shift_ms: distance from the start of one frame to the start of the next, in milliseconds; positive and less than 1e+09.
         frame_length_ms: length of a frame, in milliseconds; positive and less than 1e+09.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         remove_dc_offset: subtract the mean of each frame first.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman, hann (of a period).
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
@@ -148,7 +148,7 @@ class NemoFbankOptions(ListedOptions):
         num_mel_bins: number of mel bins.
         low_freq: lower edge of the lowest mel bin, in Hz.
         high_freq: upper edge of the highest mel bin, in Hz; zero or less is an offset from the Nyquist frequency.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         buffered_capacity: most frames of a request, to which its audio is cut; 0 does not cut.
     """
     samp_freq: float = ...
@@ -168,22 +168,22 @@ class PitchExtractionOptions(PitchExtractionBase):
         samp_freq: sampling rate of the audio, in Hz; at least 1 and less than 1e+09.
         frame_shift_ms: distance from the start of one frame to the start of the next, in milliseconds; positive and less than 1e+09.
         frame_length_ms: length of the window that is correlated, in milliseconds; positive and less than 1e+09.
-        preemph_coeff: share of the previous sample that is subtracted (deprecated).
+        preemph_coeff: fraction of the previous sample that is subtracted (deprecated).
         min_f0: lowest pitch to look for, in Hz; positive.
         max_f0: highest pitch to look for, in Hz.
-        soft_min_f0: makes long lags cost more: their correlation counts 1 - soft_min_f0 * lag, in Hz.
+        soft_min_f0: penalizes long lags: their correlation is weighted by 1 - soft_min_f0 * lag, in Hz.
         penalty_factor: cost of a change of pitch: factor on the squared change of its log.
         lowpass_cutoff: cutoff of the low-pass filter before resampling, in Hz; positive.
         resample_freq: sampling rate of pitch tracking, in Hz; at least twice lowpass_cutoff; positive and less than 1e+09.
         delta_pitch: relative distance between neighbouring pitch candidates; positive.
-        nccf_ballast: higher makes the correlations of quiet frames count less.
-        lowpass_filter_width: zeros of the low-pass filter on each side; more is sharper; positive.
+        nccf_ballast: a larger value reduces the correlations of quiet frames.
+        lowpass_filter_width: zeros of the low-pass filter on each side; more make it sharper; positive.
         upsample_filter_width: zeros on each side of the filter that interpolates correlations; positive.
-        max_frames_latency: frames that the first pass may wait for the path to settle; see simulate_first_pass_online.
-        frames_per_chunk: process chunks of this many frames as online decoding does, which changes the energy; 0 does not; at least 0.
+        max_frames_latency: maximum latency of the first pass, in frames; see simulate_first_pass_online.
+        frames_per_chunk: process chunks of this many frames as online decoding does, which changes the energy; 0: all at once; at least 0.
         simulate_first_pass_online: return the first output of online decoding for each chunk, not the final one.
         recompute_frame: frame at which the path is recomputed with a better estimate of the energy; with frames_per_chunk.
-        nccf_ballast_online: take the ballast's energy from the samples up to each frame's end.
+        nccf_ballast_online: compute the ballast's energy from the samples up to each frame's end.
         snip_edges: keep only frames that lie wholly in the audio; false gives length / frame_shift frames.
     """
     samp_freq: float = ...
@@ -216,10 +216,10 @@ class ProcessPitchOptions(ProcessPitchBase):
         pov_scale: factor on the probability-of-voicing feature.
         pov_offset: added to the probability-of-voicing feature, in place of mean normalization.
         delta_pitch_scale: factor on the delta of the log pitch.
-        delta_pitch_noise_stddev: standard deviation of the noise added to the delta of the log pitch, which blurs the pitch's grid.
-        normalization_left_context: frames before each frame that its pitch is normalized over; at least -1.
-        normalization_right_context: frames after each frame that its pitch is normalized over; at least -1.
-        delta_window: frames on each side of a frame that enter its delta; at least 1 and less than 1000.
+        delta_pitch_noise_stddev: standard deviation of the noise added to the delta of the log pitch, which blurs the grid of pitches.
+        normalization_left_context: frames before each frame over which its pitch is normalized; at least -1.
+        normalization_right_context: frames after each frame over which its pitch is normalized; at least -1.
+        delta_window: frames on each side from which the delta is computed; at least 1 and less than 1000.
         delay: delay of the features, in frames; at least 0 and less than 1e+07.
         add_pov_feature: output the probability-of-voicing feature, a warped correlation.
         add_normalized_log_pitch: output the log pitch minus its mean over voiced neighbours.
@@ -257,7 +257,7 @@ class DeltaOptions(Options):
 
     Attributes:
         order: order of the highest delta.
-        window: frames on each side of a frame that enter its delta.
+        window: frames on each side from which the delta is computed.
     """
     order: int = ...
     window: int = ...

@@ -251,7 +251,7 @@ class Spectrogram(OfflineFeature):
 
 
 class WhisperFbank(OfflineFeature):
-    """Whisper's log-mel features, of audio in -1 to 1. Each utterance of a list is normalized alone, unlike there."""
+    """Whisper's log-mel features, of audio in -1 to 1. Unlike in kaldifeat, each utterance is normalized by itself."""
 
     opts: WhisperFbankOptions
     feature_type = WhisperMel

@@ -14,7 +14,7 @@ class FrameExtractionOptions(Options):
         frame_shift_ms: distance from the start of one frame to the start of the next, in milliseconds; positive and less than 1e+09.
         frame_length_ms: length of a frame, in milliseconds; positive and less than 1e+09.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         remove_dc_offset: subtract the mean of each frame first.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.

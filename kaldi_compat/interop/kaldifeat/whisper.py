@@ -19,7 +19,7 @@ class WhisperMelOptions(FrameOptions):
     """Whisper's frames, which are the defaults, and its number of mel bins."""
 
     dither: float = option(0.0, "standard deviation of the noise added to each sample of a frame; 0 adds none")
-    preemphasis_coefficient: float = option(0.0, "share of the previous sample that is subtracted from each sample")
+    preemphasis_coefficient: float = option(0.0, "fraction of the previous sample that is subtracted from each sample")
     remove_dc_offset: bool = option(False, "subtract the mean of each frame first")
     round_to_power_of_two: bool = option(False, "pad each frame with zeros to a power of two for the FFT")
     num_mels: int = option(80, "number of mel bins; 128 for large-v3", ge=1)

@@ -13,7 +13,7 @@ class FbankConfig(Config):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
@@ -60,7 +60,7 @@ class MfccConfig(PowerConfig):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
@@ -111,7 +111,7 @@ class SpectrogramConfig(Config):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
@@ -146,7 +146,7 @@ class LogSpectrogramConfig(Config):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
@@ -192,7 +192,7 @@ class KaldiFbankConfig(Config):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
@@ -210,7 +210,7 @@ class KaldiFbankConfig(Config):
         blackman_coeff: constant term of the Blackman window.
         waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
-        allow_empty_bins: accept mel bins too narrow to hold a bin of the FFT, as torchaudio does; their energy is 0.
+        allow_empty_bins: accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0.
         use_log_fbank: log of the mel energies, not the energies themselves.
     """
     sampling_rate: int = ...
@@ -249,7 +249,7 @@ class KaldiMfccConfig(PowerConfig):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
@@ -267,7 +267,7 @@ class KaldiMfccConfig(PowerConfig):
         blackman_coeff: constant term of the Blackman window.
         waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
-        allow_empty_bins: accept mel bins too narrow to hold a bin of the FFT, as torchaudio does; their energy is 0.
+        allow_empty_bins: accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
         cepstral_lifter: liftering of the coefficients; 0 is none.
     """
@@ -308,7 +308,7 @@ class KaldiPlpConfig(PowerConfig):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.
@@ -326,7 +326,7 @@ class KaldiPlpConfig(PowerConfig):
         blackman_coeff: constant term of the Blackman window.
         waveform_scale: factor on the samples, which lie in -1 to 1 in lhotse.
         htk_compat: order, scale and mel bins as in HTK (energy last, C0 times sqrt(2)).
-        allow_empty_bins: accept mel bins too narrow to hold a bin of the FFT, as torchaudio does; their energy is 0.
+        allow_empty_bins: accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0.
         num_ceps: number of cepstral coefficients, C0 included; at least 1.
         cepstral_lifter: liftering of the coefficients; 0 is none.
         lpc_order: order of the linear prediction.
@@ -373,7 +373,7 @@ class KaldiSpectrogramConfig(EnergyConfig):
         frame_shift: distance from the start of one frame to the start of the next, in seconds.
         round_to_power_of_two: pad each frame with zeros to a power of two for the FFT.
         remove_dc_offset: subtract the mean of each frame first.
-        preemph_coeff: share of the previous sample that is subtracted from each sample; from 0 to 1.
+        preemph_coeff: fraction of the previous sample that is subtracted from each sample; from 0 to 1.
         window_type: window function; one of hamming, hanning, povey, rectangular, sine, blackman.
         dither: standard deviation of the noise added to each sample of a frame; 0 adds none; finite.
         snip_edges: keep only frames that lie wholly in the audio; False gives the number of frames that lhotse expects.

@@ -1,0 +1,75 @@
+"""Measure the size of installations on disk, and list the versions of the libraries that the benchmarks compare with.
+
+    python benchmarks/installed.py [--record]
+
+A library counts with everything that it requires. The package itself is installed into a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from figures import Table, report
+
+ROOT = Path(__file__).parents[1]
+COMMAND = "python benchmarks/installed.py"
+COMPARED = ("numpy", "torch", "kaldi-native-fbank", "torchaudio", "lhotse", "kaldiio", "kaldi_native_io", "onnxruntime")
+
+
+def required(names: list[str]) -> set[str]:
+    """Return libraries with everything that they require, extras left out."""
+    found: set[str] = set()
+    while names:
+        name = re.split(r"[^\w.-]", names.pop())[0].lower().replace("_", "-")
+        try:
+            more = [] if name in found else metadata.requires(name) or []
+        except metadata.PackageNotFoundError:  # required on other platforms
+            continue
+        found.add(name)
+        names += [each for each in more if "extra ==" not in each]
+    return found
+
+
+def megabytes(paths: list[Path]) -> float:
+    """Return the size of files."""
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
+
+
+def of_libraries(*names: str) -> float:
+    """Return the size of libraries with everything that they require."""
+    files = [path for name in required(list(names)) for path in metadata.files(name) or []]
+    return megabytes([Path(str(path.locate())) for path in files])
+
+
+def of_package() -> float:
+    """Return the size of kaldi-compat, C libraries included."""
+    with tempfile.TemporaryDirectory() as sources, tempfile.TemporaryDirectory() as target:
+        subprocess.run(f"git archive HEAD | tar x -C {sources}", shell=True, cwd=ROOT, check=True)
+        options = ["--no-deps", "--no-build-isolation", "--quiet", "--target", target]
+        subprocess.run([sys.executable, "-m", "pip", "install", *options, sources], check=True)
+        return megabytes(list(Path(target).rglob("*")))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
+    parser.parse_args()
+    package, numpy = of_package(), of_libraries("numpy")
+    sizes = {"kaldi-compat": package, "NumPy": numpy, "both": package + numpy}
+    build = metadata.version("torch").partition("+")[2]
+    if build in ("", "cpu"):
+        sizes["both and PyTorch's CPU build"] = package + of_libraries("numpy", "torch")
+    report("sizes", Table(COMMAND, ["installed", "MB"], [[name, f"{size:,.0f}"] for name, size in sizes.items()]))
+    versions = {"Python": platform.python_version()} | {name: metadata.version(name) for name in COMPARED}
+    report("versions", Table(COMMAND, ["library", "version"], [list(item) for item in versions.items()]))
+
+
+if __name__ == "__main__":
+    main()
