@@ -30,7 +30,7 @@ from kaldi_compat.options.base import BaseOptions, option
 from kaldi_compat.options.config import flag_table, load_options
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.options.spectral import FbankOptions
-from tests.support.programs import main_of
+from tests.support.programs import main_of, run
 
 ROOT = Path(__file__).parents[3]
 CASES = json.loads((ROOT / "reference_data" / "cases.json").read_text())
@@ -275,50 +275,35 @@ def try_it(options: Options, first: str, second: str = "") -> int:
     return int(options.num_things)
 
 
-def test_exit_status_and_log_shape(capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it(["--print-args=false", "a"]) == 3
-    assert re.fullmatch(
-        r"LOG \(try-it\[[0-9.a-z]+\]:try_it\(\):test_command_line\.py:\d+\) Done a\n", capsys.readouterr().err
-    )
+# The words of a command line, the exit status, and a pattern of all that is written to standard error.
+SAID: dict[str, tuple[list[str], int, str]] = {
+    "a line of the log": (["a"], 3, r"LOG \(try-it\[[0-9.a-z]+\]:try_it\(\):test_command_line\.py:\d+\) Done a\n"),
+    "the command line": (["--print-args", "--num-things=0", "a b"], 0, r"try-it .*--num-things=0 'a b' \nLOG .*"),
+    "VLOG of this level": (["--verbose=2", "a"], 3, r"LOG .*\nVLOG\[2\] \(try-it.*"),
+    "no VLOG of a higher level": (["--verbose=1", "a"], 3, r"LOG [^\n]*\n"),
+    "nothing, as asked for": (["--verbose=-1", "a"], 3, ""),
+    "nothing of an interrupt": (["--verbose=-1", "interrupt"], 130, ""),
+    "the usage and the number of arguments": ([], 1, r".*Tries it\..*\ntry-it: expected 1 to 2 arguments, not 0\n"),
+    "the usage for too many arguments": (["a", "b", "c"], 1, r".*Tries it\..*"),
+    "a mistake in one line": (
+        ["wrong"],
+        255,
+        r"LOG .*\nERROR \(try-it\[.*\]:try_it\(\):test_\w+\.py:\d+\) it is wrong\n",
+    ),
+    "a fault of ours in one line": (["fault"], 255, r"LOG [^\n]*\n[^\n]*ZeroDivisionError: by zero[^\n]*\n"),
+    # Kaldi's programs print their usage here, and recipes' logs are compared with theirs.
+    "the usage and an unknown option": (["--num-thing=1", "a"], 255, r".*Tries it\..*: did you mean --num-things\?\n"),
+    **{f"{wrong} in one line": ([wrong, "a"], 255, r"[^\n]*\n") for wrong in ("--num-things=x", "--scale=", "--name")},
+    "--flag= in one line": (["--flag=", "a"], 255, r"[^\n]*\n"),
+}
 
 
-def test_command_line_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it(["--num-things=0", "a b"]) == 0
-    assert capsys.readouterr().err.startswith("try-it --num-things=0 'a b' \n")
-
-
-def test_verbose(capsys: pytest.CaptureFixture[str]) -> None:
-    try_it(["--verbose=2", "a"])
-    assert "VLOG[2] (try-it" in capsys.readouterr().err
-    try_it(["--verbose=1", "a"])
-    assert "VLOG" not in capsys.readouterr().err
-    try_it(["--print-args=false", "--verbose=-1", "a"])
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("argv", [[], ["a", "b", "c"]])
-def test_wrong_number_of_arguments_shows_the_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it(argv) == 1
-    assert "Tries it." in capsys.readouterr().err
-
-
-def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it(["--print-args=false", "wrong"]) == 255
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert re.match(r"ERROR \(try-it\[.*\]:try_it\(\):test_command_line\.py:\d+\) it is wrong$", lines[1])
-
-
-def test_a_fault_of_ours_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it(["fault"]) == 255
-    error = capsys.readouterr().err
-    assert "ZeroDivisionError: by zero" in error
-    assert "Traceback" not in error
-
-
-def test_broken_pipe_and_interrupt_are_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it(["--print-args=false", "--verbose=-1", "interrupt"]) == 130
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize("said", SAID)
+def test_exit_status_and_what_is_said(said: str) -> None:
+    words, status, pattern = SAID[said]
+    found, log = run(try_it, *words)
+    assert found == status
+    assert re.fullmatch(pattern, log, re.S), log
 
 
 def script(name: str) -> list[str]:
@@ -417,25 +402,6 @@ def test_a_package_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) 
 def test_rates_and_times_can_be_counted_by(kind: Any, name: str, value: float) -> None:
     with pytest.raises(OptionError, match=name):
         kind(**{name: value})
-
-
-def test_unknown_option_ends_with_the_error_below_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    # Kaldi's programs print their usage here, and recipes' logs are compared with theirs.
-    assert try_it(["--num-thing=1", "a"]) == 255
-    lines = capsys.readouterr().err.splitlines()
-    assert "Tries it." in lines
-    assert lines[-1].endswith("there is no option --num-thing: did you mean --num-things?")
-
-
-@pytest.mark.parametrize("wrong", ["--num-things=x", "--scale=", "--name", "--flag="])
-def test_invalid_value_is_one_line_without_usage(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it([wrong, "a"]) == 255
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_wrong_number_of_arguments_ends_with_the_number(capsys: pytest.CaptureFixture[str]) -> None:
-    assert try_it([]) == 1
-    assert capsys.readouterr().err.endswith("\ntry-it: expected 1 to 2 arguments, not 0\n")
 
 
 def test_version_is_printed_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:

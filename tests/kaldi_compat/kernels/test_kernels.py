@@ -24,6 +24,8 @@ from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional.array_api import tracing
 
 pytest.importorskip("triton", minversion="3.6")
+launch = pytest.importorskip("kaldi_compat.kernels.launch")
+probes = pytest.importorskip("tests.support.probe_kernels")
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
@@ -66,6 +68,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(kernels, "_fault_of", lambda *_: "")
     monkeypatch.delenv(kernels.SWITCH, raising=False)
     yield
+
+
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kernels be tested before they are used, as if none had been."""
+    monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    monkeypatch.setattr(kernels, "_faults", {})
 
 
 def audio(samples: int, rows: int, seed: int = 0) -> torch.Tensor:
@@ -163,8 +171,6 @@ def test_a_frame_is_the_same_wherever_it_stands(kind: type[SpectralFeature]) -> 
 def test_a_frame_is_the_same_whatever_its_program_computed_before(
     kind: type[SpectralFeature], frequency: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kaldi_compat.kernels import launch
-
     empty = torch.empty
     made: list[torch.Tensor] = []
     monkeypatch.setattr(
@@ -187,8 +193,6 @@ def test_a_frame_is_the_same_whatever_its_program_computed_before(
 
 @given(data=st.data(), banks=st.integers(1, 3), bins=st.sampled_from([9, 65, 257]), bands=st.integers(1, 70))
 def test_sparse_filters_hold_all_weights(data: st.DataObject, banks: int, bins: int, bands: int) -> None:
-    from kaldi_compat.kernels import launch
-
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     weights = np.zeros((banks, bins, bands), np.float32)
     for bank, band in np.ndindex(banks, bands):
@@ -281,13 +285,12 @@ def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None
 def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
     from kaldi_compat.exact.rand import rand_r_starts
     from kaldi_compat.tensors.dither import kaldi_noise
-    from tests.support.probe_kernels import draw
 
     frames, size = 64, 512
     seeds = torch.from_numpy(KaldiRandom().frame_seeds(frames))
     kaldi = torch.empty((frames, size), device=DEVICE)
     philox = torch.empty((frames, 4, size), device=DEVICE)
-    draw[(frames,)](seeds.to(DEVICE), torch.from_numpy(rand_r_starts(size)).to(DEVICE), kaldi, philox, SIZE=size)
+    probes.draw[(frames,)](seeds.to(DEVICE), torch.from_numpy(rand_r_starts(size)).to(DEVICE), kaldi, philox, SIZE=size)
     torch.testing.assert_close(kaldi.cpu(), kaldi_noise(seeds, size), rtol=1e-5, atol=5e-6)
     for noise in (kaldi, philox):
         values = noise.double().cpu()
@@ -310,8 +313,6 @@ def test_each_row_may_have_its_own_vtln_factor(kind: type[SpectralFeature]) -> N
 
 
 def test_parts_of_a_row_may_have_their_own_vtln_factors() -> None:
-    from kaldi_compat.kernels import launch
-
     module, x = Fbank(dither=0.0).to(DEVICE), audio(400 + 160 * 8, 1)[0]
     firsts, warps = [0, 3, 6], [0.9, 1.0, 0.9]
     found = launch.row_features(module, x, launch.Spans(np.array(firsts), warps), None)
@@ -342,8 +343,6 @@ def test_lengths_may_be_a_column_of_a_table() -> None:
 def test_indices_of_reflected_samples_do_not_overflow(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kaldi_compat.kernels import launch
-
     x = audio(1200, 2)
     module = kind(dither=0.0, snip_edges=False).to(DEVICE)
     lengths = torch.tensor([1200, 650], device=DEVICE)
@@ -372,12 +371,10 @@ def test_places_in_a_row_of_more_than_2_to_the_30_samples_do_not_overflow() -> N
 def test_indices_are_reflected_for_rows_of_any_length() -> None:
     import triton.language as tl
 
-    from tests.support.probe_kernels import reflect
-
     for length, kind in ((2**29, tl.int32), (2**31 - 2**20 - 1, tl.int64)):
         places = torch.tensor([-2, 5, length - 1, length + 7], device=DEVICE)
         out = torch.empty_like(places)
-        reflect[(1,)](places, length, out, TYPE=kind, N=4)
+        probes.reflect[(1,)](places, length, out, TYPE=kind, N=4)
         assert out.tolist() == [1, 5, length - 1, length - 8]
 
 
@@ -424,8 +421,7 @@ def test_environment_variable_disables_kernels(monkeypatch: pytest.MonkeyPatch) 
 def test_kernels_are_tested_before_use(
     kind: type[SpectralFeature], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kernels, "_fault_of", LOOK)
-    monkeypatch.setattr(kernels, "_faults", {})
+    untried(monkeypatch)
     module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
     assert engine_for(module, x, None) == "triton", caplog.text
     assert list(kernels._faults.values()) == [""]
@@ -448,11 +444,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], Any, Any, Any]] = {
 def test_each_variant_is_tested_before_use_and_given_up_by_itself(
     variant: str, good: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from kaldi_compat.kernels import launch
-
     options, lengths, warp, generator = VARIANTS[variant]
-    monkeypatch.setattr(kernels, "_fault_of", LOOK)
-    monkeypatch.setattr(kernels, "_faults", {})
+    untried(monkeypatch)
     monkeypatch.setattr(launch, "WIDE", 500 if variant == "wide" else launch.WIDE)
     seen: list[tuple[object, ...]] = []
     constants_of = launch.kernel_options
@@ -475,13 +468,10 @@ def test_each_variant_is_tested_before_use_and_given_up_by_itself(
 
 
 def test_a_broken_device_is_not_used_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kaldi_compat.kernels import launch
-
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(kernels, "_fault_of", LOOK)
-    monkeypatch.setattr(kernels, "_faults", {})
+    untried(monkeypatch)
     monkeypatch.setattr(launch, "features_of", broken)
     monkeypatch.setattr(kernels, "is_broken", lambda device: True)
     with pytest.raises(KaldiCompatError, match="KALDI_COMPAT_KERNELS=0"):
@@ -507,8 +497,6 @@ class Late(torch.Tensor):
 def test_faulty_kernels_are_reported_once_and_not_used(
     fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from kaldi_compat.kernels import launch
-
     right = launch.features_of
 
     def broken(*args: Any, **more: Any) -> Any:
@@ -518,8 +506,7 @@ def test_faulty_kernels_are_reported_once_and_not_used(
             return Late()
         return right(*args, **more) + (0.01 if fault == "wrong" else float("nan"))
 
-    monkeypatch.setattr(kernels, "_fault_of", LOOK)
-    monkeypatch.setattr(kernels, "_faults", {})
+    untried(monkeypatch)
     monkeypatch.setattr(launch, "features_of", broken)
     module, x = Fbank(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
     expected = plainly(module, x)
