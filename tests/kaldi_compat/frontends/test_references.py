@@ -144,11 +144,11 @@ def changed(preset: Preset) -> dict[str, Preset]:
     wrong: dict[str, Any] = {
         "window": {"window_type": "povey" if options.window_type != "povey" else "hamming"},
         "edges": {"snip_edges": not options.snip_edges},
-        "low": {"low_freq": 60.0},
+        "low": {"low_freq": getattr(options, "low_freq", 0.0) + 40.0},
         "high": {"high_freq": -400.0 if getattr(options, "high_freq", 0.0) not in (-400, 7600) else 0.0},
         "dc": {"remove_dc_offset": not options.remove_dc_offset},
         "preemphasis": {"preemphasis_coefficient": 0.9},
-        "bins": {"num_mel_bins": 64},
+        "bins": {"num_mel_bins": getattr(options, "num_mel_bins", 0) - 1},
         "dither": {"dither": 1.0 / (32768 if preset.sample_scale == 1 else 1)},
     }
     variants = {
