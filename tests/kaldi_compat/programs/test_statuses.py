@@ -1,0 +1,74 @@
+"""Exit statuses where Kaldi's programs lose data and end with 0, or cannot say what is wrong, are those of the page."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import io_ark
+from tests.support.output_order import write_inputs
+from tests.support.programs import run_words
+
+PAGE = (Path(__file__).parents[3] / "docs" / "programs.md").read_text()
+ROWS = PAGE.split("| case | Kaldi | ours |\n|---|---|---|\n")[1].split("\n\n")[0].splitlines()
+# For each row of the page's table, in order: commands, and what they log.
+CASES: list[dict[str, str]] = [
+    {"copy-feats ark:f.ark 'ark:| cat > out; exit 3'": "its output is incomplete"},
+    {"copy-feats scp:entry.scp ark:out": "WARNING .* had nonzero return status 768"},
+    {
+        "copy-feats 'scp:cat f.scp; exit 3 |' ark:out": "the table is incomplete",
+        "select-voiced-frames ark:m 'scp:cat v.scp; exit 3 |' ark:out": "the table is incomplete",
+    },
+    {"copy-feats 'ark:cat f.ark; exit 3 |' ark:out": "the table is incomplete"},
+    {"copy-feats ark:trail.ark ark:out": "trail.ark:[0-9]+: "},
+    {"copy-feats 'ark,p:printf k |' ark:out": "printf k |: "},
+    {"copy-feats scp,p:blank.scp ark:out": "WARNING .* invalid line"},
+    {"copy-feats scp:beyond.scp ark:out": "f.ark:99999: a: "},
+    {"wav-to-duration scp:zero.scp ark:out": "zero.wav"},
+    {"wav-to-duration scp:odd.scp ark:out": "Printed duration for 1 audio files"},
+    {"compute-fbank-feats --vtln-warp=nan scp:wav.scp ark:out": "must be positive, not nan"},
+    {"copy-post ark:tight ark:out": "Done copying 1 posteriors"},
+    {"copy-feats ark:f.ark ark:-": "standard output: .* it is closed"},
+    {"copy-feats ark:- ark:out": "standard input: .* it is closed"},
+]
+COMMANDS = [(row, command, says) for row, cases in zip(ROWS, CASES, strict=True) for command, says in cases.items()]
+
+
+def write_odd_inputs() -> None:
+    write_inputs()
+    with io_ark.Writer("matrix", "ark,scp:f.ark,f.scp") as writer:
+        for key in "abc":
+            writer.write(key, np.ones((2, 2), np.float32))
+    with io_ark.Writer("vector", "ark,scp:v.ark,v.scp") as writer:
+        writer.write("u", np.ones(3, np.float32))
+    wave, lines = Path("u.wav").read_bytes(), Path("f.scp").read_text()
+    Path("zero.wav").write_bytes(wave[:24] + bytes(4) + wave[28:])
+    size = struct.pack("<I", len(wave) - 8 + 12)
+    Path("odd.wav").write_bytes(wave[:4] + size + wave[8:36] + b"LIST\3\0\0\0abc\0" + wave[36:])
+    Path("trail.ark").write_bytes(Path("f.ark").read_bytes() + b"\0\1\2")
+    for name, text in {
+        "zero.scp": "u zero.wav\n", "odd.scp": "u odd.wav\n", "beyond.scp": "a f.ark:99999\n", "tight": "u [1 0.5]\n",
+        "blank.scp": lines.replace("\nb", "\n\nb"), "entry.scp": "a tail -c +3 f.ark | head -c 31; exit 3 |\n",
+    }.items():  # fmt: skip
+        Path(name).write_text(text)
+
+
+@pytest.mark.parametrize(("row", "command", "says"), COMMANDS, ids=[command for _, command, _ in COMMANDS])
+def test_status_is_that_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, command: str, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_odd_inputs()
+    for stream in ("stdin", "stdout"):
+        if stream.replace("std", "standard ") + "put is closed" in row:
+            monkeypatch.setattr(sys, stream, None)
+    status, log = run_words(shlex.split(command))
+    ours = re.match("[0-9]*", row.split(" | ")[-1])
+    assert ours and status == int(ours[0] or 0), log
+    assert re.search(says, log), log
