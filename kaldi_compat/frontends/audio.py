@@ -7,7 +7,7 @@ from typing import Any
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
 from kaldi_compat.features.checks import check_shape, warn_user_once
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.functional.array_api import Array, astype, namespace
+from kaldi_compat.functional.array_api import Array, astype, check_plain, namespace
 
 INT16_SCALE = 32768.0
 # Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.
@@ -21,6 +21,7 @@ def checked_samples(samples: Array, preset: Preset, *, has_lengths: bool) -> Arr
     Raises:
         AudioError: no samples, more than one channel, or samples that are neither int16 nor floating point.
     """
+    scaled = on_unit_scale(samples)
     shape = tuple(samples.shape)
     if len(shape) not in (1, 2):
         raise AudioError(
@@ -29,7 +30,7 @@ def checked_samples(samples: Array, preset: Preset, *, has_lengths: bool) -> Arr
     if shape[-1] == 0:
         raise AudioError(f"the audio is empty: samples of shape {shape}")
     check_shape(shape, preset.options.window_size, has_lengths=has_lengths)
-    return on_unit_scale(samples)
+    return scaled
 
 
 def on_unit_scale(samples: Array) -> Array:
@@ -38,6 +39,7 @@ def on_unit_scale(samples: Array) -> Array:
     Raises:
         AudioError: the samples are of another type.
     """
+    check_plain(samples, AudioError)
     xp = namespace(samples)
     if samples.dtype == xp.int16:
         scaled: Array = astype(samples, xp.float32) * (1 / INT16_SCALE)

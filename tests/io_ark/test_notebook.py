@@ -14,6 +14,8 @@ def test_script_table_shows_its_first_keys_and_reads_nothing(tmp_path: Path) -> 
     shown = io_ark.load_scp(str(script))._repr_html_()  # type: ignore[attr-defined]
     assert "<td>utt4</td><td>no_such.ark:4</td>" in shown and "utt5" not in shown
     assert f"{script}: 8 keys" in shown and "... and 3 more" in shown
+    completed: list[str] = io_ark.load_scp(str(script))._ipython_key_completions_()  # type: ignore[attr-defined]
+    assert completed == [f"utt{i}" for i in range(8)]
 
 
 def test_keys_and_commands_cannot_inject_html(tmp_path: Path) -> None:

@@ -113,6 +113,17 @@ def test_bad_audio_is_refused_with_one_line(kind: str) -> None:
         frontend([speech()], [5])
 
 
+def test_audio_of_an_unusual_form_is_refused_with_one_line() -> None:
+    masked = np.ma.masked_array(speech(), speech() > 0)
+    for given in (masked, [masked]):
+        with pytest.raises(AudioError, match="not one that is masked"):
+            ArrayFrontend("paraformer")(given)
+    sparse = torch.zeros(16000).to_sparse()
+    for tensors in (sparse, [sparse]):
+        with pytest.raises(AudioError, match="not one that is sparse"):
+            Frontend("paraformer")(tensors)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_float_audio_on_the_scale_of_integers_is_noticed(kind: str) -> None:
     checks._warned.discard("frontend scale")
