@@ -115,9 +115,9 @@ def test_bad_audio_is_refused_with_one_line(kind: str) -> None:
 
 def test_audio_of_an_unusual_form_is_refused_with_one_line() -> None:
     masked = np.ma.masked_array(speech(), speech() > 0)
-    for given in (masked, [masked]):
+    for arrays in (masked, [masked]):
         with pytest.raises(AudioError, match="not one that is masked"):
-            ArrayFrontend("paraformer")(given)
+            ArrayFrontend("paraformer")(arrays)
     sparse = torch.zeros(16000).to_sparse()
     for tensors in (sparse, [sparse]):
         with pytest.raises(AudioError, match="not one that is sparse"):
