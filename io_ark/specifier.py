@@ -34,6 +34,7 @@ __all__ = [
     "parse_rxfilename",
     "parse_wspecifier",
     "parse_wxfilename",
+    "split_brackets",
     "split_range",
 ]
 
@@ -41,16 +42,13 @@ __all__ = [
 # (Kaldi: src/util/kaldi-holder.cc)
 ROW_TOLERANCE = 3
 _LARGEST_OFFSET = 2**63 - 1
-# Options are short words, so this pattern already rejects most file names.
-_OPTIONS = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*")
 # Characters that the name of a file rarely starts or ends with.
 _ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
-_SPECIFIER = re.compile(_OPTIONS.pattern + ":")
+_SPECIFIER = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*:")
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Rspecifier:
+class Rspecifier(NamedTuple):
     """A table to read.
 
     Attributes:
@@ -72,8 +70,7 @@ class Rspecifier:
     background: bool = False
 
 
-@dataclass(frozen=True)
-class Wspecifier:
+class Wspecifier(NamedTuple):
     """A table to write.
 
     Attributes:
@@ -183,10 +180,16 @@ background=False)
 def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
     """Return the words before the colon that are not known options, the options, and the text after the colon."""
     options, colon, rest = text.partition(":")
-    if not colon or not _OPTIONS.fullmatch(options) or text[-1] in WHITE_SPACE or isinstance(text, FileName):
+    if not colon or text[-1] in WHITE_SPACE or isinstance(text, FileName):
         return [], {}, ""
-    words = re.split("[, ]", options)
-    return [word for word in words if word not in known], dict(known[word] for word in words if word in known), rest
+    kinds, flags = [], {}
+    for word in options.replace(" ", ",").split(","):
+        if word in known:
+            name, value = known[word]
+            flags[name] = value
+        else:
+            kinds.append(word)
+    return kinds, flags, rest
 
 
 _READ_FLAGS = {
@@ -332,12 +335,22 @@ def split_range(text: str) -> tuple[str, Range | None]:
     Raises:
         RangeSyntaxError: the text ends in ``]``, but not in a range.
     """
-    if not text.endswith("]") or isinstance(text, FileName):
-        return text, None
+    name, inside = split_brackets(text)
+    return (name, parse_range(inside)) if inside else (name, None)
+
+
+def split_brackets(text: str) -> tuple[str, str]:
+    """Split an rxfilename from what is in the brackets after it, which is not parsed; "" if there are none.
+
+    Raises:
+        RangeSyntaxError: the text ends in ``]``, but not in a name and something in brackets.
+    """
+    if text[-1:] != "]" or isinstance(text, FileName):
+        return text, ""
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
         raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
-    return name, parse_range(inside)
+    return name, inside
 
 
 def parse_range(text: str) -> Range:

@@ -14,6 +14,8 @@ from io_ark.cli.describe import counted, describe_kind, print_json, shown, size
 from io_ark.cli.entries import Entry, allowed, entries, table_of
 from io_ark.cli.terminal import coloured, progress
 from io_ark.codecs.wave import Wave
+from io_ark.errors import SpecifierError
+from io_ark.specifier import parse_rxfilename
 
 Pair = tuple[str, Entry | None, Entry | None]
 MAX_SHOWN = 100
@@ -51,7 +53,10 @@ class Difference:
 
 def diff(chosen: argparse.Namespace) -> int:
     """Print the differences; the status is 1 if there are any beyond the tolerance."""
-    first, second = (progress(_entries(name, chosen), name) for name in (chosen.first, chosen.second))
+    names = chosen.first, chosen.second
+    if all(parse_rxfilename(table_of(name).rxfilename).kind == "stdin" for name in names):
+        raise SpecifierError("is named twice: two tables cannot both be read from it", file="standard input")
+    first, second = (progress(_entries(name, chosen), name) for name in names)
     compared = equal = close = 0
     only: dict[str, list[str]] = {chosen.first: [], chosen.second: []}
     differing: list[Difference] = []

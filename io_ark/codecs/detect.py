@@ -33,6 +33,8 @@ _TOKENS = {
     b"SV": ("sparse-vector", {}), b"SM": ("sparse-matrix", {}),
     b"<Nnet3Eg>": ("nnet-example", {}), b"<Nnet3ChainEg>": ("nnet-chain-example", {}),
 }  # fmt: skip
+# Bytes up to the end of the marker, a token of two letters and the space after it.
+_TOKEN_END = 5
 # In order of preference: the first kind that fits the bytes is used.
 _VECTOR = b"FV \x04"
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
@@ -205,6 +207,7 @@ class AnyCodec(Codec[Any]):
         self._kind = kind
         self._compress = None if compress is None else codec("compressed-matrix", method=compress)
         self._detected: dict[tuple[str, int], Codec[Any]] = {}
+        self._by_start: dict[bytes, Codec[Any]] = {}
 
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)
@@ -214,11 +217,14 @@ class AnyCodec(Codec[Any]):
 
     def detect(self, source: Source) -> Codec[Any]:
         """Return the codec of the object at the next byte. Each codec is created once."""
-        kind, options = detect_kind(source)
-        known = kind, len(options)  # a kind is detected with one set of options, or none
-        found = self._detected.get(known)
+        start = source.peek(_TOKEN_END)
+        found = self._by_start.get(start)
         if found is None:
-            found = self._detected[known] = codec(kind, **options)
+            kind, options = detect_kind(source)
+            known = kind, len(options)  # a kind is detected with one set of options, or none
+            found = self._detected[known] = self._detected.get(known) or codec(kind, **options)
+            if start[2:4] in _TOKENS and start[4:] == b" ":
+                self._by_start[start] = found
         return found
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:

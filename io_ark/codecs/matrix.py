@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import ArrayCodec, Sink
+from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Sink
 from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, read_linear, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
@@ -29,7 +29,8 @@ Array = npt.NDArray[Any]
 _COMPRESSED = b"\0BC"
 # The marker and the header of a dense matrix (see dense.py).
 _DENSE_HEADER = struct.Struct("<6sibi")
-_HEADER_END = _DENSE_HEADER.size
+_START = _DENSE_HEADER.size
+_LONGEST_START = len(BINARY_MARKER) + LONGEST_HEADER
 
 
 class MatrixCodec(ArrayCodec):
@@ -52,17 +53,17 @@ class MatrixCodec(ArrayCodec):
 
     def read(self, source: Source) -> Array:
         # A fast path for the common case: for small matrices the number of calls dominates.
-        head = source.peek_buffered(source.small)
-        if len(head) >= _HEADER_END:
+        head = source.peek_buffered(_LONGEST_START)
+        if len(head) >= _START:
             start, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
             if start == self._start and column_size == 4 and rows >= 0 and columns >= 0:
-                end = _HEADER_END + rows * columns * self._itemsize
-                if end > len(head):
-                    source.skip(_HEADER_END)
+                source.skip(_START)
+                length = rows * columns * self._itemsize
+                if length > source.small:
                     return source.read_array(self._stored, rows * columns).reshape(rows, columns)
-                source.skip(end)
+                window, at = source.take(length)
                 # A third of the time of copying an array whose numbers are not aligned.
-                matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(head[_HEADER_END:end]))
+                matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(window[at : at + length]))
                 return matrix
             if start.startswith(_COMPRESSED) and (values := read_linear(source, head)) is not None:
                 return values if self.dtype == np.float32 else values.astype(self.dtype)

@@ -6,6 +6,7 @@ copies matrices loads no audio, lattice or training-example code.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -67,12 +68,19 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
     b'1 2 3 \\n'
     """
     try:
-        module, name, arguments = _CODECS[kind]
+        made, arguments = _class_of(kind)
     except KeyError as error:
         raise FormatError(f"unknown kind of object {kind!r}: choose one of {', '.join(KINDS)}") from error
     try:
-        created: Codec[Any] = getattr(import_module(f"io_ark.codecs.{module}"), name)(**(arguments | options))
+        created = made(**(arguments | options))
     except TypeError as error:
         raise FormatError(f"{kind!r} does not take these options: {', '.join(options)}") from error
     created.kind = kind
     return created
+
+
+@cache
+def _class_of(kind: str) -> tuple[type[Codec[Any]], dict[str, Any]]:
+    """Return the class of a kind's codec, and its default arguments."""
+    module, name, arguments = _CODECS[kind]
+    return getattr(import_module(f"io_ark.codecs.{module}"), name), arguments

@@ -6,6 +6,7 @@ What is not laid out as Kaldi writes it is left to the codecs, from which all er
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +17,7 @@ from io_ark.blocks import MAX_ENTRIES, ArrayBlock, Block, ObjectBlock, Posterior
 from io_ark.blocks.base import join_keys
 from io_ark.blocks.posterior import Posterior
 from io_ark.native import NATIVE
+from io_ark.native.signatures import Structure
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -128,9 +130,11 @@ class KindScan:
         layout = _LAYOUTS.get(kind, kind)
         self.of_any_size = layout in _NESTED
         self._kind, self._number, self._nested = kind, _KINDS.index(layout), layout in _NESTED
-        self._scan = NATIVE.function("ark_scan")
         self._ends, self._shapes = np.empty(MAX_ENTRIES, np.int64), np.empty((MAX_ENTRIES, 2), np.int64)
-        self._table = NATIVE.structure("table", ends=self._ends, shapes=self._shapes)
+
+    @cached_property
+    def _table(self) -> Structure:
+        return NATIVE.structure("table", ends=self._ends, shapes=self._shapes)
 
     def entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)
@@ -158,10 +162,11 @@ class KindScan:
             data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
             lists_room=len(lists), largest=largest, most=MAX_ENTRIES if places is None else len(places),
         )  # fmt: skip
-        count = self._scan(self._table, self._number) if len(data) else 0
+        scan = NATIVE.function("ark_scan")
+        count = scan(self._table, self._number) if len(data) else 0
         has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
         if has_doubles:  # such as statistics
-            count = self._scan(self._table, _KINDS.index(f"double-{self._kind}"))
+            count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
             return None
         used = self._table.fields

@@ -24,6 +24,7 @@ Array = npt.NDArray[Any]
 
 _HEADER = struct.Struct("<3sbi")
 _MARKED_HEADER = struct.Struct("<5sbi")  # with the binary marker
+_START = _MARKED_HEADER.size
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
 
 
@@ -37,7 +38,7 @@ class VectorCodec(ArrayCodec):
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
         self._marker_and_token = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
-        self._stored = self.dtype.newbyteorder("<")
+        self._stored, self._itemsize = self.dtype.newbyteorder("<"), self.dtype.itemsize
         self.scan_kind = "vector" if self.dtype == np.float32 else "double-vector"
 
     def pack(self, binary: bool) -> Pack:
@@ -50,17 +51,17 @@ class VectorCodec(ArrayCodec):
         return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()
 
     def read(self, source: Source) -> Array:
-        head = source.peek_buffered(source.small)
+        head = source.peek_buffered(_START)
         # A fast path for the common case: for short vectors the number of calls dominates.
-        if len(head) >= _MARKED_HEADER.size:
-            start, size, count = _MARKED_HEADER.unpack_from(head)
+        if len(head) == _START:
+            start, size, count = _MARKED_HEADER.unpack(head)
             if start == self._marker_and_token and size == 4 and count >= 0:
-                end = _MARKED_HEADER.size + count * self._stored.itemsize
-                if end > len(head):
-                    source.skip(_MARKED_HEADER.size)
+                source.skip(_START)
+                length = count * self._itemsize
+                if length > source.small:
                     return source.read_array(self._stored, count)
-                source.skip(end)
-                vector: Array = np.ndarray((count,), self._stored, bytearray(head[_MARKED_HEADER.size : end]))
+                window, at = source.take(length)
+                vector: Array = np.ndarray((count,), self._stored, bytearray(window[at : at + length]))
                 return vector
         return super().read(source)
 

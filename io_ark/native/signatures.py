@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -79,8 +79,8 @@ class Structure:
     Args:
         kind: its ctypes structure.
         dtypes: of the arrays that its pointers point to.
-        values: of its fields: numbers, arrays, which are converted to the type that the pointer has, lists of arrays
-            for a list of pointers, or None. Fields that are left out are zero.
+        values: of its fields: numbers, arrays, which are converted to the type that the pointer has, lists or
+            tuples of arrays for a list of pointers, or None. Fields that are left out are zero.
     """
 
     def __init__(self, kind: Any, dtypes: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ class Structure:
             if isinstance(value, np.ndarray):
                 array = self._kept[name] = np.ascontiguousarray(value, self._dtypes[name])
                 value = address(array)
-            elif isinstance(value, Sequence):
+            elif isinstance(value, list | tuple):
                 arrays = self._kept[name] = [np.ascontiguousarray(each, np.float32) for each in value]
                 value = (ctypes.c_void_p * len(getattr(self.fields, name)))(*map(address, arrays))
             setattr(self.fields, name, value)

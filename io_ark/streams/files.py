@@ -111,7 +111,7 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
         OpenError: it cannot be opened.
         NetworkRefusedError: it is a URL, and the network is disabled or the URL is not allowed.
     """
-    if is_url(path):
+    if "://" in path and is_url(path):
         return RemoteFile(path, access)
     return OpenFile(path, mmap=mmap)
 
@@ -138,7 +138,7 @@ class OpenFiles:
         self._access = access or Access().of_script()
         self._files: dict[str, OpenFile | RemoteFile] = {}
         self.idle_sources: list[FileSource] = []
-        _kept[id(self)] = self
+        _kept.add(weakref.ref(self, _kept.discard))
 
     def get(self, path: str) -> OpenFile | RemoteFile:
         """Return the open file at this path."""
@@ -166,7 +166,8 @@ def _open_files(limit: int, mmap: bool, access: Access) -> OpenFiles:
     return OpenFiles(limit, mmap=mmap, access=access)
 
 
-_kept: weakref.WeakValueDictionary[int, OpenFiles] = weakref.WeakValueDictionary()
+# Not a WeakSet: making one entry of it takes as long as opening a file.
+_kept: set[weakref.ref[OpenFiles]] = set()
 
 
 # Other threads take the descriptors that closing kept files frees, so one attempt is not enough.
@@ -206,7 +207,7 @@ def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: An
 
 
 def _close_kept_files(keep_fewer: bool) -> None:
-    for reference in _kept.valuerefs():
+    for reference in tuple(_kept):
         files = reference()
         if files is not None:
             files.clear(keep_fewer)

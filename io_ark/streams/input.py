@@ -54,12 +54,7 @@ class Input:
         self.close()
 
 
-def open_input(
-    rxfilename: str | Rxfilename,
-    *,
-    access: Access | None = None,
-    files: OpenFiles | None = None,
-) -> Input:
+def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files: OpenFiles | None = None) -> Input:
     """Open an rxfilename for reading.
 
     Args:

@@ -59,7 +59,7 @@ class Source:
 
     Attributes:
         name: name for error messages.
-        small: bytes of an object that is copied in one piece.
+        small: bytes of an array that is copied out of the window; a larger one is read into its place.
     """
 
     small = SMALL_WINDOW
@@ -337,7 +337,7 @@ class Source:
 class BytesSource(Source):
     """Bytes in memory: ``bytes``, a memory map, the buffer of an array. Arrays read are views of it."""
 
-    small = 21  # the header of a matrix
+    small = 0
 
     def __init__(self, buffer: Any, offset: int = 0, name: str = "<bytes>") -> None:
         super().__init__(name)
@@ -468,8 +468,8 @@ class FileSource(StreamSource):
         self._end = len(window)
 
     def peek_buffered(self, limit: int) -> bytes:
-        window: bytes = self._window
-        return window[self._at : self._at + limit]
+        at = self._at
+        return self._window[at : at + limit]  # type: ignore[no-any-return]
 
     def reach(self, offset: int) -> bool:
         """Seek to an offset and return True; return False if it is beyond the known end of the file.
@@ -524,7 +524,7 @@ class FileSource(StreamSource):
     def _fill(self, count: int) -> bool:
         start = self._base + self._at
         window: bytes = self._window[self._at : self._end]
-        wanted = count if count > self._step else self._step
+        wanted = max(count, min(self._step, self._size - start), SMALL_WINDOW)
         self._step = min(2 * self._step, LARGE_WINDOW)
         while len(window) < count:
             more = self._pread(wanted - len(window), start + len(window))
@@ -544,10 +544,12 @@ class FileSource(StreamSource):
             start = self._base + at
             if not 0 <= count <= self._size - start:
                 self.check(count)
+            if count <= SMALL_WINDOW:
+                self._first = SMALL_WINDOW
             wanted = count + TAIL if self._ahead else count
             if self._successive and wanted < AHEAD:
                 wanted = AHEAD
-            window = self._pread(wanted, start)
+            window = self._pread(min(wanted, self._size - start), start)
             if len(window) < count:
                 return super().take(count)
             self._window = window

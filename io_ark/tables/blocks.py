@@ -88,7 +88,10 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
         if scan is not None and pause.left == 0:
-            found = scan.entries(_window(source, _size(in_blocks)))
+            window = _window(source, _size(in_blocks))
+            if window.begin == window.end:
+                return
+            found = scan.entries(window)
             pause.after(found)
             if found is not None:
                 source.skip(found.size)

@@ -60,7 +60,7 @@ def read_place(
     Raises:
         ArkError: the object cannot be opened or read, or has no such range.
     """
-    opened = open_input(target, access=access, files=files)
+    opened = open_input(target, access, files)
     try:
         value = codec.read(opened.source) if part is None else codec.part(opened.source, part)
     except BaseException as error:

@@ -28,14 +28,14 @@ from io_ark.errors import (
     RangeError,
     kaldis_words,
 )
-from io_ark.specifier import Rspecifier, parse_rspecifier
+from io_ark.specifier import Rspecifier, parse_rspecifier, split_brackets
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
-from io_ark.tables.loader import Loader, as_codec, ready
+from io_ark.tables.loader import Loader, as_codec, name_key, ready
 from io_ark.tables.random_access import open_lookup
-from io_ark.tables.script import LineSplitter
+from io_ark.tables.script import BINARY_SCRIPT, LineSplitter
 
 logger = logging.getLogger("io_ark")
 
@@ -211,6 +211,8 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
     with open_input(table.rxfilename, access=access) as opened:
         script = _Script(table, codec, access, state, opened.source.name)
+        if opened.source.peek(1) == b"\0":
+            raise FormatError(BINARY_SCRIPT, file=opened.source.name, offset=0)
         for lines in opened.source.read_line_lists():
             yield from script.entries(lines)
         script.close()
@@ -259,11 +261,13 @@ class _Script:
         try:
             if isinstance(line, FormatError):
                 raise line
+            key, rxfilename = line
             if self._state.reads == "keys" and not self._permissive:
-                return _Later(line[0], partial(self._loader.load_value, *line))
-            return line[0], self._loader.load_value(*line)
-        except RangeError:
-            raise  # even if permissive, as in Kaldi: the script file is wrong and not the data
+                split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output
+                return _Later(key, partial(self._loader.load_value, key, rxfilename))
+            return key, self._loader.load_value(key, rxfilename)
+        except RangeError as error:  # even if permissive, as in Kaldi: the script file is wrong and not the data
+            raise name_key(error, key) from error.__cause__
         except ArkError as error:
             if not self._permissive:
                 raise

@@ -1,8 +1,8 @@
 """Script files (scp): the location of each key's object. Ten million lines are kept as their bytes and a few arrays.
 
-A line is a key, white space, and the rest: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Only
-the start of each line, the length of its key, and 8 bytes of an index built by the first lookup are kept. There are no
-Python objects for lines, except in a dictionary of the keys of small files.
+A line is a key, white space, and the rest: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Few
+lines are kept as a dictionary. Of more, only the start of each line, the length of its key, and 8 bytes of an index
+built by the first lookup are kept, and there are no Python objects for lines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import mmap
 import os
+import re
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
+from functools import cached_property
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -38,8 +40,13 @@ _BLANK[_NEWLINE] = False
 # Number of lines processed at once, which bounds the memory of temporary arrays.
 _LINES = 1 << 18
 _LONGEST_KEY = 2**16 - 1
-# Up to this number of lines a dictionary is kept, which is faster and takes about a hundred bytes per line.
+BINARY_SCRIPT = "is binary: a script file is text"
+# Up to this number of lines a dictionary is kept, which is faster and takes a few hundred bytes per line.
 _FEW_LINES = 1 << 16
+# A line: its key, of at most _LONGEST_KEY bytes in any encoding, and the rest, which may be missing.
+_LINE = re.compile(
+    r"^[ \t\v\f\r]*([^\0- ]{1,16383})(?:[ \t\v\f\r]+([^\0- ](?:[^\n]*[^\0- ])?))?[ \t\v\f\r]*\n", re.MULTILINE
+)
 
 Indices = npt.NDArray[np.int64]
 Value = TypeVar("Value")
@@ -153,7 +160,7 @@ class Script(Mapping[str, str]):
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
         if data[:2] == b"\0B":
-            raise FormatError("is binary: a script file is text", file=name, offset=0)
+            raise FormatError(BINARY_SCRIPT, file=name, offset=0)
         if len(data) and data[-1] != _NEWLINE:
             data = data[:] + b"\n"
         self.name = name
@@ -161,12 +168,11 @@ class Script(Mapping[str, str]):
         self._data = data
         self._length = _text_length(data)
         _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
-        self._bytes = np.frombuffer(data, np.uint8)
-        self._starts, self._key_lengths = self._find_lines()
         self._sorted_hashes: Indices | None = None
-        self._ends_of_few: dict[str, int] | None = None
         self._next_line = 0  # the line that is probably looked up next
         self._stamp: tuple[str, int, int] | None = None
+        self._few = self._dictionary()
+        self._count = len(self._keys_at[0]) if self._few is None else len(self._few)
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
@@ -197,10 +203,14 @@ class Script(Mapping[str, str]):
         return _open_again, (*self._stamp, self._empty)
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return self._count
 
     def __iter__(self) -> Iterator[str]:
-        return (key.decode("utf-8", "surrogateescape") for key in self._keys())
+        return (
+            iter(self._few)
+            if self._few is not None
+            else (key.decode("utf-8", "surrogateescape") for key in self._keys())
+        )
 
     def _keys(self) -> Iterator[bytes]:
         """Iterate over the keys in file order."""
@@ -208,21 +218,29 @@ class Script(Mapping[str, str]):
 
     def _places(self) -> Iterator[tuple[int, int]]:
         """Iterate over the start and the end of each key in file order."""
+        all_starts, lengths = self._keys_at
         for begin in range(0, len(self), _LINES):
-            starts = self._starts[begin : begin + _LINES]
-            ends = starts + self._key_lengths[begin : begin + _LINES]
+            starts = all_starts[begin : begin + _LINES]
+            ends = starts + lengths[begin : begin + _LINES]
             yield from zip(starts.tolist(), ends.tolist(), strict=True)
 
     def __contains__(self, key: object) -> bool:
+        if self._few is not None:
+            return key in self._few
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
-        few = self._ends_of_few  # without the calls of _find and _rest, of which the time shows
-        end = self._find(key) if few is None else few.get(key)
-        if end is None:
+        rest: str | None = self.get(key)
+        if rest is None:
             raise MissingKeyError("the key is not in the script file", file=self.name, key=key)
-        data = self._data
-        return data[end : data.find(b"\n", end)].strip().decode("utf-8", "surrogateescape")
+        return rest
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the rest of a key's line; ``default`` if the key is not in the file."""
+        if self._few is not None:
+            return self._few.get(key, default)
+        end = self._find(key)
+        return default if end is None else self._rest(end)
 
     def items(self) -> ItemsView[str, str]:
         """Return a view of key and rest of each line, in file order."""
@@ -230,18 +248,20 @@ class Script(Mapping[str, str]):
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Iterate over key and rest of each line in file order, without lookups."""
+        if self._few is not None:
+            yield from self._few.items()
+            return
         for start, end in self._places():
             yield self._text(start, end), self._rest(end)
 
     def line(self, number: int) -> tuple[str, str]:
         """Return key and rest of a line by its number from 0."""
-        start = int(self._starts[number])
-        end = start + int(self._key_lengths[number])
+        start, end = self._key_at(number)
         return self._text(start, end), self._rest(end)
 
     def check_unique(self) -> None:
         """Raise :class:`OrderError` if there is a duplicate key."""
-        if len(self) <= _FEW_LINES and len(self._dictionary()) == len(self):
+        if self._few is not None:
             return
         index = self._index()
         hashes = index >> 32
@@ -272,8 +292,13 @@ class Script(Mapping[str, str]):
             previous = key
 
     def _key(self, line: int) -> str:
-        start = int(self._starts[line])
-        return self._text(start, start + int(self._key_lengths[line]))
+        return self._text(*self._key_at(line))
+
+    def _key_at(self, line: int) -> tuple[int, int]:
+        """Return the start and the end of a line's key."""
+        starts, lengths = self._keys_at
+        start = int(starts[line])
+        return start, start + int(lengths[line])
 
     def _rest(self, key_end: int) -> str:
         end = self._data.find(b"\n", key_end)
@@ -282,7 +307,17 @@ class Script(Mapping[str, str]):
     def _text(self, start: int, end: int) -> str:
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
-    def _find_lines(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
+    def _dictionary(self) -> dict[str, str] | None:
+        """Return the lines as a dictionary; None if there are many, or a line is invalid or has a duplicate key."""
+        text = b"" if isinstance(self._data, mmap.mmap) else self._data[: self._length]
+        count = text.count(b"\n")
+        if count > _FEW_LINES or len(text) < self._length:
+            return None
+        few = dict(_LINE.findall(text.decode("utf-8", "surrogateescape")))
+        return few if len(few) == count and (self._empty or all(few.values())) else None
+
+    @cached_property
+    def _keys_at(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
         """Return the start and the length of each line's key."""
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
@@ -300,7 +335,7 @@ class Script(Mapping[str, str]):
         return np.concatenate(starts), np.concatenate(lengths)
 
     def _find_lines_of(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        chunk = self._bytes[begin:end]
+        chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
         low = np.flatnonzero(chunk <= 32)  # faster than a table, and rarely more than white space
         is_white = _WHITE[chunk[low]]
         white = low[is_white]
@@ -338,15 +373,6 @@ class Script(Mapping[str, str]):
             raise FormatError(f"line {line}: the key has a control character in it, which no table can hold",
                               file=self.name)  # fmt: skip
 
-    def _dictionary(self) -> dict[str, int]:
-        """Return a dictionary from key to the end of the key, for files of few lines."""
-        if self._ends_of_few is None:
-            data = self._data
-            self._ends_of_few = {
-                data[start:end].decode("utf-8", "surrogateescape"): end for start, end in self._places()
-            }
-        return self._ends_of_few
-
     def _index(self) -> Indices:
         """Return the sorted index: per line 32 bits of the key's hash above 32 bits of the line number."""
         if self._sorted_hashes is None:
@@ -360,8 +386,6 @@ class Script(Mapping[str, str]):
 
     def _find(self, key: str) -> int | None:
         """Return the end of this key in the data, or None."""
-        if len(self._starts) <= _FEW_LINES:
-            return self._dictionary().get(key)
         try:
             wanted = key.encode("utf-8", "surrogateescape")
         except (AttributeError, UnicodeEncodeError):  # not a string, or an unpaired surrogate, which no key has
@@ -370,12 +394,12 @@ class Script(Mapping[str, str]):
         if line is None:
             return None
         self._next_line = line + 1
-        return int(self._starts[line]) + len(wanted)
+        return self._key_at(line)[1]
 
     def _line_of(self, wanted: bytes) -> int | None:
         """Return the number of a key's line, or None."""
         guess = self._next_line
-        if guess < len(self._starts) and self._has_key(guess, wanted):
+        if guess < len(self) and self._has_key(guess, wanted):
             return guess
         index = self._index()
         high = hash(wanted) >> 32
@@ -388,8 +412,8 @@ class Script(Mapping[str, str]):
         return None
 
     def _has_key(self, line: int, wanted: bytes) -> bool:
-        start = int(self._starts[line])
-        return self._data[start : start + len(wanted)] == wanted and int(self._key_lengths[line]) == len(wanted)
+        start, end = self._key_at(line)
+        return self._data[start:end] == wanted
 
 
 def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:

@@ -28,6 +28,7 @@ import contextlib
 import errno
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -152,6 +153,8 @@ class Program:
 
     def _guarded(self, run: Callable[[], int]) -> int:
         try:
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see kaldi_compat/programs/__init__.py
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             status = run()
             if sys.stdout is not None:
                 sys.stdout.flush()

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
 
-from kaldi_compat.cli.memory import keep_freed_memory
+# ^C ends a program that is still importing its modules as it ends other programs, without a traceback. The program
+# catches it from then on, see Program. A process that only uses these modules keeps its own way.
+_module = os.path.join(__path__[0], os.path.basename((sys.argv or [""])[0]).replace("-", "_") + ".py")
+if os.path.isfile(_module) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from kaldi_compat.cli.memory import keep_freed_memory  # noqa: E402  takes time
 
 # Recipes start one process per core: threads of NumPy's BLAS would compete for the cores, and small products run slower
 # with them. BLAS reads the environment when NumPy is first imported, which is after this.

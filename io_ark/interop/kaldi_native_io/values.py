@@ -42,6 +42,7 @@ class _Array:
         array: the values; converted to the class's precision. Default: empty.
     """
 
+    __slots__ = ("__weakref__", "_values")
     _codec: ClassVar[Codec[Any]]
     _dtype: ClassVar[type]
     _ndim: ClassVar[int]
@@ -103,6 +104,7 @@ class _Array:
 
 
 class _Matrix(_Array):
+    __slots__ = ()
     _ndim = 2
 
     @property
@@ -115,6 +117,7 @@ class _Matrix(_Array):
 class FloatMatrix(_Matrix):
     """Matrix of float32. ``numpy()`` and ``numpy.asarray`` return its array."""
 
+    __slots__ = ()
     _codec = codec("matrix")
     _dtype = np.float32
 
@@ -122,6 +125,7 @@ class FloatMatrix(_Matrix):
 class DoubleMatrix(_Matrix):
     """Matrix of float64."""
 
+    __slots__ = ()
     _codec = codec("double-matrix")
     _dtype = np.float64
 
@@ -129,6 +133,7 @@ class DoubleMatrix(_Matrix):
 class FloatVector(_Array):
     """Vector of float32."""
 
+    __slots__ = ()
     _codec = codec("vector")
     _dtype = np.float32
     _ndim = 1
@@ -137,6 +142,7 @@ class FloatVector(_Array):
 class DoubleVector(_Array):
     """Vector of float64."""
 
+    __slots__ = ()
     _codec = codec("double-vector")
     _dtype = np.float64
     _ndim = 1

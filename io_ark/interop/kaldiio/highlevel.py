@@ -9,7 +9,7 @@ from typing import Any
 from io_ark.errors import SpecifierError
 from io_ark.interop.kaldiio.matio import load_scp_sequential
 from io_ark.interop.kaldiio.utils import archive_first
-from io_ark.interop.kaldiio.values import KaldiioCodec
+from io_ark.interop.kaldiio.values import KaldiioCodec, reading_codec
 from io_ark.specifier import classify_rspecifier
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
@@ -84,7 +84,9 @@ class ReadHelper:
         if table is not None and script and (segments is not None or not table.permissive):
             self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes, network=network)
             return
-        reader: SequentialReader[Any] = SequentialReader(KaldiioCodec(), wspecifier, pipes=pipes, network=network)
+        reader: SequentialReader[Any] = SequentialReader(
+            reading_codec("<"), table or wspecifier, pipes=pipes, network=network
+        )
         self._close = reader.close
         self._entries = iter(reader)
 

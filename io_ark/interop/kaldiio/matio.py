@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -17,7 +17,7 @@ from io_ark.interop.kaldiio.values import (
     KaldiioCodec,
     KaldiioLoader,
     is_audio,
-    load_range,
+    load_numpy_range,
     reading_codec,
     slice_of,
     slices_of,
@@ -25,10 +25,11 @@ from io_ark.interop.kaldiio.values import (
 from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
+from io_ark.streams.output import Output
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.keys import read_key as _read_key
-from io_ark.tables.loader import name_key, read_object
+from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
 from io_ark.text import WHITE_SPACE
 
@@ -75,8 +76,12 @@ def load_mat(
     Raises:
         ArkError: the object cannot be opened or read.
     """
-    load = functools.partial(read_object, reading_codec(endian), pipes=pipes, network=network)
-    return load_range(load, name_of(ark_name))
+    load = partial(read_from, reading_codec(endian), access=Access(pipes, network))
+    name = name_of(ark_name)
+    try:
+        return load(name)
+    except (RangeError, SpecifierError) as refused:
+        return load_numpy_range(load, name, refused)
 
 
 def load_ark(
@@ -145,7 +150,7 @@ def load_scp_sequential(
         yield from load_scp(fname, endian, separator, segments, pipes=pipes, network=network).items()
         return
     access = Access(pipes, network)
-    loader = KaldiioLoader(access, MAX_OPEN_FILES_SEQUENTIAL, endian)
+    loader = KaldiioLoader(access, MAX_OPEN_FILES_SEQUENTIAL, endian, in_order=True)
     lines = _script(fname, access).lines() if separator is None else _separated(fname, separator, access)
     for key, rxfilename in lines:
         yield key, loader.load_value(key, rxfilename)
@@ -236,9 +241,18 @@ def save_mat(
     network: bool = True,
 ) -> int:
     """Write one object to a file, and return the number of bytes written."""
-    with open_sink(fname, Access(pipes, network)) as output, output.entry:
-        KaldiioCodec(compression_method, endian=endian).write(output, array, binary=True)
-        return output.tell()
+    codec = KaldiioCodec(compression_method, endian=endian)
+    with open_sink(fname, Access(pipes, network)) as output:
+        return _save(codec, output, array, binary=True)
+
+
+def _save(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
+    """Write an object whole, or nothing of one that is refused, and return the number of bytes written."""
+    gathered = io.BytesIO()
+    codec.write(gathered, array, binary=binary)
+    with output.entry:
+        output.write(gathered.getbuffer())
+    return output.tell()
 
 
 def _has_position(stream: Any) -> bool:
@@ -292,9 +306,8 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
 
 def write_array_ascii(fd: Any, array: Any) -> int:
     """Write one array in text to an open binary file, and return the number of bytes written."""
-    with open_sink(fd) as output, output.entry:
-        KaldiioCodec().write(output, array, binary=False)
-        return output.tell()
+    with open_sink(fd) as output:
+        return _save(KaldiioCodec(), output, array, binary=False)
 
 
 class SegmentsExtractor(Mapping[str, Any]):

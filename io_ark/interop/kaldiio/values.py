@@ -5,10 +5,10 @@ Source: ``read_ascii_mat``, ``write_array_ascii`` and ``_convert_to_slice`` in k
 
 from __future__ import annotations
 
-import functools
 import io
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -26,7 +26,7 @@ from io_ark.specifier import Range
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import BytesSource, Source
-from io_ark.tables.loader import Loader, name_key
+from io_ark.tables.loader import Loader
 
 _LONGEST_TAG = 6  # "AUDIO" and the byte after it
 _FIRST_LOOK = 1 << 12
@@ -62,7 +62,8 @@ class KaldiioCodec(AnyCodec):
     def read(self, source: Source) -> Any:
         head = source.peek(_LONGEST_TAG)
         if head[:2] == BINARY_MARKER:
-            return super().read(BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source)
+            found = BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source
+            return self.detect(found).read(found)
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
         if (extended := extended_reader(head)) is not None:
@@ -136,26 +137,22 @@ def _row_of(values: npt.NDArray[Any]) -> str:
     return "".join([f"{value} " for value in values.tolist()])
 
 
-@functools.lru_cache
+@lru_cache
 def reading_codec(endian: str) -> KaldiioCodec:
     """Return the codec that reads objects of this byte order, "<" or ">"."""
     return KaldiioCodec(endian=endian)
 
 
-def load_range(load: Callable[[str], Any], rxfilename: str) -> Any:
-    """Load the object of an rxfilename by this function, or a range of it by Kaldi's or NumPy's rules.
+def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkError) -> Any:
+    """Load the object of an rxfilename whose range Kaldi's rules refuse, and cut out the range by NumPy's rules.
 
     Raises:
-        ArkError: the object cannot be opened or read, or has no such range.
+        ArkError: the object cannot be opened or read, or has no such range: then ``refused``.
     """
-    try:
-        return load(rxfilename)
-    except (RangeError, SpecifierError) as error:
-        name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
-        slices = slices_of(part) if bracket and rxfilename.rstrip().endswith("]") else None
-        if slices is None:
-            raise
-        refused = error
+    name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
+    slices = slices_of(part) if bracket and rxfilename.rstrip().endswith("]") else None
+    if slices is None:
+        raise refused
     value = load(name)
     try:
         return slice_of(value, slices)
@@ -163,25 +160,26 @@ def load_range(load: Callable[[str], Any], rxfilename: str) -> Any:
         raise refused from None
 
 
-class KaldiioLoader:
-    """Loads the objects of lines of a script file in kaldiio's shapes.
+class KaldiioLoader(Loader):
+    """Loads the objects of lines of a script file in kaldiio's shapes, and ranges of them by Kaldi's or NumPy's rules.
 
     Args:
         access: what may be opened.
         max_open_files: maximum number of archives kept open.
         endian: byte order, "<" or ">".
+        in_order: read ahead a little, for objects that are read in file order.
     """
 
-    def __init__(self, access: Access, max_open_files: int, endian: str) -> None:
+    def __init__(self, access: Access, max_open_files: int, endian: str, *, in_order: bool = False) -> None:
         files = OpenFiles(max_open_files, access=access.of_script())
-        self._loader = Loader(reading_codec(endian), access, files=files)
+        super().__init__(reading_codec(endian), access, files=files, in_order=in_order)
 
-    def load_value(self, key: str, rxfilename: str) -> Any:
+    def load_value(self, key: str | None, text: str) -> Any:
         """Load the object of a line in a script file. Errors have the key."""
         try:
-            return load_range(self._loader.load, rxfilename)
-        except ArkError as error:
-            raise name_key(error, key) from error.__cause__
+            return super().load_value(key, text)
+        except (RangeError, SpecifierError) as refused:
+            return load_numpy_range(partial(super().load_value, key), text, refused)
 
 
 def slices_of(part: str) -> tuple[slice, ...] | None:

@@ -98,6 +98,13 @@ def test_tables_in_the_same_order_are_not_held_in_memory() -> None:
     assert len(held) == 10
 
 
+@pytest.mark.parametrize("names", ["- -", "ark:- scp:-"])
+def test_standard_input_is_not_compared_with_itself(names: str, ark: Ark, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/null").open() as empty:
+        monkeypatch.setattr("sys.stdin", empty)
+        assert "is named twice" in ark(f"diff {names}", 2).err
+
+
 def test_diff_reads_pipes_and_refuses_them(ark: Ark) -> None:
     ark("diff a.scp 'ark:cat a.ark |'")
     assert "is not run" in ark("diff --no-pipes a.scp 'ark:cat a.ark |'", 2).err

@@ -652,3 +652,15 @@ def test_an_open_file_takes_no_entry_after_a_part_of_one(library: str, tmp_path:
 def test_compression_methods_have_the_originals_numbers() -> None:
     for name in compression_header.__all__:
         assert getattr(compression_header, name) == getattr(kaldiio.compression_header, name)
+
+
+def test_value_that_save_mat_refuses_is_one_error_and_leaves_no_part(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for write in ours.save_mat, matio.write_array_ascii:
+        with open(tmp_path / "m", "wb") as file:
+            with pytest.raises(ArkError, match="dict"):
+                write(file, {1: 2})
+            write(file, np.ones((2, 2), np.float32))
+        assert ours.load_mat(f"{tmp_path}/m").tolist() == [[1, 1], [1, 1]]
+    assert not caplog.records

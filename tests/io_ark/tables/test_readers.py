@@ -92,6 +92,16 @@ def test_constructor_reports_a_missing_file(folder: Path) -> None:
             io_ark.SequentialReader("matrix", rspecifier)
 
 
+@pytest.mark.parametrize(("line", "complaint"), [(b"\0B a.ark\n", "is binary"), (b"a a.ark:2]\n", "a: .* ends in ']'")])
+@pytest.mark.parametrize("options", ["", ",p"])
+def test_constructor_reports_a_first_line_that_names_nothing(
+    line: bytes, complaint: str, options: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.scp").write_bytes(line)
+    with pytest.raises((FormatError, RangeError), match=complaint):
+        io_ark.SequentialReader("matrix", f"scp{options}:{tmp_path}/bad.scp")
+
+
 def test_entries_reads_values_on_demand(folder: Path) -> None:
     Path("some.scp").write_text(Path("feats.scp").read_text() + "u99 nosuch.ark:3\n")
     with io_ark.SequentialReader("matrix", "scp:some.scp") as reader:

@@ -1,9 +1,10 @@
-"""Programs do not import torch, and keep the memory of blocks."""
+"""Programs do not import torch, end at ^C while they import, and keep the memory of blocks."""
 
 from __future__ import annotations
 
 import json
 import platform
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,23 @@ def test_running_them_does_not_import_torch() -> None:
     out = [[word.replace("{out}", str(Path.cwd())) for word in words] for words in ours]
     subprocess.run([sys.executable, "-c", code, json.dumps(out)], check=True, cwd=inputs, capture_output=True)
     assert Path("o.ark").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "said"), [("copy-feats", -signal.SIGINT, b""), ("train.py", 130, b"caught")]
+)
+def test_interrupt_during_imports_ends_a_program_without_a_traceback(script: str, status: int, said: bytes) -> None:
+    code = f"""if True:
+        import os, signal, sys
+        sys.argv = ["/bin/{script}"]
+        import kaldi_compat.programs
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            sys.exit(print("caught", end="") or 130)
+    """
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (status, said, b"")
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
