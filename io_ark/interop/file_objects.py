@@ -157,7 +157,7 @@ def output_file(name: str, access: Access, *, append: bool = False) -> Any:
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):
         return _open(target.path, "ab" if append else "wb")
-    return io.BufferedWriter(_SinkFile(open_output(target, access=access, append=append)))
+    return io.BufferedWriter(SinkFile(open_output(target, access=access, append=append)))
 
 
 def _open(path: str, mode: str) -> Any:
@@ -217,7 +217,7 @@ class _SourceFile(io.RawIOBase):
         super().close()
 
 
-class _SinkFile(io.RawIOBase):
+class SinkFile(io.RawIOBase):
     """An output as a file object."""
 
     mode = "wb"

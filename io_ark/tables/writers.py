@@ -19,7 +19,7 @@ from io_ark.errors import ArkError, ClosedError, WriteError
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
-from io_ark.streams.output import ClosedOnExit, WholeWrites, open_output
+from io_ark.streams.output import ClosedOnExit, Output, WholeWrites, open_output
 from io_ark.streams.process import current_process
 from io_ark.tables.batches import Pending
 from io_ark.tables.keys import check_key, encode_key
@@ -52,34 +52,34 @@ class ArchiveTarget:
         self._table = table
         if os.path.basename(table.archive) == os.path.basename(table.script):
             refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
-        self._archive = open_output(table.archive, access=access)
-        self.entry = self._archive.entry
-        self._script = None
+        self.archive = open_output(table.archive, access=access)
+        self.entry = self.archive.entry
+        self.script: Output | None = None
         if table.kind == "both":
             if parse_wxfilename(table.archive).kind != "file":
-                logger.warning("%s: is not a file, so the script file cannot point into it", self._archive.name)
+                logger.warning("%s: is not a file, so the script file cannot point into it", self.archive.name)
             try:
-                self._script = open_output(table.script, access=access)
+                self.script = open_output(table.script, access=access)
             except ArkError:
-                self._archive.close()
+                self.archive.close()
                 raise
 
     def write(self, key: str, chunks: list[Any]) -> None:
         name = encode_key(key) + b" "
         with self.entry:
-            if self._script is not None:
-                place = self._archive.tell() + len(name)
-                self._script.write(name + encode_key(f"{self._table.archive}:{place}\n"))
-            self._archive.write_all((name, *chunks))
+            if self.script is not None:
+                place = self.archive.tell() + len(name)
+                self.script.write(name + encode_key(f"{self._table.archive}:{place}\n"))
+            self.archive.write_all((name, *chunks))
             if self._table.flush:
                 self.flush()
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block in binary and return True; return False if the table cannot hold them so."""
-        start = self._archive.tell()
+        start = self.archive.tell()
         if isinstance(block, PackedBlock):
             with self.entry:
-                self._archive.write(block.data.data)
+                self.archive.write(block.data.data)
                 self._finish_block(block.keys, block.objects + start)
             return True
         if _UNSAFE_IN_KEYS.search(block.keys):
@@ -88,7 +88,7 @@ class ArchiveTarget:
         packed, objects, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, together)
         with self.entry:
             if together:
-                self._archive.write(packed.data)
+                self.archive.write(packed.data)
             else:
                 sizes = block.sizes() * block.values.itemsize
                 before = np.cumsum(sizes) - sizes
@@ -98,8 +98,8 @@ class ArchiveTarget:
         return True
 
     def _finish_block(self, keys: bytes, offsets: npt.NDArray[np.int64]) -> None:
-        if self._script is not None:
-            self._script.write(script_lines(keys, offsets, encode_key(self._table.archive)).data)
+        if self.script is not None:
+            self.script.write(script_lines(keys, offsets, encode_key(self._table.archive)).data)
         if self._table.flush:
             self.flush()
 
@@ -107,28 +107,28 @@ class ArchiveTarget:
         """Write each array after its header without copying it."""
         begin = first = 0
         for end, size in zip(ends, sizes, strict=True):
-            self._archive.write(headers[begin:end])
-            self._archive.write(values[first : first + size])
+            self.archive.write(headers[begin:end])
+            self.archive.write(values[first : first + size])
             begin, first = end, first + size
 
     def pending(self, codec: Codec[Any], lock: AbstractContextManager[Any]) -> Pending | None:
         """Create the buffer of small entries; None if each must be written at once, or its offset must be known."""
         pack = codec.pack(self._table.binary)
-        if self._script is not None or self._table.flush or pack.take is None:
+        if self.script is not None or self._table.flush or pack.take is None:
             return None
-        return Pending(pack, self._archive, lock)
+        return Pending(pack, self.archive, lock)
 
     def flush(self) -> None:
-        self._archive.flush()
-        if self._script is not None:
-            self._script.flush()
+        self.archive.flush()
+        if self.script is not None:
+            self.script.flush()
 
     def close(self) -> None:
         try:
-            self._archive.close()
+            self.archive.close()
         finally:
-            if self._script is not None:
-                self._script.close()
+            if self.script is not None:
+                self.script.close()
 
 
 class ScriptTarget:
@@ -273,6 +273,17 @@ class Writer(ClosedOnExit, Generic[Value]):
         )
 
     __setitem__ = write
+
+    def outputs(self) -> tuple[Output, Output | None]:
+        """Return the outputs of the archive and of the script file, for entries that are written elsewhere.
+
+        Raises:
+            ClosedError: the writer is closed, or has no archive.
+        """
+        self.flush()
+        if self._closed or not isinstance(self._target, ArchiveTarget):
+            raise ClosedError("there is no open archive")
+        return self._target.archive, self._target.script
 
     def flush(self) -> None:
         """Pass all buffered entries to the system."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
+from io import TextIOWrapper
 from types import TracebackType
 from typing import Any
 
 from io_ark.errors import SpecifierError
+from io_ark.interop.file_objects import SinkFile
 from io_ark.interop.kaldiio.matio import load_scp_sequential
 from io_ark.interop.kaldiio.utils import archive_first
 from io_ark.interop.kaldiio.values import KaldiioCodec, reading_codec
-from io_ark.specifier import classify_rspecifier
+from io_ark.specifier import classify_rspecifier, parse_wspecifier
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 
@@ -20,12 +23,20 @@ __all__ = ["ReadHelper", "WriteHelper"]
 class WriteHelper:
     """Writes a table: ``with WriteHelper("ark,scp:a.ark,a.scp") as writer: writer(key, array)``.
 
+    Classes derived from it may write entries by themselves, with kaldiio's attributes.
+
     Args:
         wspecifier: the table.
         compression_method: compression method of matrices, from 1 to 7; None: not compressed.
         write_function: "soundfile", "numpy" or "pickle": see :func:`~io_ark.interop.kaldiio.matio.save_ark`.
         pipes: allow commands.
         network: allow URLs.
+
+    Attributes:
+        compression_method, write_function: see above.
+        text: True if entries are written in text.
+        flush: True if outputs are flushed after each entry.
+        closed: True after :meth:`close`.
 
     Raises:
         ArkError: the table cannot be opened, or a key or value cannot be written.
@@ -40,8 +51,22 @@ class WriteHelper:
         pipes: bool = True,
         network: bool = True,
     ) -> None:
+        self.compression_method, self.write_function, self.closed = compression_method, write_function, False
         codec = KaldiioCodec(compression_method, write_function=write_function)
-        self._writer: Writer[Any] = Writer(codec, archive_first(wspecifier), pipes=pipes, network=network)
+        table = parse_wspecifier(archive_first(wspecifier))
+        self.text, self.flush = not table.binary, table.flush
+        self._writer: Writer[Any] = Writer(codec, table, pipes=pipes, network=network)
+
+    @cached_property
+    def fark(self) -> Any:
+        """The archive, as a file object."""
+        return SinkFile(self._writer.outputs()[0])
+
+    @cached_property
+    def fscp(self) -> Any:
+        """The script file, as a text file; None if there is none."""
+        script = self._writer.outputs()[1]
+        return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 
     def __call__(self, key: str, array: Any) -> None:
         """Write one entry."""
@@ -51,12 +76,14 @@ class WriteHelper:
 
     def close(self) -> None:
         """Finish the table."""
+        self.closed = True
         self._writer.close()
 
     def __enter__(self) -> WriteHelper:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        self.closed = True
         self._writer.__exit__(kind, error, traceback)
 
 

@@ -176,6 +176,40 @@ def test_text_with_mixed_numbers_is_float(tmp_path: Path) -> None:
         dict(ours.load_ark(f"{tmp_path}/t"))
 
 
+@pytest.mark.parametrize("options", ["", "t,", "f,"])
+def test_classes_derived_from_write_helper_write_entries_by_themselves(options: str, tmp_path: Path) -> None:
+    written = []
+    for library in (kaldiio, ours):
+
+        class Helper(library.WriteHelper):  # type: ignore[name-defined,misc]
+            library: Any
+
+            def __call__(self, key: str, array: Any) -> None:
+                if key == "through save_ark":
+                    given = {"text": self.text, "compression_method": self.compression_method}
+                    self.library.save_ark(
+                        self.fark, {key[:7]: array}, scp=self.fscp, write_function=self.write_function, **given
+                    )
+                elif key == "bytes":
+                    self.fark.write(b"bytes ")
+                    self.fscp.write(f"bytes {self.fark.name}:{self.fark.tell()}\n")
+                    self.library.save_mat(self.fark, array)
+                else:
+                    super().__call__(key, array)
+                if self.flush:
+                    self.fark.flush()
+                    self.fscp.flush()
+
+        Helper.library = library
+        with Helper(f"ark,scp,{options}:{tmp_path}/a.ark,{tmp_path}/a.scp".replace(",:", ":")) as helper:
+            for key in ("a", "through save_ark", "b", "bytes", "c"):
+                helper(key, np.ones((2, 3), np.float32))
+            assert not helper.closed
+        assert helper.closed
+        written.append([(tmp_path / name).read_bytes() for name in ("a.ark", "a.scp")])
+    assert written[0] == written[1]
+
+
 def test_floats_in_text_are_written_alike(tmp_path: Path) -> None:
     floats = {key: value for key, value in TABLE.items() if key != "ints"}
     for library, name in (kaldiio, "k"), (ours, "o"):
