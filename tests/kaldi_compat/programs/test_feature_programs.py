@@ -154,3 +154,12 @@ def test_odd_selections_are_parsed_as_in_kaldi(
 ) -> None:
     assert select_feats.selected(selection, 13) == columns
     assert "Kaldi reads the selection" in caplog.text
+
+
+def test_a_segment_that_ends_as_far_outside_as_allowed_is_skipped_as_in_kaldi() -> None:
+    save("m.ark", {"u": np.zeros((10, 2), np.float32)})
+    Path("segments").write_text("".join(f"s{end} u 0 {end / 100}\n" for end in (10, 14, 15, 16)))
+    options = "--min-segment-length=0 --snip-edges=false --max-overshoot=0.05"
+    log = log_of(f"extract-feature-segments {options} ark:m.ark segments ark:o.ark")
+    assert {key: len(each) for key, each in load("o.ark").items()} == {"s10": 10, "s14": 10}
+    assert "End sample too far out of range 15 [length:] 10x2, skipping segment s15" in log
