@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import random
+import sys
 import warnings
 from typing import Any
 
@@ -168,6 +169,21 @@ def test_audio_of_any_scale_brings_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compliance.fbank(0.1 * torch.randn(1, 4000), num_mel_bins=79)
+
+
+def test_module_stands_in_for_torchaudios_under_its_name(
+    torchaudio_kaldi: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torchaudio
+
+    monkeypatch.setitem(sys.modules, "torchaudio.compliance.kaldi", compliance)
+    monkeypatch.setattr(torchaudio.compliance, "kaldi", compliance)
+    from torchaudio.compliance.kaldi import fbank
+
+    waveform = torch.randn(1, 4000)
+    found = torchaudio.compliance.kaldi.fbank(waveform)
+    assert fbank is compliance.fbank and torch.equal(found, compliance.fbank(waveform))
+    torch.testing.assert_close(found, torchaudio_kaldi.fbank(waveform), atol=1e-2, rtol=1e-2)
 
 
 def test_names_that_wenet_imports_are_there() -> None:

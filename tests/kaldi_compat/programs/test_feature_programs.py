@@ -104,6 +104,7 @@ def test_digits_of_a_comparison_are_kaldis() -> None:
     # Written by Kaldi. In double, the second product would be 5.01901e+06.
     assert "cross-product for each column dimension:  [ 5.01907e+06 5.019e+06 5.14514e+06 ]" in log
     assert "Overall similarity for the two feats is:0.99496 " in log
+    assert "Features are considered similar since 1 >= 1" in log_of("compare-feats --threshold=1 ark:x.ark ark:x.ark")
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))
