@@ -22,7 +22,9 @@ Audio = tuple[int, npt.NDArray[Any]]
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
-# Bytes examined for the format of the samples; the header of a wave file is at its start.
+# Coding and bits per sample where they usually are: in the first chunk.
+_FORMAT_FIRST = struct.Struct("<20xH12xH")
+# Bytes examined for the format of the samples otherwise; the header of a wave file is at its start.
 _HEADER = 1 << 12
 
 
@@ -100,6 +102,11 @@ def read_audio(source: Source) -> Audio:
 
 def _format_of(source: Source) -> tuple[int, int]:
     """Return the coding and the bits per sample of the wave file at the next byte; 16-bit PCM if they are not found."""
+    start = source.peek(_FORMAT_FIRST.size)
+    if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
+        coding, bits = _FORMAT_FIRST.unpack(start)
+        if coding != _EXTENSIBLE:
+            return coding, bits
     head = BytesSource(source.peek(_HEADER))
     try:
         chunks = Chunks(head)
