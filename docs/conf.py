@@ -67,5 +67,6 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", lambda _: generate.write(DOCS / "generated"))
     app.connect("source-read", links.to_pages)
     app.connect("source-read", links.without_empty_globs)
+    app.connect("html-page-context", links.from_sources)
     app.connect("autodoc-process-docstring", docstrings.with_option_table, priority=400)  # before napoleon
     app.connect("missing-reference", docstrings.public_reference)

@@ -90,7 +90,8 @@ def project_pages() -> Iterator[tuple[str, str]]:
             relative = linked.relative_to(ROOT).as_posix()
             if relative in PAGES:
                 return f"]({PAGES[relative]}{match[2] or ''})"
-            return f"](/{relative.removeprefix('docs/')}{match[2] or ''})" if relative.startswith("docs/") else match[0]
+            inside = relative.startswith("docs/")
+            return f"]({f'/{relative[5:]}' if inside else f'../../../{relative}'}{match[2] or ''})"
 
         yield page.removeprefix("/generated/"), re.sub(r"\]\(([^):#]+)(#[^)]*)?\)", target, text)
 

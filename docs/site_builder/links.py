@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PAGES", "to_pages", "without_empty_globs"]
+__all__ = ["PAGES", "from_sources", "to_pages", "without_empty_globs"]
 
 # Files outside of docs/ -> pages of the site that include them.
 PAGES = {
@@ -41,6 +41,27 @@ def without_empty_globs(app: Any, document: str, source: list[str]) -> None:
     lines = source[0].split("\n")
     kept = [line for line in lines if not GLOB.fullmatch(line) or any(_matches(Path(app.srcdir), here, line))]
     source[0] = "\n".join(kept)
+
+
+def from_sources(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Mend links from viewcode's pages of sources to the reference (a handler of ``html-page-context``).
+
+    viewcode takes all names of a module to be documented under the first name that it finds for the module, such as
+    ``io_ark.FormatError`` for ``io_ark.errors.FormatError``, and lists modules without a page.
+    """
+    sources, module = app.env._viewcode_modules, page.removeprefix("_modules/").replace("/", ".")
+    if page == "_modules/index":
+        for name in [name for name, entry in sources.items() if not entry]:
+            context["body"] = re.sub(rf"<li><a[^>]*>{re.escape(name)}</a></li>", "", context["body"])
+    elif page.startswith("_modules/") and sources.get(module):
+        known, (_, _, pages, documented_as) = app.env.get_domain("py").objects, sources[module]
+
+        def target(match: re.Match[str]) -> str:
+            name = match[1].removeprefix(f"{documented_as}.")
+            same = [each for each in known if each.endswith(f".{name}") and known[each].docname == pages.get(name)]
+            return match[0] if match[1] in known or not same else f"#{same[0]}"
+
+        context["body"] = re.sub(r"(?<=\.html)#([\w.]+)", target, context["body"])
 
 
 def _matches(top: Path, here: Path, pattern: str) -> Iterator[Path]:

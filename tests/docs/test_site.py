@@ -67,13 +67,33 @@ def test_every_public_name_is_in_the_api_reference(pages: dict[str, str]) -> Non
     assert ":: io_ark\n" in text and "load_scp" in io_ark.__all__
 
 
+def test_files_that_project_pages_link_to_exist(pages: dict[str, str]) -> None:
+    texts = [page for name, page in pages.items() if name.startswith("project/")]
+    links = {link for text in texts for link in re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", text)}
+    files = {link for link in links if not link.startswith("/")}
+    assert files
+    assert [link for link in files if not (DOCS / "generated" / "project" / link).resolve().is_file()] == []
+
+
+def broken_links(site: Path) -> Iterator[str]:
+    """Yield the links between pages of a site that lead to no page, or to no name on it."""
+    texts = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html") if "_static" not in path.parts}
+    names = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in texts.items()}
+    for path, text in texts.items():
+        for link, name in set(re.findall(r'href="([^"#:?]*)(?:#([^"]*))?"', text)):
+            target = (path.parent / link).resolve() if link else path
+            if not target.exists() or (name and target in names and name not in names[target]):
+                yield f"{path.relative_to(site)}: {link}#{name}"
+
+
 @pytest.mark.slow
-def test_site_builds_without_warnings(tmp_path: Path) -> None:
+def test_site_builds_without_warnings_and_broken_links(tmp_path: Path) -> None:
     pytest.importorskip("myst_parser")
     pytest.importorskip("pydata_sphinx_theme")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+    assert list(broken_links(tmp_path.resolve())) == []
 
 
 def test_every_picture_of_the_pages_can_be_drawn() -> None:
