@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import python
+
 ROOT = Path(__file__).resolve().parents[1]
 # https://docs.python.org/3/library/unix.html, and what is in os and signal on POSIX systems only.
 POSIX_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
@@ -113,6 +115,6 @@ def test_posix_modules_are_imported_where_they_may_be_missing_only() -> None:
 
 def test_big_endian_processors_are_refused() -> None:
     code = "import sys; sys.byteorder = 'big'; import io_ark"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = python(code)
     assert done.returncode != 0
     assert "ImportError: io_ark supports little-endian processors only" in done.stderr

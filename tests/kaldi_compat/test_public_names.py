@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import kaldi_compat
+from tests.support.processes import output_of
 
 PACKAGE = Path(kaldi_compat.__file__).parent
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
@@ -85,6 +84,9 @@ def test_unknown_name_is_an_attribute_error() -> None:
         kaldi_compat.Fbnk  # noqa: B018
 
 
+COMPUTE = "from kaldi_compat.programs.compute_fbank_feats import main"
+
+
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
@@ -92,10 +94,15 @@ def test_unknown_name_is_an_attribute_error() -> None:
         ("from kaldi_compat import OptionError", "numpy"),
         ("from kaldi_compat import FbankOptions, CmvnOptions, load_options", "torch"),
         ("from kaldi_compat import FbankOptions", "inspect"),
+        ("from kaldi_compat import track_pitch", "torch"),
+        ("import kaldi_compat.plot", "torch"),
+        ("import kaldi_compat.plot", "matplotlib"),
+        ("from kaldi_compat.interop.kaldi_native_fbank import MelBanks; MelBanks()", "torch"),
+        (f"{COMPUTE}; assert main([]) == 1 and main(['--no-such=1', 'a', 'b']) == 255", "torch"),
     ],
 )
 def test_import_stays_light(statement: str, absent: str) -> None:
     code = f"import sys; before = set(sys.modules)\n{statement}\nassert {absent!r} not in set(sys.modules) - before"
     if absent == "inspect":  # NumPy may import it
         code = f"import numpy, dataclasses\n{code}"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    output_of(code)

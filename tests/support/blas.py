@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from tests.support.processes import output_of
+
+PRODUCTS = """
+import sys, numpy as np
+inputs = list(np.load(sys.argv[1]).values())
+np.savez(sys.argv[1], *(np.dot(a, b.T) for a, b in zip(inputs[::2], inputs[1::2])))
+"""
 
 
 def has_avx512() -> bool:
@@ -15,3 +25,10 @@ def has_avx512() -> bool:
         return False
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
     return "avx512f" in processor and "openblas" in blas
+
+
+def products_by_openblas(pairs: Sequence[Any], folder: Path) -> list[Any]:
+    """Return each first array times the transpose of the second, as OpenBLAS computes on a processor with AVX-512."""
+    np.savez(folder / "arrays.npz", *(each for pair in pairs for each in pair))
+    output_of(PRODUCTS, str(folder / "arrays.npz"), OPENBLAS_CORETYPE="SkylakeX", OPENBLAS_NUM_THREADS="1")
+    return list(np.load(folder / "arrays.npz").values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from io_ark.streams.source import BytesSource
 from io_ark.tables.writers import ChunkBuffer
 from tests.support.codec_samples import BINARY_ONLY, VALUES, kaldi_examples, samples
 from tests.support.codec_tools import from_bytes, to_bytes
+from tests.support.processes import memory_below
 
 SAMPLES = samples()
 
@@ -311,11 +311,8 @@ def test_value_of_another_kind_is_refused(kind: str, value: Any, said: str) -> N
 def test_many_columns_take_little_memory() -> None:
     matrix = np.random.default_rng(0).standard_normal((10, 20000)).astype(np.float32)
     data = to_bytes("compressed-matrix", matrix, method=2)
-    tracemalloc.start()
-    back = from_bytes("matrix", data)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20 * len(data) + (8 << 20)
+    with memory_below(20 * len(data) + (8 << 20)):
+        back = from_bytes("matrix", data)
     assert np.abs(back - matrix).max() < 0.1
     parts = [np.asarray(compress(matrix[:, i : i + 100], 2)) for i in range(0, 20000, 100)]
     assert np.abs(np.concatenate(parts, axis=1) - back).max() < 0.1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,9 @@ import pytest
 import io_ark
 from io_ark.native import library
 from io_ark.native.library import load
+from tests.support.processes import python
 
+# In a process of its own, since libraries are loaded once.
 LOADED = "import io_ark.native as n; found = n.library(); print(bool(found), found.level, found.reason)"
 COMPILER = shutil.which(os.environ.get("CC", "gcc"))
 
@@ -23,15 +24,8 @@ def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KALDI_COMPAT_NATIVE", raising=False)
 
 
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process of its own, since libraries are loaded once."""
-    return subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=False
-    )
-
-
 def test_library_is_switched_off_by_the_environment() -> None:
-    assert run(LOADED, KALDI_COMPAT_NATIVE="0").stdout == "False  switched off by KALDI_COMPAT_NATIVE=0\n"
+    assert python(LOADED, KALDI_COMPAT_NATIVE="0").stdout == "False  switched off by KALDI_COMPAT_NATIVE=0\n"
 
 
 def test_missing_library_is_no_error(tmp_path: Path) -> None:
@@ -53,10 +47,10 @@ for module in (features.Fbank(), features.Mfcc()):
 
 
 def test_a_missing_library_is_said_once_when_features_are_computed() -> None:
-    said = run(COMPUTE_WITHOUT_C).stderr.splitlines()
+    said = python(COMPUTE_WITHOUT_C).stderr.splitlines()
     assert len(said) == 1
     assert said[0].endswith("more slowly: install a wheel for this platform, or a C compiler and the package again.")
-    assert not run(COMPUTE_WITHOUT_C, KALDI_COMPAT_NATIVE="0").stderr
+    assert not python(COMPUTE_WITHOUT_C, KALDI_COMPAT_NATIVE="0").stderr
 
 
 def test_broken_library_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -105,11 +99,11 @@ def test_functions_are_those_that_are_called() -> None:
 @pytest.mark.skipif(not library(), reason=library().reason)
 def test_instruction_set_can_be_chosen() -> None:
     first = library().levels[0]
-    assert run(LOADED, KALDI_COMPAT_SIMD=first).stdout.startswith(f"True {first} ")
+    assert python(LOADED, KALDI_COMPAT_SIMD=first).stdout.startswith(f"True {first} ")
 
 
 @pytest.mark.skipif(not library(), reason=library().reason)
 def test_unknown_instruction_set_is_reported_and_not_used() -> None:
-    done, best = run(LOADED, KALDI_COMPAT_SIMD="mmx"), library().levels[-1]
+    done, best = python(LOADED, KALDI_COMPAT_SIMD="mmx"), library().levels[-1]
     assert f"KALDI_COMPAT_SIMD=mmx is not available, so {best} is used: choose one of" in done.stderr
     assert "Traceback" not in done.stderr and done.stdout.startswith(f"True {best} ")

@@ -6,7 +6,6 @@ import gc
 import multiprocessing
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -18,6 +17,7 @@ import io_ark
 from io_ark.errors import OpenError
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.input import open_input
+from tests.support.processes import output_of
 from tests.support.tables import content
 
 
@@ -53,9 +53,7 @@ def in_child(table: object, keys: list[str], failures: multiprocessing.Queue) ->
 def with_descriptors(limit: int, script: str, *arguments: str) -> str:
     """Return the output of a Python script that is limited to this number of descriptors."""
     prelude = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit})); import io_ark, sys\n"
-    done = subprocess.run([sys.executable, "-c", prelude + script, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return output_of(prelude + script, *arguments).strip()
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ from io_ark.errors import (
     WriteError,
 )
 from io_ark.streams.output import open_output
+from tests.support.processes import output_of, python
 
 
 @pytest.mark.parametrize("name", ["nosuch/x", ".", "a\0b"])
@@ -71,8 +70,7 @@ with io_ark.streams.output.open_output("-") as output:
     output.write(b"binary\\n")
 print("after")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert done.stdout == b"before\nbinary\nafter\n"
+    assert output_of(script) == "before\nbinary\nafter\n"
 
 
 def test_appended_output_counts_from_the_old_size(tmp_path: Path) -> None:
@@ -103,9 +101,9 @@ os.wait()
 output.write(b"x" * 200000 + b"\\n")
 output.close()
 """
-    command = [sys.executable, "-c", script.replace("FLUSH", flush), target.format(tmp_path / "out")]
-    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # an unbuffered sys.stdout would hide the fault
-    done = subprocess.run(command, capture_output=True, check=True, env=buffered)
-    written = done.stdout if target == "-" else (tmp_path / "out").read_bytes()
-    assert written == b"once\n" + b"x" * 200_000 + b"\n"
-    assert b"opened in the process that forked this one" in done.stderr
+    # An unbuffered sys.stdout would hide the fault.
+    done = python(script.replace("FLUSH", flush), target.format(tmp_path / "out"), PYTHONUNBUFFERED="")
+    assert done.returncode == 0, done.stderr
+    written = done.stdout if target == "-" else (tmp_path / "out").read_text()
+    assert written == "once\n" + "x" * 200_000 + "\n"
+    assert "opened in the process that forked this one" in done.stderr

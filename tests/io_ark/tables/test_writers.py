@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from io_ark.errors import (
     WriteError,
 )
 from io_ark.tables.overwriting import overwritten_input
+from tests.support.processes import output_of, python
 from tests.support.tables import shapes, write_table
 
 _MASKED = np.ma.masked_array(np.arange(1, 5, dtype=np.int32).reshape(2, 2), [[False, True], [False, False]])
@@ -227,7 +227,7 @@ assert os.wait()[1] == 0
 writer["after"] = 2
 writer.close()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = python(script)
     assert (done.returncode, done.stderr) == (0, "")
     assert Path("o.ark").read_text() == "once 1 \nafter 2 \n"
 
@@ -257,8 +257,7 @@ writer.close()
 values = [value for _, value in io_ark.SequentialReader("int", "ark:o.ark")]
 assert values == list(range(len(values))), "entries lost or written twice"
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    output_of(script)
 
 
 def test_file_on_standard_input_is_an_input(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from tests.support.dump_data import (
     said_by,
     write_wav,
 )
+from tests.support.processes import python
 
 
 @pytest.fixture
@@ -398,7 +399,7 @@ sys.exit(main())
 
 
 def test_an_interrupt_while_modules_are_imported_is_quiet() -> None:
-    run = subprocess.run([sys.executable, "-c", INTERRUPTED, "dump"], capture_output=True, text=True, timeout=60)
+    run = python(INTERRUPTED, "dump")
     assert (run.returncode, run.stderr) == (130, "")
 
 
@@ -412,7 +413,7 @@ def test_a_full_disk_keeps_what_is_complete(data: Path) -> None:
     )
     conf = f"--conf={data.parent.parent}/conf/fbank.conf"
     arguments = ["dump", "fbank", str(data), conf, "--nj=1", "--shard-utterances=4"]
-    run = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    run = python(code, *arguments)
     assert run.returncode == 255
     assert "File too large" in run.stderr and "Traceback" not in run.stderr
     complete = archive_bytes(data)

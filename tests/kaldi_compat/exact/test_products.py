@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,15 +14,9 @@ import pytest
 from kaldi_compat.exact import products
 from kaldi_compat.exact.products import product, product_with_transpose
 from kaldi_compat.exact.sums import fused
-from tests.support.blas import has_avx512
+from tests.support.blas import has_avx512, products_by_openblas
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
 
-# In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
-OPENBLAS = """
-import sys, numpy as np
-inputs = np.load(sys.argv[1])
-np.savez(sys.argv[2], *[inputs[f"a{i}"] @ inputs[f"b{i}"].T for i in range(len(inputs) // 2)])
-"""
 # Rows, columns and terms: small products with and without groups of four, larger ones, one of two panels.
 SHAPES = [
     (2, 5, 13),
@@ -59,14 +50,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("engine")
 def test_same_bits_as_openblas(tmp_path: Path) -> None:
     pairs = pairs_of_matrices()
-    named = {f"{name}{i}": each for i, pair in enumerate(pairs) for name, each in zip("ab", pair, strict=True)}
-    np.savez(tmp_path / "inputs.npz", **named)
-    environment = os.environ | {"OPENBLAS_CORETYPE": "SkylakeX", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", OPENBLAS, str(tmp_path / "inputs.npz"), str(tmp_path / "products.npz")]
-    subprocess.run(command, check=True, env=environment)
-    theirs = np.load(tmp_path / "products.npz")
-    for i, pair in enumerate(pairs):
-        np.testing.assert_array_equal(product_with_transpose(*pair), theirs[f"arr_{i}"], err_msg=str(SHAPES[i]))
+    for pair, shape, theirs in zip(pairs, SHAPES, products_by_openblas(pairs, tmp_path), strict=True):
+        np.testing.assert_array_equal(product_with_transpose(*pair), theirs, err_msg=str(shape))
 
 
 def test_sum_beside_the_middle_of_two_numbers_is_rounded_once() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,15 +14,8 @@ from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.sliding import _strided_sum
 from kaldi_compat.exact.sums import dot, fused, matrix_vector, matrix_vectors
 from kaldi_compat.options.spectral import MfccOptions
-from tests.support.blas import has_avx512
+from tests.support.blas import has_avx512, products_by_openblas
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
-
-# In a process of its own, where OpenBLAS computes as on a processor with AVX-512.
-OPENBLAS = """
-import sys, numpy as np
-inputs = np.load(sys.argv[1])
-np.save(sys.argv[2], [np.dot(inputs[f"x{i}"], inputs[f"y{i}"]) for i in range(len(inputs) // 2)])
-"""
 
 
 @pytest.mark.skipif(not has_avx512(), reason="OpenBLAS adds in this order on processors with AVX-512 alone")
@@ -33,13 +23,7 @@ def test_same_bits_as_openblas(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lengths = [*range(200), *rng.integers(200, 9000, 100)]
     pairs = [(1000 * rng.standard_normal((2, n))).astype(np.float32) for n in lengths]
-    named = {f"{name}{i}": row for i, pair in enumerate(pairs) for name, row in zip("xy", pair, strict=True)}
-    np.savez(tmp_path / "inputs.npz", **named)
-    environment = os.environ | {"OPENBLAS_CORETYPE": "SkylakeX", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", OPENBLAS, str(tmp_path / "inputs.npz"), str(tmp_path / "dots.npy")]
-    subprocess.run(command, check=True, env=environment)
-    ours = np.array([dot(*pair) for pair in pairs])
-    np.testing.assert_array_equal(ours, np.load(tmp_path / "dots.npy"))
+    np.testing.assert_array_equal([dot(*pair) for pair in pairs], products_by_openblas(pairs, tmp_path))
 
 
 def test_dot_product_is_close_to_float64s() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -18,6 +16,7 @@ from kaldi_compat.features import checks, spectral
 from kaldi_compat.features.numpy import Fbank as ArrayFbank
 from kaldi_compat.options.spectral import WINDOW_TYPES
 from tests.support.native_fbank import by_native_fbank
+from tests.support.processes import output_of
 from tests.support.reference import audio, errors
 
 
@@ -55,7 +54,7 @@ assert (fbank(x) - before).abs().max() < 1e-5
 )
 def test_reduced_precision_of_either_kind_changes_nothing(setting: str) -> None:
     """In a process of its own: torch does not let one go back from the newer setting to the older."""
-    subprocess.run([sys.executable, "-c", PRECISION.format(setting=setting)], check=True)
+    output_of(PRECISION.format(setting=setting))
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import kaldi_compat
 from kaldi_compat import AudioError, KaldiRandom, OptionError
 from kaldi_compat.features.numpy import ArrayFeature, Fbank, Mfcc, Plp, Spectrogram
 from tests.support.native import LEVELS, computing
+from tests.support.processes import output_of
 from tests.support.reference import audio, cases_of, expected, flags_of, name_of, options_of
 
 CLASSES = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
@@ -138,8 +137,7 @@ def test_does_not_import_torch() -> None:
         "from kaldi_compat import KaldiRandom\n"
         "print(Fbank()(np.zeros(16000, np.int16), generator=KaldiRandom()).shape)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "(98, 23)\n"
+    assert output_of(code) == "(98, 23)\n"
 
 
 def test_dithering_is_repeated_by_the_same_generator() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from kaldi_compat.frontends import Preset, preset_names
 from kaldi_compat.frontends.cli import main
 from kaldi_compat.frontends.numpy import Frontend
 from tests.support.frontend_audio import am_mvn, clips
+from tests.support.processes import output_of
 
 
 def test_list_names_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,6 +110,5 @@ def test_export_writes_a_graph_without_an_fft(tmp_path: Path, capsys: pytest.Cap
 def test_the_program_runs_without_torch() -> None:
     code = "import sys; sys.argv = ['kaldi-compat', 'frontend', 'show', 'zipformer']\n"
     code += "from kaldi_compat.dump.entry_point import main; status = main(); assert 'torch' not in sys.modules\n"
-    done = subprocess.run([sys.executable, "-c", code + "sys.exit(status)"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "high_freq=-400.0" in done.stdout and "snip_edges=False" in done.stdout
+    said = output_of(code + "sys.exit(status)")
+    assert "high_freq=-400.0" in said and "snip_edges=False" in said

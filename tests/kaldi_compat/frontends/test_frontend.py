@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from kaldi_compat.features import checks
 from kaldi_compat.frontends import Frontend, Preset, preset_names
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
 from tests.support.frontend_audio import am_mvn, clips
+from tests.support.processes import output_of
 
 STREAMED = [name for name in preset_names() if not Preset.of(name).why_no_stream]
 KINDS = ("tensors", "arrays")
@@ -281,9 +280,7 @@ except ImportError as error:
 
 
 def test_every_preset_runs_without_torch() -> None:
-    done = subprocess.run([sys.executable, "-c", NUMPY_ONLY], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{len(preset_names())} ")
+    assert output_of(NUMPY_ONLY).startswith(f"{len(preset_names())} ")
 
 
 def test_a_preset_of_your_own(tmp_path: Path) -> None:

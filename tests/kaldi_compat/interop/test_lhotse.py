@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -37,6 +35,7 @@ from kaldi_compat.interop.lhotse import (  # noqa: E402
     Spectrogram,
     WhisperFbank,
 )
+from tests.support.processes import output_of  # noqa: E402
 
 STAND_INS = ("Fbank", "Mfcc", "Spectrogram", "LogSpectrogram")
 EXTRACTORS = tuple(getattr(interop, name) for name in (
@@ -116,9 +115,9 @@ def test_stored_features_are_mixed_where_our_module_is_not_imported(tmp_path: Pa
     for cut, recording in zip(stored, recordings, strict=True):
         np.testing.assert_array_equal(cut.load_features(), Fbank().extract(recording.load_audio(), 16000))
     stored.to_file(tmp_path / "cuts.jsonl")
-    run = subprocess.run([sys.executable, "-c", MIX, str(tmp_path / "cuts.jsonl")], capture_output=True, text=True)
     first, second = stored
-    assert float(run.stdout or "nan") == pytest.approx(first.mix(second, snr=10).load_features().sum()), run.stderr
+    mixed_alone = float(output_of(MIX, str(tmp_path / "cuts.jsonl")))
+    assert mixed_alone == pytest.approx(first.mix(second, snr=10).load_features().sum())
     first, second = kaldis
     mixed = first.mix(second, snr=10).load_features()
     assert first.features.type == "kaldi-compat-fbank" and mixed.shape[1] == 80 and np.isfinite(mixed).all()

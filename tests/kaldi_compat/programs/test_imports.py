@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import io_ark
+from tests.support.processes import output_of
 from tests.support.reference import ROOT, cases_of
 
 
@@ -66,5 +67,4 @@ def test_memory_of_a_block_is_used_for_the_next() -> None:
         main(["ark:many", "ark:/dev/null"])
         print(faults() - before)
     """
-    faults = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
-    assert int(faults) < 500 * frames.nbytes / 4096 / 2  # of the pages of the table
+    assert int(output_of(code)) < 500 * frames.nbytes / 4096 / 2  # of the pages of the table
