@@ -223,7 +223,7 @@ class AnyCodec(Codec[Any]):
             kind, options = detect_kind(source)
             known = kind, len(options)  # a kind is detected with one set of options, or none
             found = self._detected[known] = self._detected.get(known) or codec(kind, **options)
-            if start[2:4] in _TOKENS and start[4:] == b" ":
+            if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
                 self._by_start[start] = found
         return found
 
