@@ -129,7 +129,7 @@ def aarch64(session: nox.Session) -> None:
     version, target = library.name.removeprefix("python"), library / "site-packages"
     wheels = ["--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64", "--only-binary=:all:"]
     wheels += [f"--python-version={version}", f"--target={target}"]
-    needed = ["numpy", "pytest", "hypothesis", "setuptools", "pip"]
+    needed = ["numpy", "pytest", "pytest-xdist", "hypothesis", "setuptools", "pip"]
     session.run("python", "-m", "pip", "install", "--quiet", *wheels, *needed, external=True)
     source = folder / "source"  # a copy: the libraries are built in place
     shutil.copytree(".", source, ignore=shutil.ignore_patterns(".*", "_native.*", "build", "_build"))
@@ -139,4 +139,5 @@ def aarch64(session: nox.Session) -> None:
     session.run(python, "-m", "pip", "install", "--quiet", *local, "--editable", ".", env=cross, external=True)
     where = session.posargs or ["tests/kaldi_compat/programs/test_reference.py"]
     # Without bytecode files every program compiles its imports anew, 17 s instead of 4 s of emulated time.
-    session.run(python, "-m", "pytest", *where, env={"PYTHONDONTWRITEBYTECODE": None}, external=True)
+    jobs = ["-n", os.environ.get("NOX_JOBS", "auto")]
+    session.run(python, "-m", "pytest", *jobs, *where, env={"PYTHONDONTWRITEBYTECODE": None}, external=True)
