@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from pathlib import Path
 
 import io_ark
@@ -38,6 +40,20 @@ def test_pythons_of_the_classifiers_are_tested() -> None:
     [oldest] = found(r'^requires-python = ">=(.*)"$', PYPROJECT)
     assert oldest == declared[0]
     assert all(f'"{python}"' in NOXFILE for python in declared)
+
+
+def imported(path: Path) -> set[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_types_can_be_checked_with_numpy_and_pytorch_alone() -> None:
+    known = {"numpy", "torch", "typing_extensions", "io_ark", "kaldi_compat", *sys.stdlib_module_names}
+    sources = [path for package in ("io_ark", "kaldi_compat") for path in (ROOT / package).rglob("*.py")]
+    optional = set().union(*map(imported, sources)) - known
+    assert [name for name in sorted(optional) if f'"{name}.*"' not in PYPROJECT] == []
 
 
 def test_wheels_are_tested_in_a_folder_without_the_sources() -> None:
