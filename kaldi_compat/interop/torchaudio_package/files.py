@@ -12,7 +12,10 @@ from torch import Tensor
 from io_ark.extras import import_extra
 from kaldi_compat.errors import AudioError
 
-__all__ = ["AudioMetaData", "info", "list_audio_backends", "load", "load_wav", "save", "set_audio_backend"]
+__all__ = [
+    "AudioMetaData", "get_audio_backend", "info", "list_audio_backends", "load", "load_wav", "save",
+    "set_audio_backend",
+]  # fmt: skip
 
 SUBTYPES = {("PCM_S", 16): "PCM_16", ("PCM_S", 24): "PCM_24", ("PCM_S", 32): "PCM_32", ("PCM_U", 8): "PCM_U8",
             ("PCM_F", 32): "FLOAT", ("PCM_F", 64): "DOUBLE", ("ULAW", 8): "ULAW", ("ALAW", 8): "ALAW"}  # fmt: skip
@@ -167,3 +170,8 @@ def set_audio_backend(backend: str | None) -> None:
 def list_audio_backends() -> list[str]:
     """Return the names of the readers of files: ``["soundfile"]``. torchaudio 2.9 has removed this function."""
     return ["soundfile"]
+
+
+def get_audio_backend() -> str:
+    """Return the name of the reader of files, "soundfile". torchaudio 2.2 has removed this function."""
+    return "soundfile"

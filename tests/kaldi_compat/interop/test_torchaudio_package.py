@@ -171,4 +171,7 @@ def test_files_that_cannot_be_read_raise_one_line(tmp_path: Path) -> None:
 
 def test_settings_of_readers_that_torchaudio_has_removed_do_nothing() -> None:
     ours.set_audio_backend(*ours.list_audio_backends())
+    assert [ours.get_audio_backend()] == ours.list_audio_backends()
+    assert ours.backend.common.AudioMetaData is ours.AudioMetaData
+    assert ours.backend.soundfile_backend.save is ours.backend.sox_io_backend.save is ours.save
     ours.utils.sox_utils.set_buffer_size(16500)
