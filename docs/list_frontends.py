@@ -42,18 +42,18 @@ MISTAKES = {
 # What users of the models reported, by page.
 REPORTED = {
     "funasr": """\
-- sherpa-onnx kept only complete stacks that start at the first frame, where FunASR repeats the first and the last
-  frame: other alignment, fewer frames, other transcripts
+- sherpa-onnx kept only complete stacks that start at the first frame, whereas FunASR repeats the first and the last
+  frame: the alignment, the number of frames and the transcripts differed
   ([sherpa-onnx 3839](https://github.com/k2-fsa/sherpa-onnx/pull/3839)).
-- Recognizing the same audio again gave another text: dithering, which shows in silence and quiet audio
+- Recognizing the same audio twice gave different texts because of dithering, which affects silence and quiet audio
   ([FunASR 2111](https://github.com/modelscope/FunASR/issues/2111)).
-- WavFrontend could not be used without torchaudio. Its second implementation, by kaldi-native-fbank, differs from the
-  first by up to 1.5e-4 in a test of its authors ([FunASR 3526](https://github.com/modelscope/FunASR/pull/3526)).
+- WavFrontend could not be used without torchaudio. Its second implementation, with kaldi-native-fbank, differs from
+  the first one by up to 1.5e-4 in a test by its authors ([FunASR 3526](https://github.com/modelscope/FunASR/pull/3526)).
 """,
     "asr": """\
-- WeKws trains with the Povey window, torchaudio's default, and its runtime in C++ has a Hamming window
+- WeKws trains with the Povey window, torchaudio's default, but its C++ runtime uses a Hamming window
   ([wekws 166](https://github.com/wenet-e2e/wekws/issues/166), [209](https://github.com/wenet-e2e/wekws/issues/209)).
-  One of its authors measured: of 21282 files, 21038 woke the device up in place of 21069.
+  According to one of its authors, 21038 instead of 21069 of 21282 files woke the device up.
 """,
     "audio-events": """\
 - ASTFeatureExtractor refuses a batch of tensors, and does not compute on a GPU
@@ -61,12 +61,12 @@ REPORTED = {
   on any device.
 """,
     "speakers": """\
-- 3D-Speaker's runtime in C++ and its Python code give different features of the same file
+- 3D-Speaker's C++ runtime and its Python code compute different features from the same file
   ([3D-Speaker 235](https://github.com/modelscope/3D-Speaker/issues/235)).
 """,
     "transformers": """\
-- In transformers 5.2.0, LasrFeatureExtractor failed for all audio: a change for another model passed it an argument
-  that it does not have ([transformers 44207](https://github.com/huggingface/transformers/pull/44207)).
+- In transformers 5.2.0, LasrFeatureExtractor failed for all audio, because a change for another model passed it an
+  argument that it does not accept ([transformers 44207](https://github.com/huggingface/transformers/pull/44207)).
 """,
 }
 
@@ -85,7 +85,7 @@ def settings(presets: list[Preset]) -> str:
     lines = [
         "## Settings",
         "",
-        "| preset | audio in -1 to 1 times | feature | steps | input |",
+        "| preset | factor on audio in -1 to 1 | feature | steps | input |",
         "| --- | --- | --- | --- | --- |",
     ]
     for preset in presets:
@@ -103,7 +103,7 @@ def settings(presets: list[Preset]) -> str:
         )
     lines += [
         "",
-        "All have 16 kHz unless they name another, no dithering, and Kaldi's defaults otherwise.",
+        "Unless the table says otherwise, presets have a rate of 16 kHz, no dithering, and Kaldi's defaults.",
         "",
         "| preset | models | source |",
         "| --- | --- | --- |",
@@ -133,8 +133,8 @@ def differences(presets: list[Preset]) -> str:
         "## Differences from the models' own code",
         "",
         "Measured on speech, silence, DC, clipped and quiet speech, noise, audio recorded at 8 kHz, 20 ms, one frame",
-        "and 30 s (`reference_data/frontends`). Every other preset, but for those that are the same computation, fails",
-        "this comparison.",
+        "and 30 s (`reference_data/frontends`). Every other preset fails this comparison, except those that are the",
+        "same computation.",
         "",
         "| preset | largest | on | mean |",
         "| --- | --- | --- | --- |",
@@ -150,7 +150,7 @@ def mistakes(presets: list[Preset]) -> str:
     lines = [
         "## What goes wrong otherwise",
         "",
-        "Mean change of the model's input on speech, next to its own standard deviation, for one wrong setting each.",
+        "Mean change of the model's input on speech for one wrong setting each, and the standard deviation of the input.",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
