@@ -150,7 +150,7 @@ def mistakes(presets: list[Preset]) -> str:
     lines = [
         "## What goes wrong otherwise",
         "",
-        "Mean change of the model's input on speech for one wrong setting each, and the standard deviation of the input.",
+        "Mean change of the model's input on speech for one wrong setting each, and the input's standard deviation.",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
