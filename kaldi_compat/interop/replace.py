@@ -22,7 +22,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -92,7 +92,7 @@ def install(*names: str) -> dict[str, str]:
     replaced = {theirs: ours for name in names for theirs, ours in LIBRARIES[name].items()}
     finder.modules.update(replaced)
     finder.exchange_loaded()
-    os.environ.update(environment(sorted(finder.roots)))
+    os.environ.update(environment(finder.roots))
     return replaced
 
 
@@ -103,10 +103,11 @@ def install_from_environment() -> None:
         install(*names.split(","))
 
 
-def environment(names: Sequence[str]) -> dict[str, str]:
-    """Return the variables by which the Python processes that are started have stand-ins for these libraries."""
+def environment(names: Iterable[str]) -> dict[str, str]:
+    """Return the variables by which processes that are started have these stand-ins and those of this process."""
+    inherited = filter(None, os.environ.get(VARIABLE, "").split(","))
     path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != STARTUP]
-    return {VARIABLE: ",".join(names), "PYTHONPATH": os.pathsep.join([STARTUP, *path])}
+    return {VARIABLE: ",".join(sorted({*names, *inherited})), "PYTHONPATH": os.pathsep.join([STARTUP, *path])}
 
 
 class Finder:
