@@ -5,6 +5,7 @@ Import them from :mod:`kaldi_compat.interop.torchaudio`. Names, arguments, resul
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -17,6 +18,7 @@ from kaldi_compat.tensors import frames
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001
 HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = "hamming", "hanning", "povey", "rectangular", "blackman"
+_window = functools.lru_cache(maxsize=64)(tables.window)  # which takes as long as the frames of a second
 WINDOWS = [HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN]
 
 
@@ -42,7 +44,7 @@ def _feature_window_function(
     window_type: str, window_size: int, blackman_coeff: float, device: torch.device, dtype: torch.dtype
 ) -> Tensor:
     """Return the window (window_size,)."""
-    return torch.from_numpy(tables.window(window_type, window_size, blackman_coeff)).to(device=device, dtype=dtype)
+    return torch.tensor(_window(window_type, window_size, blackman_coeff), device=device, dtype=dtype)
 
 
 def _get_log_energy(strided_input: Tensor, epsilon: Tensor, energy_floor: float) -> Tensor:

@@ -453,6 +453,32 @@ def audio_features(code: Any, folder: str) -> Any:
     return [mat for _, mat in sys.modules["kaldiio"].load_ark(f"{folder}/new.ark")]
 
 
+def espnet_tables(code: Any, folder: str) -> Any:
+    """ESPnet's writer of tables: the bytes that it writes, and compressed matrices, on the scale of their values."""
+    kaldiio, new = sys.modules["kaldiio"], Path(f"{folder}/new")
+    new.mkdir(exist_ok=True)
+    for name, options in (("plain", {"write_num_frames": f"ark,t:{new}/frames"}), ("small", {"compress": True})):
+        with code.file_writer_helper(f"ark,scp:{new}/{name}.ark,{new}/{name}.scp", **options) as writer:
+            for key, matrix in kaldiio.load_scp_sequential(f"{folder}/feats.scp"):
+                writer[key] = matrix
+    written = [new / "plain.ark", new / "plain.scp", new / "frames", new / "small.scp"]
+    small = [
+        np.ascontiguousarray(matrix) / max(1, np.abs(matrix).max())
+        for _, matrix in kaldiio.load_ark(f"{new}/small.ark")
+    ]
+    return [*(np.frombuffer(each.read_bytes().replace(folder.encode(), b""), np.uint8) for each in written), *small]
+
+
+def espnet_reader(code: Any, folder: str) -> Any:
+    """ESPnet's readers of tables: of an archive, of a script file, of segments, and of shapes alone."""
+    Path(f"{folder}/segments").write_text("s a 0 0.005\nt b00 0.001 0.009\n")
+    found = [matrix for _, matrix in code.file_reader_helper(f"ark:{folder}/feats.ark")]
+    found += [matrix for _, matrix in code.file_reader_helper(f"scp:{folder}/feats.scp")]
+    segments = code.file_reader_helper(f"scp:{folder}/wav.scp", segments=f"{folder}/segments")
+    found += [samples for _, (_, samples) in segments]
+    return [*found, *(np.array(shape) for _, shape in code.KaldiReader(f"scp:{folder}/feats.scp", return_shape=True))]
+
+
 def xvectors(code: Any, folder: str) -> Any:
     """Kaldi's diarization recipe: vectors of a script file."""
     return list(code.ReadXvecs(f"{folder}/vec.scp").values())
@@ -943,6 +969,23 @@ CALLS = (
     ),
     Call("OneLLM/data/data_utils.py", "make_audio_features", "torchaudio",
          lambda code: lambda r: code.make_audio_features(r.path)),
+    *shared(
+        """
+        EfficientAT/models/preprocess.py
+        passt_hear21/hear21passt/models/preprocess.py
+        """,
+        "AugmentMelSTFT", lambda code: lambda r: code.AugmentMelSTFT().eval()(r.mono),
+    ),
+    *shared(
+        """
+        ssast_ciab/src/finetune/ciab/attention_maps.py
+        ssast_ciab/src/finetune/ciab/demonstration.py
+        """,
+        "spectrogram_rep",
+        lambda code: lambda r: torch.view_as_real(
+            code.spectrogram_rep(r.mono, types.SimpleNamespace(target_length=512))[0]
+        ),
+    ),
     Call("VALOR/data/data.py", "AudioMapper.__getitem__", "torchaudio", valor),
     Call("LAVISH/AVE/dataloader.py", "AVE_dataset._wav2fbank", "torchaudio", lavish),
     # Archives
@@ -979,6 +1022,9 @@ CALLS = (
     Call("CAT/cat/utils/data/data_prep.py", "FBankProcessor, _process_as_kaldi", "kaldiio", archived(audio_features)),
     Call("CAT/cat/shared/data.py", "FeatureReader", "kaldiio",
          archived(lambda code, folder: code.FeatureReader()(place(folder)))),
+    Call("espnet/espnet/utils/cli_writers.py", "file_writer_helper", "kaldiio", archived(espnet_tables), root=".",
+         tolerance=0.05),  # half a step of compressed values, which kaldiio rounds in its own way
+    Call("espnet/espnet/utils/cli_readers.py", "file_reader_helper", "kaldiio", archived(espnet_reader), root="."),
     Call("FunCodec/funcodec/datasets/dataset.py", "kaldi_loader", "kaldiio", archived(two_of_a_script)),
     Call("Step-Audio/funasr_detach/models/eend/eend_ola_dataloader.py", "EENDOLADataset.__getitem__", "kaldiio",
          archived(lambda code, folder: bare(code.EENDOLADataset, samples=[("a", place(folder), place(folder))])[0][1])),
