@@ -210,8 +210,8 @@ def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
 
 
 def _as_audio(value: Any) -> tuple[Any, npt.NDArray[Any]] | None:
-    """Return rate and samples of ``(rate, samples)`` or ``(samples, rate)``; None for other values."""
+    """Return rate and samples of ``(rate, samples)``; None for other values."""
     if not (isinstance(value, list | tuple) and len(value) == 2):
         return None
-    rate, samples = value if isinstance(value[1], np.ndarray) else (value[1], value[0])
+    rate, samples = value
     return (rate, samples) if isinstance(samples, np.ndarray) and isinstance(rate, int | float | np.number) else None
