@@ -177,11 +177,12 @@ def test_dead_worker_is_replaced(undisturbed: tuple[Path, dict[str, bytes], byte
 def test_archive_that_kills_its_workers_ends_the_job(tmp_path: Path) -> None:
     data = make_data(tmp_path, 4, samples=(3000,))
     with edited(data / "wav.scp") as places:
-        places["spk1-utt003"] = "kill -9 $PPID; sleep 1 |"
+        places["spk1-utt003"] = f"echo >> {tmp_path}/tries; kill -9 $PPID; sleep 1 |"
     process = start(data, "--shard-utterances=1", nj=2)
     _, said = process.communicate(timeout=100)
     assert process.returncode == 255
-    assert "workers died at archive 4" in said and "Traceback" not in said
+    assert "3 workers died at archive 4" in said and "Traceback" not in said
+    assert (tmp_path / "tries").read_text() == 3 * "\n"
     assert not (data / "feats.scp").exists()
 
 

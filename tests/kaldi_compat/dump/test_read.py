@@ -132,6 +132,14 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
     assert any(len(each) > 1 for each in found) == bool(native.library())
 
 
+def test_commands_are_read_side_by_side_whatever_follows_them() -> None:
+    lines = [b"a a.wav", b"b cat b.wav |", b"c cat c.wav | \t", b"d d.wav"]
+    tasks = list(read._tasks_of_script(iter(lines), lambda: 9))
+    assert [len(each) if isinstance(each, Lines) else each.rxfilename for each in tasks] == [
+        1, "cat b.wav |", "cat c.wav |", 1,
+    ]  # fmt: skip
+
+
 def test_files_that_are_too_large_for_a_block_are_not_loaded_into_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
