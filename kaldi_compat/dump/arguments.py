@@ -112,9 +112,9 @@ def _without_command(argv: Sequence[str]) -> DumpArguments:
         return DumpArguments(PROGRAM_USAGE)
     if argv and argv[0] == "--version":
         return DumpArguments(version("kaldi-compat"))
+    if argv and argv[0] in ("info", "programs") and len(argv) > 1:
+        raise UsageError(f"{argv[0]} takes no arguments, not {argv[1]!r}")
     if argv and argv[0] == "info":
-        if len(argv) > 1:
-            raise UsageError(f"info takes no arguments, not {argv[1]!r}")
         return DumpArguments(info())
     if argv and argv[0] in ("programs", "completion"):
         from kaldi_compat.dump.catalogue import completion, program_list

@@ -20,6 +20,7 @@ from kaldi_compat.options.config import (
     flag_table,
     normalise,
     parse_config,
+    spell_as_flags,
     split_flag,
 )
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
@@ -175,4 +176,7 @@ def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
     try:
         return options(**{table[normalise(name)].field: value for name, value in values.items()})
     except OptionError as error:
-        raise OptionError(f"{job.conf_paths().get(conf) or conf}: {error}") from None
+        message = spell_as_flags(str(error), options)
+        given = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []
+        place = "" if any(flag in message for flag in given) else f"{job.conf_paths().get(conf) or conf}: "
+        raise OptionError(f"{place}{message}") from None

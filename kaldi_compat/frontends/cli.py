@@ -19,6 +19,7 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import changed_options, text
 from kaldi_compat.frontends.explanation import Explanation, explain
 from kaldi_compat.frontends.preset import Preset, preset_names
+from kaldi_compat.options.base import require
 
 DIFFERENT_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 TOLERANCE = 1e-3
@@ -124,13 +125,8 @@ def explain_main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--plot", metavar="FILE.png", help="plot the features, the explanation, and their difference")
     try:
         given = parser.parse_args(sys.argv[2:] if argv is None else argv)
-        features = _features_of(given.features)
-        if given.audio.endswith(SUFFIXES) or ":" in given.audio:
-            found = explain(features, _features_of(given.audio), tolerance=given.tolerance)
-        else:
-            wave = io_ark.read_object("wave", given.audio, pipes=False)
-            samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
-            found = explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
+        with _warnings_in_one_line():
+            found = _explained(given)
         print(found)
         if given.plot:
             _save_plot(found, given.plot)
@@ -139,6 +135,15 @@ def explain_main(argv: Sequence[str] | None = None) -> int:
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return fail(error)
     return 0 if found.is_exact else DIFFERENT_STATUS
+
+
+def _explained(given: argparse.Namespace) -> Explanation:
+    features = _features_of(given.features)
+    if given.audio.endswith(SUFFIXES) or ":" in given.audio:
+        return explain(features, _features_of(given.audio), tolerance=given.tolerance)
+    wave = io_ark.read_object("wave", given.audio, pipes=False)
+    samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
+    return explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
 
 
 def _save_plot(found: Explanation, path: str) -> None:
@@ -207,6 +212,7 @@ def _step_options(step: Any) -> dict[str, Any]:
 def _check(preset: Preset, given: argparse.Namespace) -> int:
     from kaldi_compat.frontends.numpy import Frontend
 
+    require(0 <= given.tolerance < np.inf, f"tolerance={given.tolerance} must be a number of at least 0")
     frontend = Frontend(preset, statistics=given.statistics)
     largest, total, count = 0.0, 0.0, 0
     for label, samples, expected, rate in _references(given.against):
@@ -229,7 +235,7 @@ def _check(preset: Preset, given: argparse.Namespace) -> int:
     return 0 if same else DIFFERENT_STATUS
 
 
-def _references(path: str) -> Iterator[tuple[str, Any, Any, int | None]]:
+def _references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield label, samples, features and sampling rate of each pair in a NumPy file."""
     try:
         file = np.load(path, allow_pickle=False)
@@ -246,7 +252,9 @@ def _references(path: str) -> Iterator[tuple[str, Any, Any, int | None]]:
             raise FeatureError(f"{path} has no array '{prefix}features'")
         rate = stored.get(f"{prefix}sampling_rate")
         samples, features = stored[f"{prefix}samples"], stored[f"{prefix}features"]
-        yield f"{path}, {prefix.rstrip('.') or 'samples'}", samples, features, None if rate is None else int(rate)
+        if features.dtype.kind not in "fiu":
+            raise FeatureError(f"{path}: {prefix}features are no real numbers, but of the type {features.dtype}")
+        yield f"{path}, {prefix.rstrip('.') or 'samples'}", samples, features, None if rate is None else rate.tolist()
 
 
 @contextlib.contextmanager

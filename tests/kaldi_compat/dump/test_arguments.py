@@ -53,6 +53,7 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
             [],
             "expected the command conform, dump, explain, frontend, info, programs or completion, but none was given:",
         ),
+        (["programs", "bash"], "programs takes no arguments, not 'bash'"),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
         *[
             (["dump", "fbank", "data", option], message)

@@ -547,6 +547,8 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (with_text(CONF, "--write-utt2dur=ark,t:d\n"), "", "fbank.conf: --write-utt2dur=ark,t:d has no place"),
     (with_text(CONF, "--device=cuda\n"), "", "fbank.conf: --device=cuda has no place"),
     (with_text(CONF, "--num-mel-bin=80\n"), "", "did you mean --num-mel-bins?"),
+    (with_text(CONF, "--num-mel-bins=0\n"), "", r"fbank\.conf: --num-mel-bins must be at least 3, not 0"),
+    (without(), "--num-mel-bins=0", "^kaldi-compat: --num-mel-bins must be at least 3, not 0"),
     (without(), "--conf={data}/none.conf", "none.conf is missing"),
     (with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n"), "--nj=2", "high_freq=9000 Hz must lie"),
     (without(), "--vtln-map=ark:{data}/none", "none is missing: --vtln-map names it"),

@@ -80,6 +80,9 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
         (["check", "ast", "--against", "{dir}/one.npz"], 255, "has no array 'samples'"),
         (["check", "ast", "--against", "{dir}/half.npz"], 255, "has no array 'features'"),
         (["check", "ast", "--against", "{dir}/half.npz", "--statistics", "x"], 2, "takes no statistics"),
+        (["check", "ast", "--against", "{dir}/half.npz", "--tolerance=nan"], 2, "tolerance=nan must be a number"),
+        (["check", "wespeaker", "--against", "{dir}/rate.npz"], 2, "positive whole number of Hz, not [1, 2]"),
+        (["check", "wespeaker", "--against", "{dir}/words.npz"], 255, "words.npz: features are no real numbers"),
     ],
 )
 def test_mistakes_get_one_line(
@@ -88,6 +91,9 @@ def test_mistakes_get_one_line(
     (tmp_path / "text.npz").write_text("hello")
     np.savez(tmp_path / "one.npz", audio=np.zeros(3))
     np.savez(tmp_path / "half.npz", samples=np.zeros(3))
+    whole = {"samples": np.zeros(16000), "features": np.zeros((98, 80))}
+    np.savez(tmp_path / "rate.npz", **whole, sampling_rate=[1, 2])
+    np.savez(tmp_path / "words.npz", **{**whole, "features": np.array(["a"])})
     assert main([each.format(dir=tmp_path) for each in arguments]) == status
     captured = capsys.readouterr()
     assert message in captured.err and captured.err.startswith("kaldi-compat: ")
