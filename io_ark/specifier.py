@@ -335,8 +335,10 @@ def split_range(text: str) -> tuple[str, Range | None]:
     Raises:
         RangeSyntaxError: the text ends in ``]``, but not in a range.
     """
+    if text[-1:] != "]":
+        return text, None
     name, inside = split_brackets(text)
-    return (name, parse_range(inside)) if inside else (name, None)
+    return name, parse_range(inside) if inside else None
 
 
 def split_brackets(text: str) -> tuple[str, str]:

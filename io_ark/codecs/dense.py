@@ -91,8 +91,10 @@ def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     array = as_array(value)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise FormatError(f"a matrix is an array of 2 dimensions of numbers, not {array.ndim} of {array.dtype}")
-    with np.errstate(over="ignore"):
-        return array.astype(dtype, copy=False) if array.size else np.empty((0, 0), dtype)
+    if array.dtype != dtype:
+        with np.errstate(over="ignore"):
+            array = array.astype(dtype)
+    return array if array.size else np.empty((0, 0), dtype)
 
 
 def read_text(source: Source, dtype: npt.DTypeLike) -> Array:

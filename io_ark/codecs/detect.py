@@ -246,6 +246,8 @@ def kind_of(value: Any) -> str:
     >>> kind_of(np.zeros((2, 3))), kind_of([1, 2]), kind_of("word"), kind_of([[1, 2], [3]])
     ('double-matrix', 'int-vector', 'token', 'int-vector-vector')
     """
+    if type(value) is np.ndarray:
+        return _kind_of_array(value)
     for base in type(value).__mro__:
         if base in VALUE_KINDS:
             return VALUE_KINDS[base]
@@ -258,14 +260,17 @@ def kind_of(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return "double" if isinstance(value, float) else "float"
     if hasattr(value, "__array__"):
-        array = np.asarray(value)
-        kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
-        if kind is None:
-            raise FormatError(f"Kaldi has no type for an array of {array.ndim} dimensions of {array.dtype}: convert it")
-        return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
+        return _kind_of_array(np.asarray(value))
     if isinstance(value, list | tuple):
         return _kind_of_list(value)
     raise FormatError(f"cannot infer the Kaldi type of a {type(value).__name__!r}; pass kind=...")
+
+
+def _kind_of_array(array: np.ndarray[Any, Any]) -> str:
+    kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
+    if kind is None:
+        raise FormatError(f"Kaldi has no type for an array of {array.ndim} dimensions of {array.dtype}: convert it")
+    return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
 
 
 _KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vector", (1, "u"): "int-vector"}

@@ -27,9 +27,15 @@ Opened = TypeVar("Opened")
 
 
 class OpenFile:
-    """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before."""
+    """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before.
 
-    __slots__ = ("_map", "_size", "descriptor", "path", "regular")
+    Attributes:
+        descriptor, path: of the file.
+        regular: True for a regular file.
+        size: bytes of the file when it was last looked at.
+    """
+
+    __slots__ = ("_map", "descriptor", "path", "regular", "size")
 
     def __init__(self, path: str, *, mmap: bool = False) -> None:
         self.descriptor = -1
@@ -43,8 +49,8 @@ class OpenFile:
         # Half of the time of fstat, which shows for small objects. Pipes and terminals have no end to seek to, devices
         # end at 0, and the end of a directory is the largest number in some file systems.
         try:
-            self._size = os.lseek(self.descriptor, 0, os.SEEK_END)
-            self.regular = 0 < self._size < _LARGEST_FILE
+            self.size = os.lseek(self.descriptor, 0, os.SEEK_END)
+            self.regular = 0 < self.size < _LARGEST_FILE
         except OSError:
             self.regular = False
         if not self.regular:
@@ -52,7 +58,7 @@ class OpenFile:
             if stat.S_ISDIR(status.st_mode):
                 raise OpenError("is a directory, not a file", file=path)
             self.regular = stat.S_ISREG(status.st_mode)
-            self._size = status.st_size
+            self.size = status.st_size
 
     def mapped(self) -> Any:
         """Map the whole file into memory as it is now.
@@ -86,13 +92,13 @@ class OpenFile:
         if self._map is not None:
             mapped = self._map if offset < len(self._map) else self.mapped()
             return MapSource(mapped, offset, self.path, self.mapped)
-        if offset > self._size:
-            self._size = os.fstat(self.descriptor).st_size  # the file may have grown
-            if offset > self._size:
+        if offset > self.size:
+            self.size = os.fstat(self.descriptor).st_size  # the file may have grown
+            if offset > self.size:
                 raise OpenError(
-                    f"the offset is beyond the end: the file has {self._size} bytes", file=self.path, offset=offset
+                    f"the offset is beyond the end: the file has {self.size} bytes", file=self.path, offset=offset
                 )
-        return FileSource(self.descriptor, offset, self._size, self.path, self, ahead)
+        return FileSource(self.descriptor, offset, self.size, self.path, self, ahead)
 
     def __del__(self) -> None:
         if self.descriptor >= 0:

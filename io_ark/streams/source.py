@@ -269,8 +269,8 @@ class Source:
 
     def read_token(self) -> bytes:
         """Skip white space and read the bytes up to the next white space; b"" at the end."""
-        if self._at == self._end:
-            self._fill(1)
+        if self.at_end():
+            return b""
         if token := self.match(_TOKEN):
             return token[1]
         self.skip_space()

@@ -184,10 +184,10 @@ class Script(Mapping[str, str]):
         target = parse_rxfilename(name_of(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
-            status = os.fstat(file.descriptor)
-            if file.regular and status.st_size < MAP_FROM:
+            if file.regular and file.size < MAP_FROM:
                 return cls(file.source(0).read_text(), target.path, empty=empty)
             if file.regular:
+                status = os.fstat(file.descriptor)
                 script = cls(file.mapped(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
@@ -230,7 +230,7 @@ class Script(Mapping[str, str]):
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
-        rest: str | None = self.get(key)
+        rest: str | None = self.get(key) if self._few is None else self._few.get(key)
         if rest is None:
             raise MissingKeyError("the key is not in the script file", file=self.name, key=key)
         return rest
