@@ -35,7 +35,7 @@ RATE = 16000
 
 
 def data_of(data_dir: Path, alignments: str, noises: Path | None) -> tuple[WaveDataset, FeatureDataset]:
-    """The audio with its targets, and the stored features of the same utterances."""
+    """Return the audio with its targets, and the stored features of the same utterances."""
     audio = WaveDataset(
         data_dir / "wav.scp",
         sample_frequency=RATE,
@@ -52,7 +52,7 @@ def data_of(data_dir: Path, alignments: str, noises: Path | None) -> tuple[WaveD
 
 
 def loss_of(network: nn.Module, audio: Batch, stored: Batch) -> Tensor:
-    """The mean cross-entropy of the frames of a batch."""
+    """Return the mean cross-entropy of the frames of a batch."""
     assert audio.alignments is not None
     frames = min(audio.alignments.shape[1], stored.inputs.shape[1])
     inputs = torch.cat([batch.inputs[:, :frames] for batch in (audio, stored)], -1)

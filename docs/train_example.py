@@ -47,7 +47,7 @@ WINDOW = SlidingCmvnOptions(cmn_window=100, center=True)
 
 
 def vowel(formants: np.ndarray, pitch: float, frames: int) -> np.ndarray:
-    """A sung vowel: harmonics of a pitch, each as loud as the nearest formants let it be."""
+    """Return a vowel: harmonics of a pitch, whose loudness depends on the nearest formants."""
     harmonics = np.arange(1, int(3800 / pitch)) * pitch
     loudness = (1 / (1 + ((harmonics[:, None] - formants) / 80) ** 2)).sum(1)
     time = np.arange(frames * FRAME) / RATE
@@ -77,7 +77,7 @@ def make_corpus(folder: Path, utterances: int, seed: int) -> None:
 
 
 def loader(folder: Path, feature: Fbank, device: str, *, workers: int = 2) -> FeaturesOnDevice:
-    """Batches of features with their alignments."""
+    """Return batches of features with their alignments."""
     data = WaveDataset(folder / "wav.scp", sample_frequency=RATE, alignments=f"scp:{folder}/ali.scp")
     batches = BucketBatchSampler(data.lengths(folder / "utt2dur"), max_seconds=20, sample_frequency=RATE, seed=0)
     audio = DataLoader(
@@ -87,14 +87,14 @@ def loader(folder: Path, feature: Fbank, device: str, *, workers: int = 2) -> Fe
 
 
 def model_of(dim: int) -> nn.Module:
-    """Looks at eleven frames and says which vowel the middle one is."""
+    """Return a network that classifies the vowel of a frame from eleven frames around it."""
     return nn.Sequential(
         nn.Conv1d(dim, 64, 7, padding=3), nn.ReLU(), nn.Conv1d(64, 64, 5, padding=2), nn.ReLU(), nn.Conv1d(64, 5, 1)
     )
 
 
 def accuracy(model: nn.Module, normalize: SlidingCmvn, batches: FeaturesOnDevice) -> float:
-    """Share of the frames whose vowel is found."""
+    """Return the fraction of the frames whose vowel is recognized."""
     right = total = 0
     with torch.no_grad():
         for batch in batches:
@@ -108,7 +108,7 @@ def accuracy(model: nn.Module, normalize: SlidingCmvn, batches: FeaturesOnDevice
 
 
 def follow(model: nn.Module, feature: Fbank, samples: Tensor) -> str:
-    """The vowels of an utterance that arrives a tenth of a second at a time."""
+    """Return the vowels of an utterance that arrives in chunks of a tenth of a second."""
     stream = StreamChain(FeatureStream(feature), SlidingCmvnStream(WINDOW))
     chunks = samples.split(RATE // 10)
     frames = [stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)]
@@ -118,7 +118,7 @@ def follow(model: nn.Module, feature: Fbank, samples: Tensor) -> str:
 
 
 def main(folder: Path, epochs: int = 3, utterances: int = 160) -> float:
-    """Make the corpus, train, and return the accuracy on utterances that were not trained on."""
+    """Make the corpus, train, and return the accuracy on held-out utterances."""
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for name, count, seed in (("train", utterances, 1), ("test", utterances // 6, 2)):

@@ -37,7 +37,7 @@ def write_targets(alignments: Path, folder: Path, model: TransitionModel) -> np.
 
 
 def network_of(dim: int, num_pdfs: int) -> nn.Module:
-    """Looks at seven frames and scores the pdfs of the middle one."""
+    """Return a network that scores the pdfs of a frame from seven frames around it."""
     return nn.Sequential(
         nn.BatchNorm1d(dim), nn.Conv1d(dim, 128, 5, padding=2), nn.ReLU(), nn.Conv1d(128, 128, 3, padding=1), nn.ReLU(),
         nn.Conv1d(128, num_pdfs, 1),
@@ -45,13 +45,13 @@ def network_of(dim: int, num_pdfs: int) -> nn.Module:
 
 
 def loss_of(network: nn.Module, batch: Batch) -> Tensor:
-    """The mean cross-entropy of the frames of a batch."""
+    """Return the mean cross-entropy of the frames of a batch."""
     scores = network(batch.inputs.mT)
     return nn.functional.cross_entropy(scores, batch.alignments, ignore_index=ALIGNMENT_PADDING)
 
 
 def evaluate(network: nn.Module, data: FeatureDataset, numbers: list[int], model: TransitionModel) -> dict[str, float]:
-    """The shares of frames whose pdf, and whose phone, gets the best score."""
+    """Return the fractions of frames whose pdf, and whose phone, has the best score."""
     phone_of = np.zeros(model.num_pdfs, np.int32)
     phone_of[model.tuples[:, 2:]] = model.tuples[:, :1]  # in a tree with shared pdfs, the last of their phones
     right = {"pdfs": 0, "phones": 0}
@@ -79,7 +79,7 @@ def write_loglikes(
 
 
 def main(data_dir: Path, alignment_dir: Path, folder: Path, epochs: int = 20) -> dict[str, float]:
-    """Train, write log-likelihoods, and return the shares of right frames of utterances that were not trained on."""
+    """Train, write log-likelihoods, and return the fractions of correct frames of held-out utterances."""
     torch.manual_seed(0)
     folder.mkdir(parents=True, exist_ok=True)
     model, tree = read_transition_model(alignment_dir / "final.mdl"), read_tree(alignment_dir / "tree")
