@@ -98,8 +98,9 @@ def load_scp(
 ) -> Mapping[str, Any]:
     """Load a script file as a mapping from key to object. Objects are read on access.
 
-    Ten million lines are opened in seconds and take about 20 bytes per line besides the file itself. The mapping can be
-    shared by threads and forked processes, and pickled (for spawned DataLoader workers): no file position is shared.
+    A file of ten million lines opens in seconds and takes about 20 bytes per line in addition to its own size. The
+    mapping can be shared by threads and forked processes, and pickled (for spawned DataLoader workers): no file
+    position is shared.
 
     Args:
         rxfilename: the script file: an rxfilename, or a path.
@@ -112,7 +113,7 @@ def load_scp(
             current folder, as Kaldi does.
 
     Returns:
-        A mapping whose values are those of :func:`load`. Arrays belong to the caller and are writable, unless ``mmap``.
+        A mapping whose values are those of :func:`load`. Arrays are writable, unless ``mmap``.
 
     Raises:
         ArkError: the script file cannot be opened, is invalid, or has a duplicate key.

@@ -61,7 +61,7 @@ class SequentialReader(Generic[Value]):
     warning and counted (and the rest of an archive, because the start of its next object is unknown).
 
     Args:
-        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
         pipes: allow commands.
         network: allow URLs.
@@ -128,7 +128,8 @@ class SequentialReader(Generic[Value]):
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
 
-        An object of a script file is read by calling the function; with ``p`` at once, to know if it is readable.
+        Calling the function reads the object of a line of a script file; with ``p``, it is read before, to check that
+        it is readable.
         """
         for item in self._all("keys"):
             if isinstance(item, Block):
@@ -283,14 +284,14 @@ class _Script:
 class RandomAccessReader(Generic[Value]):
     """Looks up values of a table by key.
 
-    A script file is read at once, its objects on access. An archive is read as far as a key needs, and its values stay
-    in memory unless the options promise that they are not needed again: ``o`` (each key is looked up once), ``s`` (the
-    archive is sorted), ``s,cs`` (the calls are sorted, too: one object is kept at a time).
+    The lines of a script file are read at once, and its objects on access. An archive is read up to the requested key.
+    Its values stay in memory, unless the options promise that they are not needed again: ``o`` (each key is looked up
+    once), ``s`` (the archive is sorted), ``s,cs`` (the lookups are sorted, too: only one object is kept).
 
     Args:
-        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
-        utt2spk: a table of tokens. If given, keys are utterances, and their values are those of their speakers.
+        utt2spk: a table of tokens. If given, keys are utterances, and the values of their speakers are returned.
         pipes: allow commands.
         network: allow URLs.
         options: arguments of the codec.
@@ -339,8 +340,8 @@ class RandomAccessReader(Generic[Value]):
         """Look up many keys at once, which is faster.
 
         Returns:
-            The values; None if one is missing, or if the table cannot do that: then nothing has been looked up that
-            cannot be looked up again.
+            The values; None if one is missing or the table does not support this. In that case, every key can still be
+            looked up.
         """
         names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
         return None if names is None else self._lookup.values_of(names)

@@ -173,12 +173,12 @@ class ScriptTarget:
 class Writer(ClosedOnExit, Generic[Value]):
     """Writes a table. Threads may share a writer; a process forked from its process cannot use it.
 
-    After :meth:`close` has returned, all entries have been passed to the system, and nothing else has. If a write fails
-    or is interrupted (^C) between the first and the last byte of an entry, the table is incomplete: the writer takes no
-    more entries, and :meth:`close` raises.
+    After :meth:`close` has returned, exactly the accepted entries have been passed to the system. If a write fails or
+    is interrupted (Ctrl-C) within an entry, the table is incomplete: the writer accepts no more entries, and
+    :meth:`close` raises an error.
 
     Args:
-        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or a codec of your own.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
             form.
         pipes: allow commands.

@@ -25,9 +25,9 @@ __all__ = ["ArchiveDataset"]
 class ArchiveDataset(IterableDataset[Utterance]):
     """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
 
-    Each utterance goes to one reader, a worker of a rank. With at least as many tables as readers, whole tables are
-    distributed. Otherwise every reader scans all tables and takes every n-th utterance (of a script file without
-    reading the others); each reader then runs the command of a pipe.
+    Each utterance is read by one reader, which is a worker of a rank. If there are at least as many tables as readers,
+    whole tables are distributed. Otherwise every reader scans all tables and takes every n-th utterance (of a script
+    file, without reading the others), so each reader runs the command of a pipe.
 
     Args:
         rspecifiers: one rspecifier or several, such as ``ark:gunzip -c feats.1.gz |``.

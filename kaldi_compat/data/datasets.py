@@ -110,11 +110,11 @@ class FeatureDataset(_KeyedDataset):
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.data.annotations.Annotations`.
         length_tolerance: number of frames by which features, alignment and posteriors may differ in length; they are
-            cut to the shortest, and a larger difference is an error (Kaldi's ``--length-tolerance``). None does not
-            compare them, for targets with a frame rate of their own.
+            cut to the shortest, and a larger difference is an error (Kaldi's ``--length-tolerance``). None disables the
+            comparison, for targets with another frame rate.
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker, such as
-            :class:`~kaldi_compat.data.spec_augment.SpecAugment`. Random numbers that it takes from torch follow from
-            the utterance, ``seed`` and the epoch, in any worker and run.
+            :class:`~kaldi_compat.data.spec_augment.SpecAugment`. Random numbers that it draws from torch depend only on
+            the utterance, ``seed`` and the epoch.
         seed: of such random numbers.
         drop_incomplete: skip utterances that lack a target. Otherwise accessing one is an error.
         relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
@@ -187,7 +187,7 @@ class WaveDataset(_KeyedDataset):
         channel: channel of recordings with several channels; the channel of a segment takes precedence.
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
             audio's own.
-        speeds: factors such as ``(0.9, 1.0, 1.1)``, at one of which each utterance is played; its pitch changes, too.
+        speeds: factors such as ``(0.9, 1.0, 1.1)``, one of which changes the speed and the pitch of each utterance.
             Times of words are scaled; alignments and posteriors stay as they are.
         augment: function from int16 audio and its sampling rate to audio of the same length, such as
             :class:`~kaldi_compat.data.reverberation.NoiseAndReverberation`, in the worker.
@@ -196,7 +196,7 @@ class WaveDataset(_KeyedDataset):
         length_tolerance: as for :class:`FeatureDataset`; needs ``feature``.
         transform: function applied last, to features if there is ``feature``, else to audio.
         seed: of the choice of speeds, and of random numbers that ``augment``, ``feature`` and ``transform`` take from
-            torch. They follow from the utterance, this seed and the epoch, in any worker and run.
+            torch. They depend only on the utterance, this seed and the epoch.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.data.annotations.Annotations`.
         drop_incomplete, relative_to: as for :class:`FeatureDataset`.
@@ -315,7 +315,7 @@ class WaveDataset(_KeyedDataset):
 
         Args:
             utt2dur: file of durations in seconds, which needs ``sample_frequency``. If None, the headers of all
-                recordings are read. For the output of a command that means to run it.
+                recordings are read. For the output of a command, this runs the command.
 
         Raises:
             AudioError: ``utt2dur`` is given for a data set without ``sample_frequency``.

@@ -21,7 +21,7 @@ class FeaturesOnDevice:
     """Iterable over batches of features, computed on a device from batches of audio.
 
     Workers read and pad audio; features are computed in the process of the model and on its device. Random numbers,
-    such as those of dithering and masks, follow from the seeds of the batch's utterances, if it has seeds.
+    such as those of dithering and masks, depend on the seeds of the batch's utterances, if it has any.
 
     Args:
         loader: batches of audio: a ``DataLoader`` over a :class:`~kaldi_compat.data.datasets.WaveDataset`.

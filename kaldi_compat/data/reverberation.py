@@ -25,7 +25,7 @@ FULL_SCALE = np.float32(1 << 15)
 
 
 class NoiseAndReverberation:
-    """Add random noises and room impulse responses of lists to audio, with the arithmetic of wav-reverberate.
+    """Add random noises and room impulse responses from lists to audio, computed as by wav-reverberate.
 
     Choices are drawn from torch's random numbers on the CPU. As ``augment`` of a
     :class:`~kaldi_compat.data.datasets.WaveDataset`, it is seeded by utterance and epoch.

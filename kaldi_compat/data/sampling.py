@@ -60,16 +60,17 @@ class _Plan(NamedTuple):
 class BucketBatchSampler(Sampler[list[int]]):
     """Sampler of batches of utterances of similar length, which need little padding, distributed over ranks.
 
-    The range of lengths is divided into buckets, so that padding is least, and utterances are mixed within the width of
-    one. With ``batch_size`` or ``drop_last``, each utterance moves within the order of lengths at random, and the order
-    is cut into batches; only one batch of an epoch is incomplete. If the limit is a padded size alone, the ends of the
-    buckets move from epoch to epoch, and each bucket has batches of its own: small data have up to 1.5 times as many as
-    would be full, because full ones would be padded much more. Ranks get batches of similar size at the same time. The
-    order follows from ``seed`` and the epoch, identically on every rank: call :meth:`set_epoch` before each epoch.
+    The range of lengths is divided into buckets that minimize padding, and utterances are shuffled within the width of
+    a bucket. With ``batch_size`` or ``drop_last``, each utterance is moved randomly within the order of lengths, and
+    this order is cut into batches, of which only one per epoch is incomplete. If a padded size is the only limit, the
+    boundaries of the buckets change from epoch to epoch, and each bucket has its own batches: small data give up to 1.5
+    times as many batches as necessary, because full batches would need much more padding. At each step, all ranks get
+    batches of similar size. The order depends only on ``seed`` and the epoch, and is the same on every rank: call
+    :meth:`set_epoch` before each epoch.
 
-    All ranks get the same number of batches, and every utterance comes once an epoch: large batches are split to make
-    up the number, or with ``drop_last`` the last few are dropped. Only if there are fewer utterances than the number
-    needs, some batches come twice.
+    All ranks get the same number of batches, and every utterance occurs once per epoch: large batches are split to make
+    up the number, or with ``drop_last`` the last few are dropped. Some batches occur twice only if there are too few
+    utterances for that.
 
     Args:
         lengths: length of each utterance, in frames, samples or seconds.
@@ -79,7 +80,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         max_seconds: the same in seconds.
         sample_frequency: number of units of ``lengths`` in a second, for ``max_seconds``: the sampling rate for lengths
             in samples; 1, the default, for lengths in seconds.
-        shuffle: False keeps batches in order of length, longest first, so that too little memory shows early.
+        shuffle: False keeps batches in order of length, longest first, so that a lack of memory shows early.
         seed: of the shuffling.
         drop_last: leave out the incomplete batch, and the batches that do not divide among the ranks.
         num_buckets: maximum number of buckets; there are fewer if there are few batches. Fewer buckets mix utterances

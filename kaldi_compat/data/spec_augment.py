@@ -16,7 +16,7 @@ __all__ = ["SpecAugment"]
 class SpecAugment(nn.Module):
     """Mask ranges of frames and of columns of features, and warp their time axis (SpecAugment).
 
-    The stretches lie within the frames of each utterance: padding is neither masked nor counted. In evaluation mode
+    The masks are within the frames of each utterance: padding is neither masked nor counted. In evaluation mode
     (``eval()``), features are returned as they are.
 
     Source: Park et al., "SpecAugment: a simple data augmentation method for automatic speech recognition", Interspeech
@@ -27,7 +27,7 @@ class SpecAugment(nn.Module):
         frequency_mask: maximum number of columns in a mask.
         num_time_masks: number of masks of frames.
         time_mask: maximum number of frames in a mask.
-        time_mask_ratio: maximum share of an utterance's frames in a mask.
+        time_mask_ratio: maximum fraction of an utterance's frames in a mask.
         time_warp: maximum number of frames that a random frame is moved by. Leave it 0 for targets by frame, such as
             alignments, which are not warped.
         fill: value of masked features; None for the mean of each column over the frames of the utterance.

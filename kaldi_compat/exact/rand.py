@@ -51,7 +51,7 @@ class KaldiRandom:
     """glibc's ``rand()`` as Kaldi uses it; the state carries on from call to call.
 
     Args:
-        seed: as given to ``srand()``. A program that never seeds, as Kaldi's do, has seed 1.
+        seed: as given to ``srand()``. Programs that do not seed, such as Kaldi's, have seed 1.
 
     >>> KaldiRandom().draws(3)
     array([1804289383,  846930886, 1681692777], dtype=int32)

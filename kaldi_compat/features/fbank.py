@@ -41,7 +41,7 @@ class Fbank(FbankConstructor, MelFeature):
     def from_feature_extractor(cls, extractor: Any, **changes: Any) -> Fbank:
         """Return the filter bank that a Hugging Face feature extractor computes from audio in -1 to 1.
 
-        What the extractor does afterwards (normalization, stacking, padding) is not part of it:
+        The later steps of the extractor (normalization, stacking, padding) are not included:
         :mod:`kaldi_compat.interop.transformers` has whole extractors, :mod:`kaldi_compat.frontends` the front ends.
 
         Args:

@@ -66,7 +66,7 @@ class LowFrameRate(LowFrameRateConstructor, PostProcessing):
     function = staticmethod(stacking.low_frame_rate)
 
     def lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the numbers of joined frames."""
+        """Return the numbers of stacks."""
         counts: Tensor = stacking.low_frame_rate_count(lengths, self.options)
         return counts
 
@@ -92,7 +92,7 @@ class StackFrames(StackFramesConstructor, PostProcessing):
 class PadFrames(PadFramesConstructor, PostProcessing):
     """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`); lengths count padding.
 
-    All frames after an utterance have the option ``value``, also those that fill up a batch.
+    All frames after an utterance have the value ``value``, including those that pad a batch.
 
     >>> import torch
     >>> from kaldi_compat import PadFrames

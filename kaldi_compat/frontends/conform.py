@@ -127,7 +127,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Results by level; ``str()`` of it is a table, and what the wrong results have in common.
+    """Results by level. ``str()`` gives a table, and the mistakes that wrong results have in common.
 
     Attributes:
         results: one for each vector.
@@ -188,7 +188,7 @@ def conform(
             support; another exception is a failure.
         level: the levels to run; None for all.
         kit: folder of the kit; None for the installed package ``kaldi_conformance`` or the one of a checkout.
-        explain: say what wrong results have in common, as :func:`kaldi_compat.explain` finds it.
+        explain: report the mistakes that wrong results have in common, found by :func:`kaldi_compat.explain`.
 
     Returns:
         The scorecard.

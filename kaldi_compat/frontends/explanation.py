@@ -107,11 +107,11 @@ def explain(
 ) -> Explanation:
     """Find the front end that computed an array of features from audio, or the relation of two arrays of features.
 
-    Presets are tried first. Then options of Kaldi's features, what ports of them often compute otherwise (Hz
-    triangles, librosa's filters, periodic windows, another floor, centred frames, preemphasis of the whole recording),
-    and other audio (resampled, at another speed, of a wrong rate, with swapped bytes) are chosen one after the other so
-    that each explains most of what is left. Normalization, another logarithm, offsets, deltas, stacked frames, padding,
-    shifts in time, compression and transposed arrays are recognized.
+    Presets are tried first. Then options of Kaldi's features, typical differences of ports (Hz triangles, librosa's
+    filters, periodic windows, another floor, centred frames, preemphasis of the whole recording), and changes of the
+    audio (resampled, at another speed, of a wrong rate, with swapped bytes) are added step by step, each time the one
+    that explains most of the remaining difference. Normalization, another logarithm, offsets, deltas, stacked frames,
+    padding, shifts in time, compression and transposed arrays are recognized.
 
     Args:
         features: array (frames, dim), or transposed.
@@ -119,7 +119,7 @@ def explain(
             another array of features (frames, dim).
         sample_frequency: sampling rate of the audio in Hz.
         tolerance: absolute difference that counts as explained, for 99.9% of the values; a few may differ by 30 times
-            as much. For features above 100 it is as much larger.
+            as much. For features above 100, it is proportionally larger.
 
     Returns:
         The explanation; ``str()`` of it is a sentence.

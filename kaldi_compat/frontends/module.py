@@ -36,12 +36,12 @@ CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp"
 class Frontend(PresetFrontend[Tensor], nn.Module):
     """The front end of a published model: from audio to the model's input, as the model's own project computes it.
 
-    :class:`kaldi_compat.frontends.numpy.Frontend` computes the same of NumPy arrays, without torch.
+    :class:`kaldi_compat.frontends.numpy.Frontend` computes the same for NumPy arrays, without torch.
 
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.preset_names`, the path of a json file, or a Preset.
         statistics: what :meth:`Statistics.of <kaldi_compat.features.statistics.Statistics.of>` takes: the file that the
-            model ships, or numbers. Without it, the step that needs it is left out, with a warning.
+            model ships, or numbers. Without it, the step that needs it is skipped with a warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
         engine: the engine that computes the features, as for :class:`~kaldi_compat.Fbank`.
@@ -214,7 +214,7 @@ class FrontendStream:
         *,
         final: bool | Tensor | Sequence[bool] = False,
     ) -> ChunkFrames:
-        """Compute the frames that a chunk of each slot decides.
+        """Return the frames that are complete with a chunk of each slot.
 
         Args:
             chunk: samples ``(slots, T)``, or ``(T,)`` for one slot; floating point in -1 to 1, or int16.

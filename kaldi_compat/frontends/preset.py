@@ -79,7 +79,7 @@ class Preset:
 
     Attributes:
         name: short name, such as "paraformer".
-        title: the models that it serves.
+        title: the models that it is for.
         family: the page of the documentation.
         source: where its settings come from.
         sampling_rate: of the model, in Hz.

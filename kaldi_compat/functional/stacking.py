@@ -29,8 +29,8 @@ def low_frame_rate_count(frames: Any, options: LowFrameRateOptions) -> Any:
 def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, *, lengths: Any | None = None) -> Array:
     """Stack neighbouring frames, and keep every ``stride``-th stack (FunASR: apply_lfr).
 
-    Joined frame ``t`` holds the frames from ``t * stride - (stack - 1) // 2`` on, ``stack`` of them. Before the first
-    frame and after the last one, these two are repeated.
+    Stack ``t`` contains the ``stack`` frames from frame ``t * stride - (stack - 1) // 2`` on. Before the first frame
+    and after the last one, these two are repeated.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

@@ -24,10 +24,10 @@ __all__ = [
 class LowFrameRateOptions(BaseOptions):
     """Low frame rate features: stacks of neighbouring frames, of which every ``stride``-th is kept (FunASR)."""
 
-    stack: int = option(7, "neighbouring frames in a joined frame", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
+    stack: int = option(7, "neighbouring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
     stride: int = option(
         6,
-        "frames from one joined frame to the next",
+        "frames from one stack to the next",
         ge=1,
         lt=1000,
         known_as=("lfr_n", "n", "step", "subsampling_factor"),
@@ -71,7 +71,7 @@ class UtteranceCmvnOptions(BaseOptions):
 class CenteredMeanOptions(BaseOptions):
     """Subtraction of the mean of the frames around each frame; at the ends, of those that exist (pyannote)."""
 
-    context: int = option(150, "frames on each side of a frame that enter its mean", ge=0, lt=10**6)
+    context: int = option(150, "frames on each side over which the mean is computed", ge=0, lt=10**6)
 
 
 @dataclass(frozen=True, kw_only=True)

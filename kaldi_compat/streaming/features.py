@@ -28,8 +28,8 @@ __all__ = ["FeatureStream"]
 class FeatureStream(AudioFlow, WindowStream):
     """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
 
-    With ``snip_edges=False``, the first frame waits for its right half, and the frames that reach past the end of the
-    audio come with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
+    With ``snip_edges=False``, the first frame waits for its right half, and the frames that extend beyond the end of
+    the audio are returned with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
 
     A call also takes ``vtln_warp`` (one factor, or one for each slot) and ``generator``, as the feature does. Dithering
     draws noise for all slots up to the longest. Only a single slot with a :class:`~kaldi_compat.KaldiRandom` repeats

@@ -178,8 +178,8 @@ class SlidingCmvnStream(WindowStream):
 class OnlineCmvnStream(WindowStream):
     """Online CMVN of frames in chunks (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
 
-    No frame waits for later ones. What an utterance that has ended tells of its speaker fills up the first windows of
-    the slot's next utterance; :meth:`new_speaker` forgets it.
+    No frame waits for later ones. Statistics of a slot's earlier utterances fill the first windows of its next
+    utterance; :meth:`new_speaker` discards them.
 
     Args:
         module: has the statistics of a corpus and the options.
