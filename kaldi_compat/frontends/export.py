@@ -27,7 +27,6 @@ from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.options.spectral import Dft
 
 INPUTS, OUTPUTS = ("samples", "lengths"), ("features", "feature_lengths")
-AUTO = torch.export.Dim.AUTO
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def export_frontend(
     Raises:
         OptionError: an unknown preset, one whose audio decides how many frames are kept, or statistics for one that
             takes none.
-        FeatureError: a package is not installed, or the file cannot be written.
+        FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
 
     >>> from kaldi_compat.frontends.export import export_frontend
     >>> exported = export_frontend("campplus", "campplus.onnx")  # doctest: +SKIP
@@ -126,7 +125,10 @@ def _example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -> tup
 
 def _exported(module: Frontend, example: tuple[Tensor, ...]) -> Any:
     """Return the program of torch's exporter."""
-    axes = ({0: AUTO, 1: AUTO}, {0: AUTO})[: len(example)]
+    if not hasattr(torch.export.Dim, "AUTO"):
+        raise FeatureError(f"export needs PyTorch 2.6 or later, but {torch.__version__} is installed")
+    auto = torch.export.Dim.AUTO
+    axes = ({0: auto, 1: auto}, {0: auto})[: len(example)]
     with _quietly():
         try:
             return torch.onnx.export(

@@ -100,6 +100,14 @@ def test_mistakes_get_one_line(
     assert captured.err.count("\n") == 1 and not captured.out
 
 
+def test_export_with_an_old_pytorch_names_the_version_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("torch.export.Dim.AUTO", raising=False)
+    assert main(["export", "campplus", str(tmp_path / "campplus.onnx")]) == 255
+    assert "export needs PyTorch 2.6 or later" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_export_writes_a_graph_without_an_fft(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxscript")
