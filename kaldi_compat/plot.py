@@ -86,7 +86,7 @@ def show_pitch(
     axes: Axes | None = None,
     title: str = "",
 ) -> Axes:
-    """Draw a track of pitch over time, alone or over a spectrogram.
+    """Draw a pitch track over time, alone or over a spectrogram.
 
     Args:
         track: (frames, 2): correlation and pitch in Hz, as ``Pitch`` and ``compute-kaldi-pitch-feats`` give them.

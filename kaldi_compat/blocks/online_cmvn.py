@@ -31,9 +31,9 @@ class OnlineCmvn:
     """Normalize frames as they arrive, by the frames before them, as Kaldi's apply-cmvn-online does, bit for bit.
 
     A call takes the next frames of an utterance, any number of them, and returns them normalized: no frame waits for
-    later ones. At the begin of an utterance, the window is not full: earlier utterances of the speaker, and a corpus,
-    make up for what it lacks. :meth:`end_utterance` begins another utterance of the same speaker, and :meth:`reset` one
-    of another speaker.
+    later ones. At the start of an utterance, when the window is not full, statistics of the speaker's earlier
+    utterances and of a corpus are added. :meth:`end_utterance` begins another utterance of the same speaker, and
+    :meth:`reset` one of another speaker.
 
     Args:
         stats: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
@@ -101,7 +101,7 @@ class OnlineCmvn:
         return result
 
     def utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
-        """Normalize whole utterances, which lie one after the other in an array. The next call begins another one.
+        """Normalize whole utterances, stored one after the other in an array. The next call begins another one.
 
         Args:
             features: ``(frames, dim)``, float32.

@@ -167,8 +167,8 @@ class ArrayFeature(AudioFeature):
 class ArrayStream:
     """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
 
-    With ``snip_edges=False`` the first frame waits for its right half, and the frames that reach past the end of the
-    audio come with the final chunk, reflected there (Kaldi: OnlineGenericBaseFeature).
+    With ``snip_edges=False`` the first frame waits for its right half, and the frames that extend beyond the end of the
+    audio are returned with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
 
     >>> import numpy as np
     >>> from kaldi_compat.features.numpy import Fbank
@@ -191,7 +191,7 @@ class ArrayStream:
     def flush(self, *, vtln_warp: float = 1.0, generator: Generator = None) -> Floats:
         """End the audio, return its last frames, and reset.
 
-        With ``snip_edges=False`` there are such frames: give them the factor and the generator of the chunks before.
+        With ``snip_edges=False`` there are such frames: pass the same factor and generator as for the chunks.
 
         Args:
             vtln_warp, generator: as for a chunk.
@@ -204,11 +204,11 @@ class ArrayStream:
     def __call__(
         self, samples: npt.NDArray[Any], *, final: bool = False, vtln_warp: float = 1.0, generator: Generator = None
     ) -> Floats:
-        """Compute the frames that a chunk decides.
+        """Return the frames that are complete with a chunk.
 
         Args:
             samples: the next chunk, (T,); T may be 0.
-            final: the utterance ends with this chunk: its last frames come out, and the stream is reset.
+            final: the utterance ends with this chunk: its last frames are returned, and the stream is reset.
             vtln_warp, generator: as for the feature.
 
         Returns:

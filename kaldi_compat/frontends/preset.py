@@ -87,11 +87,11 @@ class Preset:
         feature: "fbank", "mfcc", "plp" or "spectrogram".
         options: the feature's options; its scale is 1, as ``sample_scale`` holds it.
         subtract_clip_mean: the mean of the audio is subtracted first.
-        shortens_frame: audio shorter than a frame is one shorter frame, as in FunASR, and not none.
+        shortens_frame: audio shorter than a frame gives one shorter frame, as in FunASR, instead of none.
         double_precision: the model's own code computes the spectrum in double precision, so an accurate one is computed
             in place of Kaldi's, which is rounded at each step.
         steps: the steps after the feature.
-        notes: what goes wrong, and other things to know.
+        notes: pitfalls, and other things to know.
     """
 
     name: str
