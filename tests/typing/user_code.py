@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import kaldi_compat
+import kaldi_compat.interop.kaldi_native_fbank as knf
 import kaldi_compat.interop.kaldifeat as kaldifeat
 import kaldi_compat.interop.torchaudio as torchaudio
 from kaldi_compat import (
@@ -144,6 +145,10 @@ theirs.frame_opts.samp_freq = "8k"  # error
 kaldifeat.FrameExtractionOptions(sample_rate=8000.0)  # error
 theirs_frames: Tensor = kaldifeat.Fbank(theirs)(samples[0])
 theirs_bins: int = kaldifeat.Fbank(theirs).opts.mel_opts.num_bins
+native = knf.FbankOptions(use_energy=True)
+native.mel_opts.num_bins = 80
+native.mel_opts.num_mel_bins = 80  # error
+native_frame: npt.NDArray[np.float32] = knf.OnlineFbank(native).get_frame(0)
 torchaudio.fbank(samples, num_mel_bins=80)
 torchaudio.fbank(samples, n_mels=80)  # error
 
