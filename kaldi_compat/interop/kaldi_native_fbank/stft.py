@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from kaldi_compat.interop.kaldi_native_fbank.options import StftConfig
 from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
 from kaldi_compat.options.base import require
 
-PADDING = {"reflect": "reflect", "replicate": "edge"}
+PADDING: dict[str, Literal["reflect", "edge"]] = {"reflect": "reflect", "replicate": "edge"}  # else with zeros
 
 
 class Rfft:
@@ -127,14 +127,24 @@ def spectra(config: StftConfig, window: Floats, samples: Floats) -> npt.NDArray[
         AudioError: the audio is shorter than a frame.
     """
     if config.center:
-        half = config.n_fft // 2
-        samples = np.pad(samples, half, mode=PADDING.get(config.pad_mode, "constant"))  # type: ignore[call-overload]
+        samples = _padded(samples, config.n_fft // 2, config.pad_mode)
     if len(samples) < config.n_fft:
         raise AudioError(f"the audio has {len(samples)} samples, less than a frame of n_fft={config.n_fft}")
-    frames = np.lib.stride_tricks.sliding_window_view(samples, config.n_fft)[:: config.hop_length]
+    shape = (len(samples) - config.n_fft) // config.hop_length + 1, config.n_fft
+    samples = np.ascontiguousarray(samples)
+    frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))
     return np.fft.rfft(frames * window, norm="ortho" if config.normalized else "backward").astype(
         np.complex64, copy=False
     )
+
+
+def _padded(samples: Floats, size: int, mode: str) -> Floats:
+    """Return audio with ``size`` samples before and after it."""
+    if mode in PADDING:
+        return np.pad(samples, size, mode=PADDING[mode])
+    padded = np.zeros(len(samples) + 2 * size, np.float32)
+    padded[size : size + len(samples)] = samples
+    return padded
 
 
 class Stft:
