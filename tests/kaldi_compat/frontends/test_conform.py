@@ -79,6 +79,16 @@ def test_ignored_option_is_named() -> None:
     names = {cause.name: len(cause.vectors) for cause in card.causes}
     assert names["num_mel_bins ignored"] > 80
     assert any("high_freq" in name and "ignored" in name for name in names)
+    assert [*names.values()] == sorted(names.values(), reverse=True)
+
+
+def test_option_that_does_not_matter_is_not_called_ignored() -> None:
+    samples = vectors(1)[0].given
+    asked = {"num_mel_bins": 40, "high_freq": -400.0, "energy_floor": 2.0}  # without use_energy
+    options = {"program": "compute-fbank-feats", "sample_frequency": 16000.0, "subtract_mean": False, **asked}
+    expected, result = Fbank(**asked, dither=0.0)(samples), Fbank(dither=0.0)(samples)
+    [cause] = causes([Difference("a", options, samples, result, expected, 1e-3)])
+    assert cause.name == "high_freq, num_mel_bins ignored"
 
 
 def test_difference_of_post_processing_is_named() -> None:

@@ -20,8 +20,10 @@ from kaldi_compat.frontends import search
 from kaldi_compat.frontends.cli import explain_main
 from kaldi_compat.frontends.explanation import explain
 from kaldi_compat.frontends.fits import similarity
+from kaldi_compat.frontends.layouts import Layout
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, preset_names
+from kaldi_compat.frontends.sources import Source
 from kaldi_compat.frontends.variants import Variant
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas
@@ -355,3 +357,11 @@ def test_columns_that_do_not_change_are_alike_only_among_themselves() -> None:
         similarity(*pair) for pair in ((still, 2 * still), (still, moving), (moving, still), (moving, 3 - 2 * moving))
     ]
     assert found == [0, 1, 1, 0]
+
+
+def test_beginnings_that_differ_in_scale_only_take_one_turn() -> None:
+    samples = np.random.default_rng(0).normal(size=16000).astype(np.float32) * 1000
+    begin = list(search.starts(Source("", 16000.0, lambda: samples, 16000), Layout("", 23), 98))
+    searching = search.Search(begin[0].compute(), 1e-3)
+    chosen = [each.changed("scale", 1.0).name for each in searching._distinct(begin)]
+    assert len(chosen) == len(set(chosen)) < len({each.name for each in begin})
