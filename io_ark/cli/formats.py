@@ -359,7 +359,10 @@ def _lhotse(path: Path) -> Any:
 
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
     lhotse = _lhotse(path)
-    manifest = _of_library(lambda: iter(lhotse.load_manifest_lazy(path)), path)
+    found = _of_library(lambda: lhotse.load_manifest_lazy(path), path)
+    if found is None:
+        raise FormatError("the manifest is empty", file=str(path))
+    manifest = _of_library(lambda: iter(found), path)
     while (features := _of_library(lambda: next(manifest, None), path)) is not None:
         yield features.recording_id, np.asarray(_of_library(features.load, path))
 

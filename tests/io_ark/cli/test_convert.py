@@ -225,11 +225,13 @@ def test_duplicate_key_fails_alone(target: str, ark: Ark) -> None:
     same(dict(io_ark.read("ark:back.ark")))
 
 
-@pytest.mark.parametrize("line", ["garbage", '{"a": 1}', '{"a', '{"type": "x", "storage_type": "no such"}', ""])
+@pytest.mark.parametrize("line", ["garbage", '{"a": 1}', '{"a', '{"type": "x", "storage_type": "no such"}'])
 def test_damaged_lhotse_manifests_are_refused_in_a_line(line: str, ark: Ark) -> None:
     pytest.importorskip("lhotse")
     Path("bad.jsonl").write_text(line)
     assert ark("convert bad.jsonl o.ark", 2).err.startswith("ark: bad.jsonl: cannot be read: ")
+    Path("empty.jsonl").write_text("")
+    assert ark("convert empty.jsonl o.ark", 2).err == "ark: empty.jsonl: the manifest is empty\n"
 
 
 def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:
