@@ -77,7 +77,10 @@ class Table:
 
     def cell(self, name: str, head: str) -> str:
         """Return one cell: that of the row with this name in this column."""
-        return next(row[head] for row in self.cells() if row[self.columns[0]] == name)
+        found = [row[head] for row in self.cells() if row[self.columns[0]] == name]
+        if not found:
+            raise KeyError(f"no row {name!r} in the table of {self.command!r}: record it again")
+        return found[0]
 
     def __str__(self) -> str:
         heads = self.heads

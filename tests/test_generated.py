@@ -39,6 +39,9 @@ def test_page_shows_the_figures_of_the_file_and_their_quotients(
         "Measured on 2026-01-02 on one core: `make speed`.\n\n| work | ours: s | theirs: s | times |\n"
         "|---|---|---|---|\n| read | 1.50 | 6.60 | 4.40 |\n| write | 2 |  |  |\n\n<!-- end -->\nlast\n"
     )
+    page.write_text("<!-- figure: speed, erase, times --><!-- end -->")
+    with pytest.raises(KeyError, match="no row 'erase' in the table of 'make speed'"):
+        figures.page(page)
 
 
 def test_every_table_of_figures_is_on_a_page() -> None:
