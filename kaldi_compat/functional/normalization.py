@@ -119,11 +119,10 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         FeatureError: shift and scale are not of the features' dimension.
     """
     lengths = check_features(features, lengths)
-    shape: Any = getattr(shift, "shape", ())
-    if len(shape) and shape[-1] != features.shape[-1]:
-        raise FeatureError(f"statistics of dimension {shape[-1]} do not fit features of {features.shape[-1]}")
-    shifted: Array = features + astype(as_like(shift, features), features.dtype)
-    return zero_past(shifted * astype(as_like(scale, features), features.dtype), lengths)
+    offset: Array = astype(as_like(shift, features), features.dtype)
+    if offset.ndim and offset.shape[-1] != features.shape[-1]:
+        raise FeatureError(f"statistics of dimension {offset.shape[-1]} do not fit features of {features.shape[-1]}")
+    return zero_past((features + offset) * astype(as_like(scale, features), features.dtype), lengths)
 
 
 def floor_features(features: Array, options: FloorOptions | None = None, *, lengths: Any | None = None) -> Array:

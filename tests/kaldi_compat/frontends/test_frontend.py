@@ -221,6 +221,7 @@ def test_gradients_flow_to_the_audio() -> None:
     assert audio.grad is not None and torch.isfinite(audio.grad).all() and audio.grad.abs().sum() > 0
 
 
+@pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="this PyTorch exports fixed sizes only")
 @pytest.mark.parametrize(
     "name", ["seamless-m4t", *(pytest.param(name, marks=pytest.mark.slow) for name in ("paraformer", "imagebind"))]
 )
