@@ -73,6 +73,20 @@ def test_keys_and_objects_are_read_in_turn_from_an_open_file(how: str, tmp_path:
         same(read, MATRICES)
 
 
+def test_errors_in_an_open_file_name_the_offset_in_the_file(tmp_path: Path) -> None:
+    kaldiio.save_ark(f"{tmp_path}/a.ark", {"a": np.ones((2, 3), np.float32)})
+    size = (tmp_path / "a.ark").stat().st_size
+    with open(tmp_path / "a.ark", "ab") as file:
+        file.write(b"b wrong")
+    with open(tmp_path / "a.ark", "rb") as file:
+        file.seek(size)
+        assert kaldi_io.read_key(file) == "b"
+        assert file.tell() == size + 2
+        with pytest.raises(ArkError) as caught:
+            kaldi_io.read_mat(file)
+    assert caught.value.offset == size + 2
+
+
 def test_gzipped_files_are_read_and_written(tmp_path: Path) -> None:
     kaldiio.save_ark(f"{tmp_path}/a.ark", MATRICES, scp=f"{tmp_path}/a.scp")
     for name in "a.ark", "a.scp":
