@@ -261,5 +261,6 @@ def _stacked(labels: list[object]) -> Tensor | list[object] | None:
         torch.as_tensor(label) if isinstance(label, (list, tuple, np.ndarray, Tensor)) else None for label in labels
     ]
     if all(array is not None and array.ndim == 1 and not array.is_floating_point() for array in arrays):
-        return pad(arrays, ALIGNMENT_PADDING)[0]  # type: ignore[arg-type]
+        # As integers of 64 bits, of which the padding is one, unlike of booleans and unsigned integers.
+        return pad([array.to(torch.int64) for array in arrays if array is not None], ALIGNMENT_PADDING)[0]
     return labels

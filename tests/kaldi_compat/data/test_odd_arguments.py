@@ -141,6 +141,13 @@ def test_an_odd_argument_is_refused_in_one_line(
     refused(make, says)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.bool_])
+def test_sequences_of_labels_of_any_integers_are_padded(dtype: Any) -> None:
+    labels = [np.array([1, 0, 1], dtype), np.array([1], dtype), [0]]
+    stacked: Any = collate([item(torch.zeros(3), label=label) for label in labels]).labels
+    assert stacked.tolist() == [[1, 0, 1], [1, -100, -100], [0, -100, -100]]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.int32])
 def test_lengths_may_be_tensors_of_any_type(dtype: torch.dtype) -> None:
     lengths = torch.tensor([4, 1, 3, 2], dtype=dtype).requires_grad_(dtype.is_floating_point)
