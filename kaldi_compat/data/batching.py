@@ -254,13 +254,23 @@ def _stacked(labels: list[object]) -> Tensor | list[object] | None:
         return None
     if all(isinstance(label, (int, np.integer)) for label in labels):
         return torch.tensor(labels)
-    for label in labels:
-        if isinstance(label, np.ndarray):
-            check_plain(label, FeatureError)
-    arrays = [
-        torch.as_tensor(label) if isinstance(label, (list, tuple, np.ndarray, Tensor)) else None for label in labels
-    ]
-    if all(array is not None and array.ndim == 1 and not array.is_floating_point() for array in arrays):
-        # As integers of 64 bits, of which the padding is one, unlike of booleans and unsigned integers.
-        return pad([array.to(torch.int64) for array in arrays if array is not None], ALIGNMENT_PADDING)[0]
-    return labels
+    sequences = [_integers(label) for label in labels]
+    found = _all_of(sequences)
+    return labels if found is None else pad(found, ALIGNMENT_PADDING)[0]
+
+
+def _integers(label: object) -> Tensor | None:
+    """Return a sequence of integers with 64 bits, of which the padding is one; None for other labels."""
+    if isinstance(label, Tensor):
+        is_integer = not (label.is_floating_point() or label.is_complex())
+        return label.to(torch.int64) if label.ndim == 1 and is_integer else None
+    if not isinstance(label, (list, tuple, np.ndarray)):
+        return None
+    if isinstance(label, np.ndarray):
+        check_plain(label, FeatureError)
+    try:
+        array = np.asarray(label)
+    except ValueError:  # a ragged list
+        return None
+    fits = array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.max(initial=0) < 1 << 63)
+    return torch.from_numpy(array.astype(np.int64)) if array.ndim == 1 and fits else None

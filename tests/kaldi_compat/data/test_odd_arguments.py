@@ -148,6 +148,11 @@ def test_sequences_of_labels_of_any_integers_are_padded(dtype: Any) -> None:
     assert stacked.tolist() == [[1, 0, 1], [1, -100, -100], [0, -100, -100]]
 
 
+@pytest.mark.parametrize("label", [["a", "b"], ("x", 1), [None], [[1], [2, 3]], [1, "a"], [{}], [1.5], [2**63], []])
+def test_other_labels_are_a_list(label: Any) -> None:
+    assert collate([item(torch.zeros(3), label=label), item(torch.zeros(2), label=label)]).labels == [label, label]
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.int32])
 def test_lengths_may_be_tensors_of_any_type(dtype: torch.dtype) -> None:
     lengths = torch.tensor([4, 1, 3, 2], dtype=dtype).requires_grad_(dtype.is_floating_point)
