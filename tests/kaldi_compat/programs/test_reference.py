@@ -62,7 +62,7 @@ def run_in_shell(command: str, stdin: bytes) -> Outcome:
         ["bash", "-o", "pipefail", "-c", command],
         capture_output=True,
         input=stdin,
-        timeout=300,
+        timeout=900,  # on AArch64, emulated
         env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"},
     )
     return Outcome(result.returncode, result.stdout, result.stderr.decode("utf8", "replace"))
