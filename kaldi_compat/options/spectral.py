@@ -27,6 +27,7 @@ Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
 LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 MAX_WEIGHTS = 1 << 26  # of a filter bank or a transform, so that it fits into memory
+MAX_WINDOW = 1 << 24  # samples of a frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,8 @@ class FrameOptions(BaseOptions):
         super().__post_init__()
         require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one sample: increase it")
         require(self.window_size >= 2, f"frame_length={self.frame_length:g} ms is less than two samples: increase it")
+        most = f"frame_length={self.frame_length:g} ms is more than {MAX_WINDOW} samples: reduce it"
+        require(self.window_size <= MAX_WINDOW, most)
 
     @property
     def window_size(self) -> int:

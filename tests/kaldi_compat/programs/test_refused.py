@@ -124,7 +124,8 @@ REFUSED |= {
     for command, message in {
         "compute-fbank-feats --num-mel-bins=1000000000": "--num-mel-bins=1000000000 over an FFT of 512 points",
         "compute-mfcc-feats --num-mel-bins=1000000000": "--num-mel-bins=1000000000 over an FFT of 512 points",
-        "compute-fbank-feats --frame-length=1e7": "over an FFT of 268435456 points",
+        "compute-fbank-feats --num-mel-bins=1000 --frame-length=1e6": "over an FFT of 16777216 points",
+        "compute-spectrogram-feats --frame-length=1e7": "is more than 16777216 samples: reduce it",
         "compute-plp-feats --lpc-order=1000000000": "--lpc-order=1000000000 with --num-mel-bins=23",
         "compute-kaldi-pitch-feats --lowpass-filter-width=1000000000": "filter of more than 4194304 samples",
         "compute-kaldi-pitch-feats --lowpass-cutoff=1e-9": "filter of more than 4194304 samples",
