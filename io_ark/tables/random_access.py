@@ -219,21 +219,21 @@ class ArchiveLookup(_ArchiveScan):
 
     def _read_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
         """Read the following entries up to this key; return False if it is not among them."""
-        if self._is_past(key):
+        values, is_sorted = self._values, self.table.sorted
+        if is_sorted and self._is_past(key):
             return False
-        values = self._values
         for name, value in entries:
             if name in values:
                 self.out_of_order(name, "is a duplicate key in the archive")
             values[name] = value
             if name == key:
                 return True
-            if self._is_past(key):
+            if is_sorted and self._is_past(key):
                 break
         return False
 
     def _is_past(self, key: str) -> bool:
-        return self.table.sorted and self._previous is not None and encode_key(key) <= self._previous
+        return self._previous is not None and encode_key(key) <= self._previous
 
     def value(self, key: str) -> Any:
         if not self.has(key):

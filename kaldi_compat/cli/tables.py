@@ -165,9 +165,11 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
 
     def find_each(self, keys: Sequence[str]) -> list[Value | None]:
         """Return the values under some keys, None where one is missing. See :meth:`find`."""
-        if not self._found.keys() >= set(keys):
+        try:
+            return [self._found[key] for key in keys]
+        except KeyError:
             if self._failed is not None and self._failed[0] in keys:
-                raise self._failed[1]
+                raise self._failed[1] from None
             self._look_up(list(dict.fromkeys(keys)))
         return [self._found[key] for key in keys]
 

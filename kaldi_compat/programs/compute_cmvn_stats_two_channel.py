@@ -101,15 +101,16 @@ class CallBlock:
 
     def takes(self, feats: list[Matrix]) -> bool:
         """Return True if features can be added: they have the same dimension, and the block is not too large."""
-        dims = {each.shape[1] for each in (*self.feats[:1], *feats)}
-        return not self.feats or (len(dims) == 1 and self.size < BLOCK_BYTES)
+        if not self.feats:
+            return True
+        return self.size < BLOCK_BYTES and {each.shape[1] for each in feats} <= {self.feats[0].shape[1]}
 
     def add(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
         """Add utterances."""
         self.keys += keys
         self.feats += feats
         self.roles += roles
-        self.size += sum(each.nbytes for each in feats)
+        self.size += sum([each.nbytes for each in feats])
 
     def stats(self, quieter_channel_weight: float) -> ArrayBlock:
         """Compute the statistics (2, dim + 1) of each utterance."""
@@ -160,12 +161,14 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
 
 def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
     """Return the utterances of a call that have features, and these; log a warning for each of the others."""
-    found = table.find_each(utterances)
-    for key, value in zip(utterances, found, strict=True):
+    keys, feats = [], []
+    for key, value in zip(utterances, table.find_each(utterances), strict=True):
         if value is None:
             logger.warning("No feature data for utterance %s", key)
-    keys = [key for key, value in zip(utterances, found, strict=True) if value is not None]
-    return keys, [value for value in found if value is not None]
+        else:
+            keys.append(key)
+            feats.append(value)
+    return keys, feats
 
 
 def compared(keys: list[str], feats: list[Matrix]) -> bool:

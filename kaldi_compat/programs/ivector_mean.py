@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 import io_ark
-from io_ark.blocks import Skip
+from io_ark.blocks import Block, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
@@ -17,7 +17,7 @@ from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.exact.products import scaled
-from kaldi_compat.exact.sums import vector_sums
+from kaldi_compat.exact.sums import signal_sums
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -58,14 +58,14 @@ def mean_of_table(options: Options, source: str, target: str) -> int:
 
 def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
     """Average the vectors of each speaker."""
-    squares, total, done, failed = 0.0, np.zeros(0), 0, 0
+    squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
         counter = tables.write("int", numbers) if numbers else None
 
         def average(speaker: str, utterances: list[str]) -> Vector:
-            nonlocal squares, total, done, failed
+            nonlocal dim, done, failed
             if not utterances:
                 raise FeatureError("Speaker with no utterances.")
             vectors = []
@@ -77,16 +77,25 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
-            if len({len(total) or len(vectors[0]), *map(len, vectors)}) > 1:
+            dim = dim or len(vectors[0])
+            if {dim, *map(len, vectors)} != {dim}:
                 raise FeatureError("the vectors of the utterances differ in dimension")
-            mean: Vector = scaled(reduce(np.add, vectors), 1.0 / len(vectors))
             if counter is not None:
                 counter[speaker] = len(vectors)
-            squares += vector_sums(mean)[0]
-            total = total + mean if len(total) else mean.astype(np.float64)
-            return mean
+            return scaled(reduce(np.add, vectors), 1.0 / len(vectors))
 
-        counts = map_table(speakers, writer, lambda block: block.map(average))
+        def averages(block: Block) -> Block:
+            nonlocal squares, total
+            result = block.map(average)
+            means = [mean for _, mean in result.entries()]
+            if means:
+                numbers = np.concatenate(means)
+                sums = signal_sums(numbers, np.arange(0, len(numbers), dim), np.full(len(means), dim))
+                squares = sum(sums[:, 0].tolist(), squares)
+                total = np.add.reduce([total if len(total) else np.zeros(dim), *means])
+            return result
+
+        counts = map_table(speakers, writer, averages)
     logger.info(
         "Computed mean of %d speakers (%d with no utterances), consisting of %d utterances (%d absent from input).",
         counts.done, counts.failed, done, failed,
