@@ -83,12 +83,13 @@ class Scan(Protocol):
     """Protocol of what reads blocks of one kind of object. Not to be shared by threads.
 
     Attributes:
-        reads_files: True if objects are often files of their own, which are then read together.
+        file_bytes: bytes at the start of a file that :meth:`objects` needs, if objects are often files of their own,
+            which are then read together; else 0.
         reads_places: True if :meth:`objects` reads objects.
         of_any_size: True if large objects are read together, too, because their numbers become Python objects.
     """
 
-    reads_files: bool
+    file_bytes: int
     reads_places: bool
     of_any_size: bool
 
@@ -124,7 +125,7 @@ class _Numbers(NamedTuple):
 class KindScan:
     """Scans tables of arrays, numbers, tokens and lists."""
 
-    reads_files, reads_places = False, True
+    file_bytes, reads_places = 0, True
 
     def __init__(self, kind: str) -> None:
         layout = _LAYOUTS.get(kind, kind)
@@ -216,7 +217,7 @@ class ShapeScan:
         dtype: type that the matrices have when they are read.
     """
 
-    reads_files = reads_places = of_any_size = False
+    file_bytes, reads_places, of_any_size = 0, False, False
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype

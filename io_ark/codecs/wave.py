@@ -44,6 +44,11 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
+# The same as an array, for one channel: its fixed parts, and four numbers.
+_PLAIN_FIELDS = np.dtype([("riff", "S4"), ("riff_size", "<u4"), ("format", "S16"), ("rate", "<u4"),
+                          ("byte_rate", "<u4"), ("layout", "S8"), ("data_size", "<u4")])  # fmt: skip
+_PLAIN_NUMBERS = ("riff_size", "rate", "byte_rate", "data_size")
+_PLAIN_FORMAT, _PLAIN_LAYOUT = b"WAVEfmt \x10\0\0\0\1\0\1\0", b"\2\0\x10\0data"
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -276,16 +281,33 @@ class WaveScan:
 
     def __init__(self, *, only_headers: bool = False) -> None:
         self._only_headers = only_headers
-        self.reads_files = not only_headers  # of which the header suffices
+        self.file_bytes = _PLAIN.size if only_headers else sys.maxsize
 
     def entries(self, window: Window) -> Scanned | None:
         return self._block(None, window, None)
 
     def objects(self, window: Window, keys: list[bytes], places: list[int]) -> Scanned | None:
-        # Where each object starts, and where the last one ends at most.
         size = window.end - window.begin
+        if self._only_headers:
+            return self._headers(keys, window.bytes(), [at for at in places[:MAX_ENTRIES] if at + _PLAIN.size <= size])
+        # Where each object starts, and where the last one ends at most.
         within = [*(place for place in places[:MAX_ENTRIES] if place <= size), size]
         return self._block(keys, window, np.array(within, np.int64))
+
+    def _headers(self, keys: list[bytes], data: npt.NDArray[np.uint8], places: list[int]) -> Scanned | None:
+        """Return the headers at these places, up to the first that is not as :func:`_plain_header` has it."""
+        fields = data[np.array(places, np.int64)[:, None] + np.arange(_PLAIN.size)].view(_PLAIN_FIELDS)[:, 0]
+        riff_sizes, rates, byte_rates, sizes = (fields[name].astype(np.int64) for name in _PLAIN_NUMBERS)
+        plain = (fields["riff"] == b"RIFF") & (fields["format"] == _PLAIN_FORMAT) & (fields["layout"] == _PLAIN_LAYOUT)
+        plain &= (rates > 0) & (byte_rates == 2 * rates) & (riff_sizes == 36 + sizes) & (sizes % 2 == 0)
+        plain &= ~np.isin(sizes, UNKNOWN_DATA_SIZES)
+        count = len(plain) if plain.all() else int(plain.argmin())
+        if not count:
+            return None
+        none, starts = np.empty(0, np.int16), np.zeros(count, np.int64)
+        lengths, rates = sizes[:count] // 2, rates[:count].astype(np.uint32)
+        block = WaveBlock(join_keys(keys[:count]), none, starts, lengths, rates, only_headers=True)
+        return Scanned(block, places[count - 1] + _PLAIN.size)
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
         data = window.bytes()

@@ -199,7 +199,7 @@ class BlockLoader:
         path, colon, offset = rest.rpartition(b":")
         if colon and offset.isdigit() and _PLAIN_NAME.fullmatch(path):
             found = self._load_places(path, *places(lines, first, path + b":", size), size)
-        elif self._scan.reads_files and _PLAIN_NAME.fullmatch(rest):
+        elif self._scan.file_bytes and _PLAIN_NAME.fullmatch(rest):
             found = self._load_files(lines, first)
         self._pause.after(found)
         return None if found is None else found.block
@@ -226,12 +226,13 @@ class BlockLoader:
         return self._source
 
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
-        files = _Files(self._largest, self._memory)
+        assert self._scan is not None
+        files = _Files(self._scan.file_bytes, self._largest, self._memory)
         for line in lines[first : first + MAX_ENTRIES]:
             key, _, path = line.partition(b" ")
             if not _PLAIN_NAME.fullmatch(path) or not files.add(key, path):
                 break
-        if not files.keys or not _without_white_space(files.keys) or self._scan is None:
+        if not files.keys or not _without_white_space(files.keys):
             return None
         return self._scan.objects(Window(files.contents, 0, files.end, files.end), files.keys, files.starts)
 
@@ -280,6 +281,7 @@ class _Files:
     """Contents of regular files in one array: as many as fit into a block, or one that is larger.
 
     Args:
+        wanted: bytes at the start of each file to read at most.
         largest: bytes of a file at most.
         memory: gives the array.
 
@@ -290,7 +292,8 @@ class _Files:
         end: where the last file ends.
     """
 
-    def __init__(self, largest: int, memory: FileMemory) -> None:
+    def __init__(self, wanted: int, largest: int, memory: FileMemory) -> None:
+        self._wanted = wanted
         self._largest = largest
         self._memory = memory
         self.keys: list[bytes] = []
@@ -304,8 +307,8 @@ class _Files:
         at = self._memory.place(self.end)
         try:
             status = os.stat(path)
-            size = status.st_size
-            fits = size <= self._largest and (not self.keys or at + size <= len(self.contents))
+            size = min(status.st_size, self._wanted)
+            fits = status.st_size <= self._largest and (not self.keys or at + size <= len(self.contents))
             if not stat.S_ISREG(status.st_mode) or not fits:
                 return False
             if not self.keys:
@@ -325,11 +328,9 @@ def _read_file(path: bytes, target: memoryview) -> int:
     """Read the start of a file and return the number of bytes, fewer only if the file is shorter."""
     descriptor = os.open(path, OPEN_FLAGS)
     try:
-        got = 0
-        while got < len(target):
+        got = more = os.readv(descriptor, [target])
+        while more and got < len(target):
             more = os.readv(descriptor, [target[got:]])
-            if more == 0:
-                break
             got += more
         return got
     finally:
