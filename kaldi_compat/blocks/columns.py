@@ -37,4 +37,9 @@ def appended(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
     >>> appended(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
     [[0.0, 5.0], [1.0, 5.0], [7.0, 6.0]]
     """
-    return np.concatenate((x, np.repeat(vectors, np.diff(bounds), axis=0)), axis=1)
+    columns = x.shape[1]
+    result = np.empty((len(x), columns + vectors.shape[1]), np.result_type(x, vectors))
+    result[:, :columns] = x
+    # A long utterance is alone, and its vector needs no copy for each frame.
+    result[:, columns:] = vectors if len(vectors) == 1 else np.repeat(vectors, np.diff(bounds), axis=0)
+    return result
