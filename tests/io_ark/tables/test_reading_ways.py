@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import io_ark
 from io_ark.codecs import KINDS, codec
+from io_ark.codecs.wave import Wave
+from io_ark.errors import ArkError
+from io_ark.native import NATIVE
 from io_ark.streams.files import OpenFile
 from io_ark.tables.blocks import read_entries
 from tests.support.codec_samples import VALUES
@@ -138,3 +144,25 @@ def test_damaged_table(
         at = data.draw(st.integers(0, len(damaged)))
         damaged[at : at + data.draw(st.integers(0, 4))] = data.draw(st.sampled_from(PIECES))
     check(bytes(damaged), kind, step, tmp_path_factory.getbasetemp())
+
+
+# A wave header, byte for byte: changes of one byte make it stereo, RIFX, of 8 bits, of an odd or unknown size ...
+_HEADER = to_bytes("wave", Wave(16000, np.arange(8, dtype=np.int16)[None]))[:44]
+CHANGES = [(at, value) for at in range(44) for value in (0, 1, 2, 0xFF)]
+
+
+def test_headers_that_are_read_together_are_those_read_alone(tmp_path: Path) -> None:
+    lines, wanted = [], {}
+    for number, (at, value) in enumerate([*[(43, 0)] * 40, *CHANGES]):
+        path = tmp_path / f"{number}.wav"
+        path.write_bytes(_HEADER[:at] + bytes([value]) + _HEADER[at + 1 :] + bytes(16))
+        with suppress(ArkError):
+            wanted[f"u{number}"] = io_ark.read_object("wave-info", path)
+            lines.append(f"u{number} {path}\n")
+    (tmp_path / "short.wav").write_bytes(_HEADER[:43])
+    (tmp_path / "wav.scp").write_text("".join([*lines, f"short {tmp_path}/short.wav\n"]))
+    with io_ark.SequentialReader[Any]("wave-info", f"scp,p:{tmp_path}/wav.scp") as reader:
+        blocks = list(reader.blocks())
+    found = {key: value for block in blocks for key, value in block.entries()}
+    assert found == wanted and 20 < len(found) < len(lines) + 1
+    assert any(len(block) > 20 for block in blocks) or not NATIVE.in_use
