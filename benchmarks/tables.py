@@ -53,6 +53,7 @@ from io_ark.models import (
 
 COMMAND = "python benchmarks/tables.py --kaldi DIR --work DIR --again"
 SHORT, LONG_HOURS = 20_000, 2
+HEADERS = 20_000  # wave files of which a program reads only the headers
 JOINED = 100  # utterances joined into the input of programs of single files
 DATA = ("typical", "short", "long")
 CLOCK = 0.02  # seconds by which start-up differs between runs; what is less on both sides is not compared
@@ -144,7 +145,7 @@ COMMANDS: dict[str, str] = {
     "vector-sum of a table": "{vectors} {out}",
     "wav-copy": "{wav} ark:{out}",
     "wav-reverberate": "--impulse-response={rir} {one_wav} {out}",
-    "wav-to-duration": "{wav} ark,t:{out}",
+    "wav-to-duration": "{headers} ark,t:{out}",
     "weight-post": "{tid_post} {vad} ark:{out}",
     "weight-silence-post": "0.1 1:2:3 {mono} {tid_post} ark:{out}",
     "weight-silence-post --distribute": "--distribute 0.1 1:2:3 {mono} {tid_post} ark:{out}",
@@ -198,6 +199,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
     names |= {"rir": f"{folder}/rir.wav", "one_wav": f"{folder}/one.wav", "one": f"{folder}/one.mat"}
     names |= {"lda": f"{folder}/lda_rows.mat", "full_lda": f"{folder}/full_lda.mat"}
     names |= {name: f"{folder}/{name}" for name in (*BESIDE[1:], "scores")}
+    names["headers"] = f"scp:{many_headers(folder, script)}"
     if (folder / "done").exists():
         return names
     prepare_models(names)
@@ -266,6 +268,17 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
     io_ark.write_object("wave", f"{folder}/rir.wav", Wave(RATE, decay.astype(np.int16)[None]))
     (folder / "done").touch()
     return names
+
+
+def many_headers(folder: Path, script: Path) -> Path:
+    """Write a script file of at least :data:`HEADERS` lines, which names each file as often as needed."""
+    lines = script.read_text().splitlines(keepends=True)
+    times = -(-HEADERS // len(lines)) if len(lines) > 1 else 1
+    path = folder / "headers.scp"
+    path.write_text(
+        "".join(f"{line.partition(' ')[0]}-{i} {line.partition(' ')[2]}" for i in range(times) for line in lines)
+    )
+    return path
 
 
 def prepare_models(names: dict[str, str]) -> None:

@@ -42,7 +42,10 @@ class OpenFile:
         self.path = path
         self._map: Any = b"" if mmap else None
         try:
-            self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
+            try:
+                self.descriptor = os.open(path, OPEN_FLAGS)
+            except OSError:
+                self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
         except (OSError, ValueError) as error:
             kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
             raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error

@@ -21,6 +21,7 @@ from io_ark.streams.access import Access
 from io_ark.tables.loader import read_from, read_object, write_object
 
 Self = TypeVar("Self", bound="_Array")
+_ANYTHING = Access()
 
 
 class CompressionMethod(enum.IntEnum):
@@ -77,7 +78,9 @@ class _Array:
         """
         found = cls.__new__(cls)
         try:  # faster than `with as_table_error()`
-            found._values = read_from(cls._codec, rxfilename, Access(pipes, network))
+            found._values = read_from(
+                cls._codec, rxfilename, _ANYTHING if pipes and network else Access(pipes, network)
+            )
         except ArkError as error:
             raise table_error(error) from error
         return found
