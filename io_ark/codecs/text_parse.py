@@ -13,7 +13,6 @@ import math
 import re
 import struct
 from collections.abc import Callable
-from decimal import Decimal
 from functools import partial
 from typing import Any, NoReturn
 
@@ -54,6 +53,8 @@ def nearest_float32(text: bytes) -> float:
     other = float(np.nextafter(np.float32(near), np.float32(np.inf if wide > near else -np.inf)))
     if not np.isfinite(other) or near + other != 2 * wide:
         return near
+    from decimal import Decimal  # which would delay every program
+
     exact, middle = Decimal(text.decode()), Decimal(wide)
     if exact == middle:
         return near

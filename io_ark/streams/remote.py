@@ -9,7 +9,6 @@ need, and all bytes of a file come from one version of it.
 
 from __future__ import annotations
 
-import random
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -326,7 +325,9 @@ class RemoteFile:
                     raise OpenError(
                         f"cannot be read: {_reason(error)}{tried}", file=self.path, offset=offset
                     ) from error
-            time.sleep(seconds * (1 + random.random()))
+            from random import random  # which would delay every program
+
+            time.sleep(seconds * (1 + random()))
         raise AssertionError("unreachable")
 
     def __reduce__(self) -> tuple[Any, ...]:
