@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -21,6 +22,8 @@ from io_ark.streams.remote import Upload, is_url
 
 logger = logging.getLogger("io_ark")
 OUTPUT_BUFFER = 1 << 17
+# Of a file, for which nobody waits. Copying a large object first is faster: fewer calls, with bytes in the cache.
+FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
 
 
@@ -78,6 +81,7 @@ class Output(ClosedOnExit):
         finish: closes the stream after all bytes have been written.
         discard: closes the stream of an incomplete output (default: ``finish``).
         flush_raw: flush the stream after each write, because others write to it, too.
+        buffer: bytes that are buffered at most (default: OUTPUT_BUFFER).
         start: number of bytes that the file had before.
 
     Attributes:
@@ -94,6 +98,7 @@ class Output(ClosedOnExit):
         *,
         discard: Callable[[], None] | None = None,
         flush_raw: bool = False,
+        buffer: int | None = None,
         start: int = 0,
     ) -> None:
         self.name = name
@@ -103,6 +108,7 @@ class Output(ClosedOnExit):
         self._finish = finish
         self._discard = discard or finish
         self._flush_raw = flush_raw
+        self._buffer = OUTPUT_BUFFER if buffer is None else buffer
         self._pending = bytearray()
         self._written = 0
         self._process = current_process()
@@ -132,7 +138,7 @@ class Output(ClosedOnExit):
         self._check_open()
         for data in parts:
             size = data.nbytes if isinstance(data, memoryview) else len(data)
-            if len(self._pending) + size <= OUTPUT_BUFFER:
+            if len(self._pending) + size <= self._buffer:
                 self._pending += data
             else:
                 self._send(data)
@@ -259,14 +265,16 @@ def open_output(
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
-    start = os.fstat(raw.fileno()).st_size if append else 0
+    status = os.fstat(raw.fileno())
+    start = status.st_size if append else 0
 
     def discard() -> None:
         with raw:
             if append and raw.seekable():  # entries after a part of one could not be read
                 raw.truncate(start)
 
-    return Output(target.path, raw, raw.close, discard=discard, start=start)
+    buffer = FILE_BUFFER if stat.S_ISREG(status.st_mode) else None
+    return Output(target.path, raw, raw.close, discard=discard, buffer=buffer, start=start)
 
 
 def _standard_output() -> Output:

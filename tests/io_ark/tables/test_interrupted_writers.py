@@ -39,6 +39,7 @@ class Faulty:
         self.left, self.error = sys.maxsize, KeyboardInterrupt()
         monkeypatch.setattr(output, "open", self.open, raising=False)
         monkeypatch.setattr(output, "OUTPUT_BUFFER", 24)
+        monkeypatch.setattr(output, "FILE_BUFFER", 24)
         monkeypatch.setattr(batches, "_MAX_PENDING", 4)
 
     def open(self, file: Any, mode: str, buffering: int) -> Any:
