@@ -172,12 +172,18 @@ def shifted(features: Doubles, target: Doubles, most: int = 4) -> tuple[int, Dou
     return (best, *overlap(features, target, best))
 
 
-def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return the column of the features that each of the target's columns is, up to an offset; None if one is none."""
+def correlations(features: Doubles, target: Doubles) -> Doubles:
+    """Return the correlation of each of the target's columns with each of the features'; 0 of a constant column."""
     a, b = (x - x.mean(0) for x in (features, target))
     sizes = np.sqrt((a * a).sum(0)), np.sqrt((b * b).sum(0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        alike = np.nan_to_num((b.T @ a) / np.outer(sizes[1], sizes[0]))
+        found: Doubles = np.nan_to_num((b.T @ a) / np.outer(sizes[1], sizes[0]))
+    return found
+
+
+def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
+    """Return the column of the features that each of the target's columns is, up to an offset; None if one is none."""
+    alike = correlations(features, target)
     best = alike.argmax(1)
     return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None
 

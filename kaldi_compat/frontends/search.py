@@ -13,6 +13,7 @@ import numpy as np
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
 from kaldi_compat.frontends import fits
 from kaldi_compat.frontends.fits import OF_COLUMNS, Fit
 from kaldi_compat.frontends.layouts import Layout, sliding_layouts
@@ -29,6 +30,7 @@ UNLIKE, NEAR, EXPLAINED = 0.7, 1e-3, 5e-5
 ENOUGH = {"source": 0.8, "warp": 0.9}  # the share of the cost that a change of these may leave
 EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
 LIFTERS = range(2, 100)
+NARROW = 60  # filters by which the centres of columns are found: about as narrow as the points of the FFT allow
 FEWER = 5  # one row in so many decides which shift in time is the nearest
 NOTHING = 2.0  # of a candidate that cannot be compared
 FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61, 30.0, 40.0)
@@ -387,7 +389,7 @@ class Search:
 
     def _both_edges(self, candidate: Candidate) -> Candidate:
         """Change low_freq and high_freq at once, in steps that least squares give: each alone only comes near."""
-        best, before = candidate, 3.0
+        best, before = min((candidate, self._centred(candidate)), key=self.cost), 3.0
         while EXPLAINED < self.cost(best) < before:
             before = self.cost(best)
             values = {name: self._number(best, name) for name in EDGE_STEPS}
@@ -405,9 +407,38 @@ class Search:
             for part in (1, 0.5, 0.25):
                 nearer.append(best)
                 for (name, step), share in zip(EDGE_STEPS.items(), shares, strict=True):
-                    nearer[-1] = nearer[-1].changed(name, float(values[name] + part * step * share / (scale or 1)))
+                    edge = values[name] + part * step * share / (scale or 1)
+                    nearer[-1] = nearer[-1].changed(name, float(np.clip(edge, 0, best.source.rate / 2)))
             best = min(nearer, key=self.cost)
         return self._rounded(best, list(EDGE_STEPS))
+
+    def _centred(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with the edges of its filters where the centres of the array's columns show them.
+
+        A column's centre is that of the narrow filter whose energies vary most alike; all centres lie on a line in mel.
+        """
+        if candidate.variant.kind != "fbank" or candidate.layout.said:
+            return candidate
+        narrow = candidate.changed("layout", Layout("", NARROW))
+        for name, value in {"num_mel_bins": NARROW, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0}.items():
+            narrow = narrow.changed(name, value)
+        try:
+            shift, _, target = fits.shifted(self._computed(candidate, ROWS)[0], self._target)
+            features, _ = fits.overlap(self._computed(narrow, ROWS)[0], self._target, shift)
+        except KaldiCompatError:
+            return candidate
+        if candidate.variant.value("use_energy"):
+            target = target[:, :-1] if candidate.variant.value("htk_compat") else target[:, 1:]
+        step = mel_scale(np.float32(candidate.source.rate / 2)) / (NARROW + 1)
+        centres = step * (1 + fits.correlations(features, target).argmax(1))
+        # Theil and Sen's line, since a column may resemble another part of the spectrum more.
+        places = np.arange(1, len(centres) + 1)
+        before, after = np.triu_indices(len(places), 1)
+        slope = np.median((centres[after] - centres[before]) / (after - before))
+        first = np.median(centres - slope * places)
+        edges = inverse_mel_scale(np.array([first, first + slope * (len(places) + 1)], np.float32))
+        low, high = np.clip(edges, 0, candidate.source.rate / 2).tolist()
+        return candidate.changed("low_freq", low).changed("high_freq", high)
 
     def _nearer(self, candidate: Candidate, name: str, around: float) -> Candidate:
         """Return the best of some values of an option around that of a candidate."""

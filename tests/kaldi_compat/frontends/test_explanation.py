@@ -173,6 +173,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
               ("a floor of 3e+07",)),
     "warped cepstra": (lambda: Mfcc(dither=0.0, use_energy=False)(SAMPLES, vtln_warp=1.12), SAMPLES, 16000,
                        ("VTLN factor 1.12",)),
+    "a low edge far off": (lambda: Fbank(dither=0.0, low_freq=300.0)(SAMPLES), SAMPLES, 16000, ("low_freq=300",)),
     "both edges": (lambda: Fbank(dither=0.0, num_mel_bins=80, low_freq=55.0, high_freq=7200.0)(SAMPLES), SAMPLES, 16000,
                    ("low_freq=55", "high_freq=7200")),
     "power over points": (lambda: FBANK(SAMPLES) - np.log(512), SAMPLES, 16000, ("ln 512",)),
