@@ -73,6 +73,7 @@ def test_progress_and_failures_of_a_cluster_are_counted(tmp_path: Path, monkeypa
 
 
 def test_missing_cluster_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
     data = make_data(tmp_path, 2)
     assert "no Ray cluster at --address=127.0.0.1:1" in refused(data, "--runner=ray", "--address=127.0.0.1:1")
     assert not (data / "log").exists()
