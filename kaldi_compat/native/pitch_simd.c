@@ -400,7 +400,7 @@ static void *make_track_block(track_block *b, const pitch_plan *plan)
 static void gather_frames(track_block *b, const pitch_plan *plan, const pitch_batch *batch, int64_t row, int count,
                           int64_t *utterance)
 {
-    const void *starts[LANES];
+    const void *starts[LANES] = {NULL};
     int types[LANES];
     int64_t u = *utterance;
     for (int l = 0; l < LANES; l++) {
@@ -459,10 +459,12 @@ EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *ba
     for (int64_t row = begin; row < end; row += LANES) {
         int count = end - row < LANES ? (int)(end - row) : LANES;
         float ballast[LANES] = {0};
-        vi group = {0}, finite = ~(vi){0};
+        int32_t groups[LANES] = {0};
+        vi group, finite = ~(vi){0};
         memcpy(ballast, batch->ballast + row, count * sizeof(float));
         for (int l = 0; l < count; l++)
-            group[l] = batch->groups[row + l];
+            groups[l] = batch->groups[row + l];
+        memcpy(&group, groups, sizeof group);
         gather_frames(&b, plan, batch, row, count, &gathered);
         vf average = correlate_block(plan, b.x, load_floats(ballast), b.with_ballast, b.without, b.norms);
         for (int k = 0; k < lags; k++)
