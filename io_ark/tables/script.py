@@ -206,11 +206,9 @@ class Script(Mapping[str, str]):
         return self._count
 
     def __iter__(self) -> Iterator[str]:
-        return (
-            iter(self._few)
-            if self._few is not None
-            else (key.decode("utf-8", "surrogateescape") for key in self._keys())
-        )
+        if self._few is not None:
+            return iter(self._few)
+        return (key.decode("utf-8", "surrogateescape") for key in self._keys())
 
     def _keys(self) -> Iterator[bytes]:
         """Iterate over the keys in file order."""
@@ -230,7 +228,7 @@ class Script(Mapping[str, str]):
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
-        rest: str | None = self.get(key) if self._few is None else self._few.get(key)
+        rest: str | None = self.get(key)
         if rest is None:
             raise MissingKeyError("the key is not in the script file", file=self.name, key=key)
         return rest

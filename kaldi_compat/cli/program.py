@@ -153,8 +153,7 @@ class Program:
 
     def _guarded(self, run: Callable[[], int]) -> int:
         try:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see kaldi_compat/programs/__init__.py
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            _catch_interrupts()
             status = run()
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -215,6 +214,13 @@ def open_closed_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
+
+
+def _catch_interrupts() -> None:
+    """Let ^C raise KeyboardInterrupt again, which ended the process while modules were imported."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see kaldi_compat/programs/__init__.py
+        with contextlib.suppress(ValueError):  # a thread other than the main one, of a user's process
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def printing(run: Callable[[], int]) -> int:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -311,6 +312,16 @@ def script(name: str) -> list[str]:
     """The command that runs a program as its console script does."""
     module = "kaldi_compat.programs." + name.replace("-", "_")
     return [sys.executable, "-c", f"import sys; from {module} import main; sys.exit(main())"]
+
+
+def test_programs_run_in_a_thread_of_a_process_that_an_interrupt_ends() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(run, main_of("copy-feats"), "ark:/dev/null", "ark:/dev/null").result()[0] == 1
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="reads ahead on two cores only")
