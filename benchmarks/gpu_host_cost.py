@@ -36,7 +36,6 @@ import numpy as np
 import torch
 from figures import Table, report
 
-from io_ark.tables import blocks as block_reader
 from io_ark.tables.blocks import BlockLoader
 from kaldi_compat import kernels
 from kaldi_compat.dump import features, files, packed_batch, shard, spectral_gpu, write
@@ -140,8 +139,8 @@ class Profile:
 
 
 STAGES = (
-    (block_reader, "_read_file", "reading files"),
-    (BlockLoader, "load", "opening files, scanning headers"),
+    (BlockLoader, "_load_files", "reading files, scanning headers"),
+    (BlockLoader, "load", "opening archives"),
     (spectral_gpu, "pack", "packing rows"),
     (packed_batch, "_copied", "copying samples"),
     (Copies, "send", "starting copies to the device"),

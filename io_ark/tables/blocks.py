@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any, cast
 
 import numpy as np
@@ -23,9 +24,9 @@ from io_ark.codecs import Codec
 from io_ark.codecs.base import scan_of
 from io_ark.codecs.scan import Scanned, Window
 from io_ark.errors import ArkError
+from io_ark.native import NATIVE
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import FileSource, Source
-from io_ark.streams.system import OPEN_FLAGS
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import LONGEST_OFFSET, name_key
 
@@ -42,7 +43,8 @@ _LONGEST_PAUSE = 64
 _AFTER_LARGE = 4
 # Names of files that have no other meaning, such as a command or an offset.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
-_ALIGNMENT = 64
+# Files that are read by one call of C.
+_TOGETHER = 64
 
 
 class _Pause:
@@ -144,17 +146,15 @@ class FileMemory:
 
     Attributes:
         size: bytes for files that are read together; a larger one is alone.
+        lead, alignment: each file starts ``lead`` bytes before a multiple of ``alignment``.
     """
 
     size = 2 * BLOCK_BYTES
+    lead, alignment = 0, 64
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return memory of at least this many bytes."""
         return np.empty(size, np.uint8)
-
-    def place(self, end: int) -> int:
-        """Return where a file is read to, after one that ends at ``end``."""
-        return -(-end // _ALIGNMENT) * _ALIGNMENT
 
 
 class BlockLoader:
@@ -219,29 +219,44 @@ class BlockLoader:
         if self._source is None or self._path != path or not self._source.reach(offset):
             self._source = None
             name = os.fsdecode(path)
-            if not stat.S_ISREG(_mode(name)):
+            if _size_of_regular(name) < 0:
                 return None
             source = self._files.get(name).source(offset, ahead=True)
             self._source, self._path = source if isinstance(source, FileSource) else None, path
         return self._source
 
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
+        """Read files to one array: as many as fit, or one that is larger."""
         assert self._scan is not None
-        files = _Files(self._scan.file_bytes, self._largest, self._memory)
-        for line in lines[first : first + MAX_ENTRIES]:
-            key, _, path = line.partition(b" ")
-            if not _PLAIN_NAME.fullmatch(path) or not files.add(key, path):
-                break
-        if not files.keys or not _without_white_space(files.keys):
+        memory, wanted = self._memory, self._scan.file_bytes
+        size = _size_of_regular(os.fsdecode(lines[first].partition(b" ")[2]))
+        if not 0 <= size <= self._largest:
             return None
-        return self._scan.objects(Window(files.contents, 0, files.end, files.end), files.keys, files.starts)
+        contents = memory.allocate(max(memory.size, memory.alignment + min(size, wanted)))
+        keys, places, starts, end = list[bytes](), list[int](), np.empty(_TOGETHER, np.int64), np.zeros(1, np.int64)
+        for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _TOGETHER):
+            entries = [line.partition(b" ") for line in lines[begin : begin + _TOGETHER]]
+            paths = [*takewhile(_PLAIN_NAME.fullmatch, [path for _, _, path in entries])]
+            count = NATIVE.function("ark_read_files")(
+                b"\0".join(paths), len(paths), wanted, self._largest, memory.lead, memory.alignment,
+                contents, len(contents), starts, end,
+            )  # fmt: skip
+            keys += [key for key, _, _ in entries[:count]]
+            places += starts[:count].tolist()
+            if count < len(entries):
+                break
+        if not keys or not _without_white_space(keys):
+            return None
+        return self._scan.objects(Window(contents, 0, int(end[0]), int(end[0])), keys, places)
 
 
-def _mode(path: str) -> int:
+def _size_of_regular(path: str) -> int:
+    """Return the bytes of a regular file; -1 if there is none."""
     try:
-        return os.stat(path).st_mode
+        status = os.stat(path)
     except (OSError, ValueError):
-        return 0
+        return -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
 def _without_white_space(keys: list[bytes]) -> bool:
@@ -275,63 +290,3 @@ def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[li
         keys.append(key)
         offsets.append(offset)
     return (keys, offsets) if _without_white_space(keys) else ([], [])
-
-
-class _Files:
-    """Contents of regular files in one array: as many as fit into a block, or one that is larger.
-
-    Args:
-        wanted: bytes at the start of each file to read at most.
-        largest: bytes of a file at most.
-        memory: gives the array.
-
-    Attributes:
-        keys: of each file.
-        starts: where each file starts.
-        contents: the bytes of the files.
-        end: where the last file ends.
-    """
-
-    def __init__(self, wanted: int, largest: int, memory: FileMemory) -> None:
-        self._wanted = wanted
-        self._largest = largest
-        self._memory = memory
-        self.keys: list[bytes] = []
-        self.starts: list[int] = []
-        self.contents = np.empty(0, np.uint8)
-        self._view = self.contents.data
-        self.end = 0
-
-    def add(self, key: bytes, path: bytes) -> bool:
-        """Read a file; return False if it is not a regular file, cannot be read, or does not fit."""
-        at = self._memory.place(self.end)
-        try:
-            status = os.stat(path)
-            size = min(status.st_size, self._wanted)
-            fits = status.st_size <= self._largest and (not self.keys or at + size <= len(self.contents))
-            if not stat.S_ISREG(status.st_mode) or not fits:
-                return False
-            if not self.keys:
-                self.contents = self._memory.allocate(max(at + size, self._memory.size))
-                self._view = self.contents.data
-            if _read_file(path, self._view[at : at + size]) < size:
-                return False
-        except OSError:
-            return False
-        self.keys.append(key)
-        self.starts.append(at)
-        self.end = at + size
-        return True
-
-
-def _read_file(path: bytes, target: memoryview) -> int:
-    """Read the start of a file and return the number of bytes, fewer only if the file is shorter."""
-    descriptor = os.open(path, OPEN_FLAGS)
-    try:
-        got = more = os.readv(descriptor, [target])
-        while more and got < len(target):
-            more = os.readv(descriptor, [target[got:]])
-            got += more
-        return got
-    finally:
-        os.close(descriptor)

@@ -90,7 +90,7 @@ class PinnedMemory(RowMemory):
     """
 
     def __init__(self, shift: int) -> None:
-        self._step = 2 * shift
+        self.lead, self.alignment = HEADER, 2 * shift
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return memory of at least this many bytes: ordinary memory if there is no pinned memory left."""
@@ -98,10 +98,6 @@ class PinnedMemory(RowMemory):
         self.tensor = memory if memory.is_pinned() else None
         found: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
         return found
-
-    def place(self, end: int) -> int:
-        """Return where a file is read to, after one that ends at ``end``."""
-        return -(-(end + HEADER) // self._step) * self._step - HEADER
 
 
 def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:

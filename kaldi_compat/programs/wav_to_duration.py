@@ -45,9 +45,9 @@ def main(options: Options, source: str, target: str) -> int:
     def durations_of(block: Block) -> Block:
         if isinstance(block, WaveBlock):
             numbers = block.durations().astype(np.float32)
-            each: Block = ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
-        else:
-            each = block.map(duration)
+            durations.extend(numbers.tolist())
+            return ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
+        each = block.map(duration)
         durations.extend(value for _, value in each.entries())
         return each
 

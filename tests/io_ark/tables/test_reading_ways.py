@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -166,3 +168,31 @@ def test_headers_that_are_read_together_are_those_read_alone(tmp_path: Path) -> 
     found = {key: value for block in blocks for key, value in block.entries()}
     assert found == wanted and 20 < len(found) < len(lines) + 1
     assert any(len(block) > 20 for block in blocks) or not NATIVE.in_use
+
+
+def test_files_of_a_script_file_are_read_whole_and_once(tmp_path: Path) -> None:
+    waves = {f"u{n}": Wave(16000, (n + np.arange(n % 70 + 1, dtype=np.int16))[None]) for n in range(200)}
+    waves["u90"] = Wave(8000, np.arange(1 << 20, dtype=np.int16)[None])  # larger than the others' memory
+    for key, wave in waves.items():
+        io_ark.write_object("wave", tmp_path / f"{key}.wav", wave)
+    whole = (tmp_path / "u3.wav").read_bytes()
+    (tmp_path / "u70.wav").write_bytes(whole[:40])
+    (tmp_path / "u80.wav").write_bytes(b"")
+    (tmp_path / "u85.wav").unlink()
+    (tmp_path / "u100.wav").rename(tmp_path / "target.wav")
+    (tmp_path / "u100.wav").symlink_to("target.wav")
+    (tmp_path / "u130.wav").unlink()
+    os.mkfifo(tmp_path / "u130.wav")
+    lost = {"u70", "u80", "u85"}
+    (tmp_path / "wav.scp").write_text("".join(f"{key} {tmp_path}/{key}.wav\n" for key in waves))
+
+    # If the pipe were opened twice, the second reader would wait for another writer.
+    writer = threading.Thread(target=(tmp_path / "u130.wav").write_bytes, args=(to_bytes("wave", waves["u130"]),))
+    writer.start()
+    with io_ark.SequentialReader[Any]("wave", f"scp,p:{tmp_path}/wav.scp") as reader:
+        found = {key: value for block in reader.blocks() for key, value in block.entries()}
+    writer.join()
+    assert list(found) == [key for key in waves if key not in lost]
+    for key, wave in found.items():
+        assert wave.sample_frequency == waves[key].sample_frequency
+        np.testing.assert_array_equal(wave.samples, waves[key].samples)

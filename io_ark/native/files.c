@@ -1,0 +1,51 @@
+/* Read many small files into one buffer. */
+#define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ark.h"
+
+#ifndef O_BINARY /* for Windows, which translates line ends without it, and has no O_CLOEXEC */
+#define O_BINARY 0
+#endif
+#ifndef O_CLOEXEC
+#define O_CLOEXEC 0
+#endif
+
+static int read_start(const char *path, uint8_t *target, int64_t size)
+{
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_BINARY);
+    if (descriptor < 0) return 0;
+    int64_t got = 0, more = 1;
+    while (more > 0 && got < size) {
+        more = read(descriptor, target + got, (size_t)(size - got));
+        got += more > 0 ? more : 0;
+    }
+    close(descriptor);
+    return got == size;
+}
+
+/* Read at most the first `wanted` bytes of each file. `paths` has a zero after each name.
+ *
+ * The first file comes to lie after the `*end` bytes of `target` that are in use, of `room`: `lead` bytes before a
+ * multiple of `alignment`, as each of the others. Out: where each file starts, and where the last one ends. Returns how
+ * many were read, up to the first that is not a regular file, cannot be read, has more than `largest` bytes, or does
+ * not fit. Only a regular file is opened: opening a named pipe or a device can have effects. */
+EXPORT int64_t ark_read_files(const uint8_t *paths, int64_t count, int64_t wanted, int64_t largest, int64_t lead, int64_t alignment,
+                              uint8_t *target, int64_t room, int64_t *starts, int64_t *end)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const char *const path = (const char *)paths;
+        struct stat status;
+        if (stat(path, &status) || !S_ISREG(status.st_mode) || status.st_size > largest) return i;
+        const int64_t size = status.st_size < wanted ? status.st_size : wanted;
+        const int64_t at = (*end + lead + alignment - 1) / alignment * alignment - lead;
+        if (size > room - at || !read_start(path, target + at, size)) return i;
+        starts[i] = at;
+        *end = at + size;
+        paths += strlen(path) + 1;
+    }
+    return count;
+}
