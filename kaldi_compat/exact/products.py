@@ -1,4 +1,4 @@
-"""Products in the order of OpenBLAS's SkylakeX kernels ``sgemm`` and ``sscal``, which decides their last bits.
+"""Products as OpenBLAS's SkylakeX kernels ``sgemm``, ``sgemv`` and ``sscal`` compute them, bit for bit.
 
 Sources of the order: OpenBLAS 0.3.21, ``driver/level3/level3.c`` (panels), ``kernel/x86_64``:
 ``sgemm_small_kernel_permit_skylakex.c``, ``sgemm_small_kernel_nn_skylakex.c`` and ``sgemm_small_kernel_tn_skylakex.c``.
@@ -13,7 +13,7 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.exact.sums import fused
+from kaldi_compat.exact.sums import fused, matrix_vector
 
 _LANES = 16  # of the widest instruction set
 _PANEL = 448  # terms that are added before their sum is added to the result
@@ -21,22 +21,42 @@ _SMALL_PRODUCTS = 1_000_000  # multiplications up to which the kernels for small
 _SMALL_DEPTH, _SMALL_RESULTS = 32, 1200  # OpenBLAS's kernel for small matrices takes as many terms, and no more results
 
 
-def _product_with_transpose_in_c(a: Floats, b: Floats, bounds: Integers) -> Floats:
-    (rows, depth), width = a.shape, len(b)
-    columns = _in_lanes(b.T)
-    out = np.empty((rows, width), np.float32)
-    sizes = depth, width, columns.shape[1], _SMALL_RESULTS, _PANEL
-    rows_of = np.ascontiguousarray(bounds, np.int64)
-    native.function("matrix_products")(
-        np.ascontiguousarray(a, np.float32), columns, rows_of, len(bounds) - 1, *sizes, out
-    )
+def _products_in_c(
+    a: Floats, b: Floats, bounds: Integers, small_results: int, panel: int, onto: Floats | None = None
+) -> Floats:
+    depth, width = b.shape[1:]
+    columns = _in_lanes(b)
+    out = np.empty((len(a), width), np.float32)
+    stride = columns.shape[2]
+    sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, small_results, panel
+    rows = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
+    start = None if onto is None else _in_lanes(onto)
+    if native.function("matrix_products")(*rows, len(bounds) - 1, *sizes, start, out):
+        raise MemoryError("no memory for the columns of a product")
     return out
 
 
-@native.twin(_product_with_transpose_in_c)
-def _product_with_transpose(a: Floats, b: Floats, bounds: Integers) -> Floats:
-    parts = [_product(a[begin:end], b) for begin, end in itertools.pairwise(bounds)]
-    return np.concatenate(parts) if parts else np.empty((0, len(b)), np.float32)
+@native.twin(_products_in_c)
+def _products(
+    a: Floats, b: Floats, bounds: Integers, small_results: int, panel: int, onto: Floats | None = None
+) -> Floats:
+    """Return products of matrices, which are rows of ``a``, with those of ``b`` (1 or matrices, depth, n): (rows, n).
+
+    Args:
+        a: (rows, depth).
+        b: one for all matrices, or one for each.
+        bounds: (matrices + 1,): the first row of each matrix and the end of the last one.
+        small_results: results up to which OpenBLAS's kernel for small transposed matrices is used.
+        panel: terms that are added before their sum is added to the result; 0 if each row is a vector for ``sgemv``.
+        onto: (n,): what ``sgemv`` adds to: see :func:`~kaldi_compat.exact.sums.matrix_vector`.
+    """
+    if panel == 0:
+        return matrix_vector(b[0].T, a, onto)
+    out = np.empty((len(a), b.shape[2]), np.float32)
+    for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
+        small = a.shape[1] >= _SMALL_DEPTH and (end - begin) * b.shape[2] <= small_results
+        out[begin:end] = _in_sixteen(a[begin:end], columns) if small else _in_panels(a[begin:end], columns, panel)
+    return out
 
 
 def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None) -> Floats:
@@ -58,7 +78,15 @@ def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None)
         bounds = np.array([0, len(a)])
     if bounds[0] < 0 or bounds[-1] > len(a) or (np.diff(bounds) < 0).any() or a.shape[1] != b.shape[1]:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape} transposed, with bounds of matrices {bounds}")
-    return _product_with_transpose(a, b, bounds)
+    return _products(a, b.T[None], bounds, _SMALL_RESULTS, _PANEL)
+
+
+def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
+    """Return :func:`~kaldi_compat.exact.sums.matrix_vector` of vectors (n, columns): (n, rows)."""
+    (rows, columns), count = matrix.shape, len(vectors)
+    if vectors.shape != (count, columns) or (onto is not None and onto.shape != (rows,)):
+        raise ValueError(f"cannot multiply {matrix.shape} by {vectors.shape} and add {np.shape(onto)}")
+    return _products(vectors, matrix.T[None], np.array([0, count]), 0, 0, onto)
 
 
 def product(a: Floats, b: Floats) -> Floats:
@@ -75,10 +103,14 @@ def product(a: Floats, b: Floats) -> Floats:
     array([[11., 17.]], dtype=float32)
     """
     (rows, depth), width = a.shape[-2:], b.shape[-1]
-    panel = max(depth, 1) if rows * depth * width <= _SMALL_PRODUCTS else _PANEL
     if b.shape[-2] != depth:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape}")
-    return _in_panels(a, b, panel)
+    panel = max(depth, 1) if rows * depth * width <= _SMALL_PRODUCTS else _PANEL
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    each = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
+    columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
+    bounds = np.arange(math.prod(batch) + 1) * rows
+    return _products(each, columns, bounds, 0, panel).reshape(*batch, rows, width)
 
 
 def scaled(x: Floats, factor: float) -> Floats:
@@ -97,37 +129,16 @@ def _in_lanes(b: Floats) -> Floats:
     return columns
 
 
-def _product(a: Floats, b: Floats) -> Floats:
-    if a.shape[1] >= _SMALL_DEPTH and len(a) * len(b) <= _SMALL_RESULTS:
-        return _small_product(a, b)
-    return _in_panels(a, b.T, _PANEL)
-
-
-def _in_panels_in_c(a: Floats, b: Floats, most: int) -> Floats:
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    (rows, depth), width = a.shape[-2:], b.shape[-1]
-    a = np.ascontiguousarray(np.broadcast_to(a, (*batch, rows, depth)) if a.ndim > 2 else a, np.float32)
-    columns = _in_lanes(np.broadcast_to(b, (*batch, depth, width)) if b.ndim > 2 else b)
-    stride = columns.shape[-1]
-    steps = rows * depth if a.ndim > 2 else 0, depth * stride if b.ndim > 2 else 0
-    out = np.empty((*batch, rows, width), np.float32)
-    sizes = math.prod(batch), rows, depth, width, stride
-    native.function("matrix_batch")(a, columns, *sizes, *steps, most, out)
-    return out
-
-
-@native.twin(_in_panels_in_c)
 def _in_panels(a: Floats, b: Floats, most: int) -> Floats:
     """Return ``a @ b``: terms are added one after the other, in panels of at most so many, and panels to the result."""
-    depth = a.shape[-1]
-    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-    total = np.zeros(shape, np.float32)
+    depth = a.shape[1]
+    total = np.zeros((len(a), b.shape[1]), np.float32)
     start = 0
     while start < depth:
         end = start + _panel_of(depth - start, most)
-        panel = np.zeros(shape, np.float32)
+        panel = np.zeros_like(total)
         for k in range(start, end):
-            panel = fused(a[..., :, k, None], b[..., k, None, :], panel)
+            panel = fused(a[:, k, None], b[k], panel)
         total = total + panel if start else panel
         start = end
     return total
@@ -140,14 +151,14 @@ def _panel_of(left: int, most: int) -> int:
     return -(-(left // 2) // 16) * 16 if left > most else left
 
 
-def _small_product(a: Floats, b: Floats) -> Floats:
-    """Return the product of small matrices: every 16th term is added to one of 16 sums, which are added as a tree."""
-    (rows, depth), width = a.shape, len(b)
+def _in_sixteen(a: Floats, b: Floats) -> Floats:
+    """Return ``a @ b``: every 16th term is added to one of 16 sums, which are added as a tree."""
+    (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)
     for start in range(0, depth, 16):
         lanes = slice(0, min(16, depth - start))
         terms = slice(start, start + 16)
-        sums[..., lanes] = fused(a[:, None, terms], b[:, terms], sums[..., lanes])
+        sums[..., lanes] = fused(a[:, None, terms], b[terms].T, sums[..., lanes])
     pairs = folded = sums
     for half in (8, 4, 2, 1):
         pairs = pairs[..., ::2] + pairs[..., 1::2]

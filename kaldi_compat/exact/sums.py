@@ -129,25 +129,6 @@ def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floa
     return _add_last_columns(matrix, x, (np.float32(0) if onto is None else onto) + np.concatenate(parts, -1))
 
 
-def _matrix_vectors_in_c(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
-    (rows, columns), count = matrix.shape, len(vectors)
-    start = np.zeros(rows, np.float32) if onto is None else onto
-    if vectors.shape != (count, columns) or start.shape != (rows,):
-        raise ValueError(f"cannot multiply {matrix.shape} by {vectors.shape} and add {start.shape}")
-    out = np.empty((count, rows), np.float32)
-    matrix, start, vectors = (np.ascontiguousarray(each, np.float32) for each in (matrix, start, vectors))
-    is_part = onto is not None
-    if native.function("matrix_vectors")(matrix, rows, columns, is_part, start, vectors, count, out):
-        raise MemoryError
-    return out
-
-
-@native.twin(_matrix_vectors_in_c)
-def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
-    """Return :func:`matrix_vector` of vectors (n, columns): (n, rows)."""
-    return matrix_vector(matrix, vectors, onto)
-
-
 def row_product(row: Floats, x: Floats, group: int) -> Floats:
     """Return ``row`` (columns,) times each ``x`` (..., columns) as one of the rows in :func:`matrix_vector`. (...).
 

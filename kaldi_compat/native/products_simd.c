@@ -1,8 +1,4 @@
-/* Sums of products: of the columns of features, as compare-feats adds them up (OpenBLAS's `sdot`), and of a matrix and vectors
-   (`sgemv`). */
-#include <stdint.h>
-#include <stdlib.h>
-
+/* Sums of products of the columns of features, as compare-feats adds them up (OpenBLAS's `sdot`). */
 #include "simd.h"
 #include "sums.h"
 
@@ -59,32 +55,5 @@ EXPORT int SIMD_NAME(ragged_products)(const float *x, const int64_t *rows, int64
             int64_t start = rows[u] * dim + first;
             products_of_columns(x + start, y + start, rows[u + 1] - rows[u], dim, dim - first, out + first);
         }
-    return 0;
-}
-
-/* out (count, rows) = onto (rows) + matrix (rows, columns) times each of the vectors (count, columns), as `sgemv` of a row-major
-   matrix. `is_part` if the matrix has more columns, which are left out: then there are no kernels for few columns. Returns 0, or 1
-   without memory. */
-EXPORT int SIMD_NAME(matrix_vectors)(const float *matrix, int64_t rows, int64_t columns, int32_t is_part, const float *onto,
-                                     const float *vectors, int64_t count, float *out)
-{
-    void *allocated = malloc((columns + rows + 1) * sizeof(vf));
-    if (!allocated)
-        return 1;
-    vf *x = (vf *)((char *)allocated + (sizeof(vf) - (uintptr_t)allocated % sizeof(vf))), *y = x + columns;
-    for (int64_t first = 0; first < count; first += LANES, vectors += LANES * columns, out += LANES * rows) {
-        int64_t lanes = count - first < LANES ? count - first : LANES;
-        for (int64_t i = 0; i < columns; i++)
-            for (int64_t lane = 0; lane < LANES; lane++)
-                ((float *)(x + i))[lane] = lane < lanes ? vectors[lane * columns + i] : 0.0f;
-        if (!is_part)
-            matrix_vector(matrix, (int)rows, (int)columns, x, y);
-        for (int64_t r = 0; r < rows && is_part; r++)
-            y[r] = row_product_onto(splat(onto[r]), matrix + r * columns, (int)columns, x, group_of_row((int)r, (int)rows));
-        for (int64_t lane = 0; lane < lanes; lane++)
-            for (int64_t r = 0; r < rows; r++)
-                out[lane * rows + r] = ((const float *)(y + r))[lane];
-    }
-    free(allocated);
     return 0;
 }

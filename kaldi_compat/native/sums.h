@@ -103,14 +103,16 @@ enum { IN_FOUR, IN_PAIR, SINGLE };
    4, a single row 8, both without fusing. */
 INLINE vf row_product_onto(vf onto, const float *row, int columns, const vf *x, int group)
 {
-    int whole = columns & ~3, odd = whole & 4;
+#define ADD(i, j) sums[j] = group == IN_FOUR ? fused(splat(row[i]), x[i], sums[j]) : sums[j] + row[i] * x[i]
+    int whole = columns & ~3, accumulators = group == IN_PAIR ? 4 : 8, first = whole % accumulators;
     vf sums[8];
     memset(sums, 0, sizeof sums);
-    for (int i = 0; i < whole; i++) {
-        /* an odd group of four columns comes first, into the first accumulators */
-        int j = group == IN_PAIR ? i % 4 : i < odd ? i : (i - odd) % 8;
-        sums[j] = group == IN_FOUR ? fused(splat(row[i]), x[i], sums[j]) : sums[j] + row[i] * x[i];
-    }
+    for (int j = 0; j < first; j++) /* an odd group of four columns comes first */
+        ADD(j, j);
+    for (int i = first; i < whole; i += accumulators)
+        for (int j = 0; j < accumulators; j++)
+            ADD(i + j, j);
+#undef ADD
     for (int j = 0; j < 4; j++)
         sums[j] += sums[j + 4];
     vf total = (sums[0] + sums[1]) + (sums[2] + sums[3]);

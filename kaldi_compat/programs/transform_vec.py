@@ -12,7 +12,7 @@ from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.sums import matrix_vectors
+from kaldi_compat.exact.products import matrix_vectors
 
 USAGE = """
 Applies a transform (LDA, PCA) to vectors, such as i-vectors: linear if it has as many columns as the vectors

@@ -11,8 +11,9 @@ import pytest
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.products import matrix_vectors
 from kaldi_compat.exact.sliding import _strided_sum
-from kaldi_compat.exact.sums import dot, fused, matrix_vector, matrix_vectors
+from kaldi_compat.exact.sums import dot, fused, matrix_vector
 from kaldi_compat.options.spectral import MfccOptions
 from tests.support.blas import has_avx512, products_by_openblas
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c

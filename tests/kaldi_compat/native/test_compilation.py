@@ -22,7 +22,7 @@ import numpy as np
 from io_ark.native.signatures import Signatures
 from kaldi_compat import native
 from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
-from kaldi_compat.exact import compiled as spectral, convolution, resample, sums
+from kaldi_compat.exact import compiled as spectral, convolution, products, resample, sums
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import KaldiRandom
@@ -84,6 +84,8 @@ for level in library.levels:
         cmvn.stats(x, bounds)
         cmvn.weighted_stats(x, bounds, x[:, 0].copy())
         means.products(x, bounds, x)
+        products.product_with_transpose(x, x[:7], bounds)
+        products.matrix_vectors(x[:7], x, x[:7, 0].copy())
         for center, norm_vars in ((True, False), (False, True)):
             window = {"cmn_window": 30, "min_cmn_window": 7, "center": center, "norm_vars": norm_vars}
             cmvn.sliding_cmvn(x, bounds, SlidingCmvnOptions(**window))
