@@ -84,8 +84,9 @@ def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None)
 def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
     """Return :func:`~kaldi_compat.exact.sums.matrix_vector` of vectors (n, columns): (n, rows)."""
     (rows, columns), count = matrix.shape, len(vectors)
-    if vectors.shape != (count, columns) or (onto is not None and onto.shape != (rows,)):
-        raise ValueError(f"cannot multiply {matrix.shape} by {vectors.shape} and add {np.shape(onto)}")
+    start = (rows,) if onto is None else onto.shape
+    if vectors.shape != (count, columns) or start != (rows,):
+        raise ValueError(f"cannot multiply {matrix.shape} by {vectors.shape} and add {start}")
     return _products(vectors, matrix.T[None], np.array([0, count]), 0, 0, onto)
 
 

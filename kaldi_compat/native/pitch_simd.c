@@ -286,37 +286,29 @@ static int finish_costs(frame_search *s, const float *local, float *highest)
     return best < 0 ? 0 : best;
 }
 
-/* Write the best paths of utterances that end before the frames `ends` (count) into `path`, each back to where the two agree. See
-   pitch_search() for `before` and `best`. */
-EXPORT void SIMD_NAME(pitch_retrace)(const int16_t *before, int64_t states, const int16_t *best, const int64_t *ends, int64_t count,
-                                     int16_t *path)
+/* Write the best paths of utterances that end before the frames `ends` (count) into `path`, each back to where the two agree, and
+   the correlation (frames, lags) of each of the first `decided` frames at its state's lag into `nccf`. See pitch_search() for
+   `before` and `best`. Returns 0, or 1 if there is no memory. */
+EXPORT int SIMD_NAME(pitch_trace)(const pitch_plan *plan, const int16_t *before, const int16_t *best, const float *correlation,
+                                  const uint8_t *groups, const int64_t *ends, int64_t count, int16_t *path, float *nccf,
+                                  int64_t decided)
 {
+    void *memory = allocate(plan->lags);
+    if (!memory)
+        return 1;
+    vf *x = aligned(memory);
     for (int64_t u = 0; u < count; u++) {
         int64_t start = u > 0 ? ends[u - 1] : 0, frame = ends[u] - 1;
         for (int16_t state = frame < start ? 0 : best[frame]; frame >= start && path[frame] != state; frame--) {
             path[frame] = state;
-            state = before[frame * states + state];
+            if (frame < decided) {
+                for (int k = 0; k < plan->columns[state]; k++)
+                    x[k] = splat(correlation[frame * plan->lags + plan->first[state] + k]);
+                vf value = row_product(plan->weights + plan->offset[state], plan->columns[state], x, groups[frame]);
+                nccf[frame] = ((const float *)&value)[0];
+            }
+            state = before[frame * plan->states + state];
         }
-    }
-}
-
-/* Interpolate each frame's correlation (frames, lags) to the lag of a state. */
-EXPORT int SIMD_NAME(pitch_interpolate)(const pitch_plan *plan, const float *correlation, const uint8_t *groups,
-                                        const int16_t *path, int64_t frames, float *out)
-{
-    int longest = 0;
-    for (int i = 0; i < plan->states; i++)
-        longest = plan->columns[i] > longest ? plan->columns[i] : longest;
-    void *memory = allocate(longest);
-    if (!memory)
-        return 1;
-    vf *x = aligned(memory);
-    for (int64_t frame = 0; frame < frames; frame++, correlation += plan->lags) {
-        int state = path[frame], columns = plan->columns[state];
-        for (int k = 0; k < columns; k++)
-            x[k] = splat(correlation[plan->first[state] + k]);
-        vf value = row_product(plan->weights + plan->offset[state], columns, x, groups[frame]);
-        out[frame] = ((const float *)&value)[0];
     }
     free(memory);
     return 0;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,26 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
-from kaldi_compat.pitch.search import Found, States, interpolate, latency, retrace, search
+from kaldi_compat.pitch.search import Found, States, latency, search, trace
 from kaldi_compat.pitch.tracker import as_audio
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
+
+
+class Track(NamedTuple):
+    """The best path of frames: states, and the correlation at each state's lag."""
+
+    path: States
+    nccf: Floats
+
+    def part(self, begin: int, end: int) -> Track:
+        """Return the frames from ``begin`` to ``end``, a view."""
+        return Track(self.path[begin:end], self.nccf[begin:end])
+
+    def copied(self) -> Track:
+        """Return a copy, which later chunks do not modify."""
+        return Track(self.path.copy(), self.nccf.copy())
 
 
 @dataclass
@@ -61,19 +76,17 @@ class Analysis:
             search(constants, replace(frames, revised=None), 0, count, np.zeros(constants.states, np.float32), first)
         return cls(constants, frames, first, final)
 
-    def features(self, path: States, first: int) -> Floats:
-        """Return (NCCF, pitch) of the frames from ``first`` on, along a path of states: ``(frames, 2)``."""
-        frames = slice(first, first + len(path))
-        nccf = interpolate(self.constants, self.final.correlation[frames], self.frames.groups[frames], path)
-        return np.stack((nccf, self.constants.pitch[path]), -1)
+    def features(self, track: Track) -> Floats:
+        """Return (NCCF, pitch) of the frames of a track: ``(frames, 2)``."""
+        return np.stack((track.nccf, self.constants.pitch[track.path]), -1)
 
 
 def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
     """Return normalized correlation and pitch of each frame at the time it was ready: ``(frames, 2)``."""
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
-    for path, now, _ in online_paths(analysis, options):
-        rows.append(analysis.features(path[ready:now], ready))
+    for track, now, _ in online_tracks(analysis, options):
+        rows.append(analysis.features(track.part(ready, now)))
         ready = max(ready, now)
     return np.concatenate(rows)
 
@@ -93,39 +106,39 @@ def first_pass_features(
     context = max(options.normalization_left_context, options.delta_window)
     given = 0
     rows = [np.zeros((0, options.dim), np.float32)]
-    for path, ready, finished in online_paths(analysis, pitch_options):
+    for track, ready, finished in online_tracks(analysis, pitch_options):
         waiting = 0 if finished else max(0, options.normalization_right_context)
         now = ready - waiting + options.delay if ready else 0
         if now <= given:
             continue
         first = max(0, given - options.delay - context)
-        track = analysis.features(path[first:ready], first)
-        features = undelayed_features(track, None if noise is None else noise[first:ready], options)
+        pitch = analysis.features(track.part(first, ready))
+        features = undelayed_features(pitch, None if noise is None else noise[first:ready], options)
         rows.append(features[np.clip(np.arange(given, now) - options.delay, 0, None) - first])
         given = now
     return np.concatenate(rows)
 
 
-def online_paths(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[States, int, bool]]:
+def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Track, int, bool]]:
     """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
 
     A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path may be the array
     yielded before, modified.
     """
-    frames = int(analysis.frames.rows[-1])
+    frames, constants, groups = int(analysis.frames.rows[-1]), analysis.constants, analysis.frames.groups
     if frames == 0:
         return
-    found = analysis.first
-    path = np.full(frames, -1, np.int16)
+    found = analysis.first._replace(correlation=analysis.final.correlation)
+    track = Track(np.full(frames, -1, np.int16), np.empty(frames, np.float32))
     # The end is known together with the last chunk, before frames are requested.
     for end in dict.fromkeys(analysis.frames.ready[:-2].tolist()):
         if end == 0:
             continue
-        if found is analysis.first is not analysis.final and end >= options.recompute_frame:
+        if found is not analysis.final and end >= options.recompute_frame:
             found = analysis.final
-            path[:] = -1
-        retrace(found, [end], path)
-        yield path[:end], end - latency(found.before[:end], min(options.max_frames_latency, end)), False
-    path[:] = -1
-    retrace(analysis.final, [frames], path)
-    yield path, frames, True
+            track.path[:] = -1
+        trace(constants, found, groups, [end], *track)
+        yield track.part(0, end), end - latency(found.before[:end], min(options.max_frames_latency, end)), False
+    track.path[:] = -1
+    trace(constants, analysis.final, groups, [frames], *track)
+    yield track, frames, True

@@ -222,55 +222,39 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
     return changed
 
 
-def _interpolate_in_c(constants: PitchConstants, correlation: Floats, groups: Groups, path: States) -> Floats:
-    values = np.empty(len(path), F32)
-    if native.function("pitch_interpolate")(constants.for_c, correlation, groups, path, len(path), values):
+def _trace_in_c(
+    constants: PitchConstants, found: Found, groups: Groups, ends: Sequence[int], path: States, nccf: Floats
+) -> None:
+    count, after_last = len(ends), np.array(ends, np.int64)
+    if native.function("pitch_trace")(constants.for_c, *found, groups, after_last, count, path, nccf, len(nccf)):
         raise MemoryError("no memory for a frame")
-    return values
 
 
-@native.twin(_interpolate_in_c)
-def interpolate(constants: PitchConstants, correlation: Floats, groups: Groups, path: States) -> Floats:
-    """Interpolate each frame's correlation to the lag of a state.
+@native.twin(_trace_in_c)
+def trace(
+    constants: PitchConstants, found: Found, groups: Groups, ends: Sequence[int], path: States, nccf: Floats
+) -> None:
+    """Write the best paths of utterances, each from its end back to where it agrees with the path there.
 
     Args:
         constants: of the tracker.
-        correlation: (frames, lags)
-        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
-        path: (frames,): states.
-
-    Returns:
-        (frames,)
-    """
-    values = np.empty(len(path), F32)
-    for state, group in set(zip(path.tolist(), groups.tolist(), strict=True)):
-        rows = (path == state) & (groups == group)
-        weights, first = constants.weights_of(state), constants.first[state]
-        values[rows] = sums.row_product(weights, correlation[rows, first : first + len(weights)], group)
-    return values
-
-
-def _retrace_in_c(found: Found, ends: Sequence[int], path: States) -> None:
-    before, best, after_last = found.before, found.best, np.array(ends, np.int64)
-    native.function("pitch_retrace")(before, before.shape[1], best, after_last, len(ends), path)
-
-
-@native.twin(_retrace_in_c)
-def retrace(found: Found, ends: Sequence[int], path: States) -> None:
-    """Write the best paths of utterances into ``path`` (frames,), each from its end back to where the two agree.
-
-    Args:
         found: result of the search.
+        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
         ends: the frame after the last one of each utterance. The first one starts at frame 0.
-        path: states, -1 where they are not known.
+        path: (frames,): states, -1 where they are not known.
+        nccf: (decided,): set to the correlation of each of so many frames interpolated to the lag of its state.
     """
     for start, end in itertools.pairwise((0, *ends)):
-        state = found.best[end - 1] if end > start else 0
+        state = int(found.best[end - 1]) if end > start else 0
         for frame in range(end - 1, start - 1, -1):
             if path[frame] == state:
                 break
             path[frame] = state
-            state = found.before[frame, state]
+            if frame < len(nccf):
+                weights, first = constants.weights_of(state), constants.first[state]
+                lags = found.correlation[frame, first : first + len(weights)]
+                nccf[frame] = sums.row_product(weights, lags, int(groups[frame]))
+            state = int(found.before[frame, state])
 
 
 def latency(before: States, most: int) -> int:

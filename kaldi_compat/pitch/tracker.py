@@ -15,7 +15,7 @@ from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
-from kaldi_compat.pitch.search import Found, interpolate, latency, retrace, search
+from kaldi_compat.pitch.search import Found, latency, search, trace
 
 __all__ = ["Paths", "track_block", "track_pitch", "track_pitches"]
 
@@ -85,9 +85,8 @@ class Paths:
             ends: where utterances end, and the last one so far.
             count: number of frames to decide.
         """
-        found, path = self._found(), np.full(len(self), -1, np.int16)
-        retrace(found, ends, path)
-        nccf = interpolate(self.constants, found.correlation[:count], self._groups[:count], path[:count])
+        found, path, nccf = self._found(), np.full(len(self), -1, np.int16), np.empty(count, np.float32)
+        trace(self.constants, found, self._groups, ends, path, nccf)
         self._keep(found.part(count, len(self)))
         self._groups = self._groups[count:]
         return np.stack((nccf, self.constants.pitch[path[:count]]), -1)

@@ -85,15 +85,14 @@ def test_c_and_numpy_search_with_the_same_bits(
     )
     begin = seed % (total + 1)
     start = rng.choice([0.0, 0.5, 1.0], constants.states).astype(np.float32)
-    path = rng.integers(0, constants.states, total - begin).astype(np.int16)
+    before = rng.integers(0, constants.states, total - begin).astype(np.int16)
 
     def computed() -> list[np.ndarray[Any, Any]]:
         costs, found = start.copy(), Found.empty(constants, total - begin)
-        best = np.full(total - begin, -1, np.int16)
+        path, nccf = np.where(before % 3, before, -1).astype(np.int16), np.zeros((total - begin + 1) // 2, np.float32)
         search.search(constants, frames, begin, total, costs, found)
-        values = search.interpolate(constants, found.correlation, frames.groups[begin:], path)
-        search.retrace(found, [(total - begin) // 2, total - begin], best)
-        return [costs, *found, values, best]
+        search.trace(constants, found, frames.groups[begin:], [(total - begin) // 2, total - begin], path, nccf)
+        return [costs, *found, path, nccf]
 
     assert_same_bits(computed)
 

@@ -19,7 +19,7 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import frames_of_block
 from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.paths import cheapest_paths
-from kaldi_compat.pitch.search import Found, predecessors, retrace
+from kaldi_compat.pitch.search import Found, predecessors, trace
 from kaldi_compat.pitch.tracker import track_pitches
 from tests.support.processes import memory_below
 from tests.support.reference import ROOT, audio, cases_of, flags_of, name_of, options_of
@@ -139,21 +139,22 @@ def test_narrowing_bounds_finds_the_cheapest_predecessors(seed: int, scale: floa
 
 @pytest.mark.parametrize("factor", [2.487557e-06, 1e-3])
 def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
-    rng = np.random.default_rng(5)
+    rng, constants = np.random.default_rng(5), PitchConstants.of(PitchOptions(delta_pitch=0.02))
+    states, groups, nccf = constants.states, np.zeros(30, np.uint8), np.empty(0, np.float32)
     expected_of = cheapest_paths(
-        torch.from_numpy(local := rng.uniform(0, 0.05, size=(4, 30, 100)).astype(np.float32)), factor
+        torch.from_numpy(local := rng.uniform(0, 0.05, size=(4, 30, states)).astype(np.float32)), factor
     )
-    place = np.arange(100)
+    place = np.arange(states)
     steps = (place[:, None] - place).astype(np.float32) ** 2 * np.float32(factor)
     for row, expected in zip(local, expected_of.numpy(), strict=True):
-        costs, before, best = np.zeros(100, np.float32), np.empty((30, 100), np.int16), np.empty(30, np.int16)
+        costs, before, best = np.zeros(states, np.float32), np.empty((30, states), np.int16), np.empty(30, np.int16)
         for frame in range(30):
             by_way = steps + costs
             before[frame] = predecessors(by_way)
             costs = by_way[place, before[frame]] + row[frame]
             best[frame] = costs.argmin()
         path = np.full(30, -1, np.int16)
-        retrace(Found(before, best, np.zeros((30, 0), np.float32)), [30], path)
+        trace(constants, Found(before, best, np.zeros((30, 0), np.float32)), groups, [30], path, nccf)
         np.testing.assert_array_equal(path, expected)
 
 
