@@ -2,37 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import io_ark
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import vlog
+from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.loop import Counts, map_table
 from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import ERROR_STATUS
 from kaldi_compat.cli.tables import LookupReader, Tables
 
 Array = npt.NDArray[Any]
+# Takes the arrays of each table and the keys, and returns the numbers of all results and the length of each.
+Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.NDArray[np.int64]]]
 
 
-class OtherTables:
-    """The tables whose entries are combined with those of the first table."""
+def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, combine: Combine) -> int:
+    """Write what a function makes of the entries of tables that have a key of the first; return the exit status."""
+    with Tables() as tables:
+        writer, blocks = tables.write(kind, target), tables.read(kind, source)
+        lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.lookup(kind, name)) for name in others]
 
-    def __init__(self, tables: Tables, kind: Any, names: Sequence[str]) -> None:
-        self._tables: list[tuple[str, LookupReader[Array]]] = [(name, tables.lookup(kind, name)) for name in names]
+        def combined(block: ArrayBlock) -> ArrayBlock:
+            found = [
+                table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
+                for name, table in lookups
+            ]
+            made, lengths = combine([[array for _, array in block.entries()], *found], block.names())
+            return block.with_vectors(made, lengths) if made.ndim == 1 else block.with_rows(made, lengths)
 
-    def find(self, block: ArrayBlock) -> list[list[Array]]:
-        """Return the arrays of each entry of a block: its own, then those of each table under the same keys.
+        counts = map_table(blocks, writer, combined)
+    return logged_status(counts)
 
-        Raises:
-            Skip: a table lacks a key; with Kaldi's warning.
-        """
-        others = [
-            table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
-            for name, table in self._tables
-        ]
-        return [[array for _, array in block.entries()], *others]
+
+def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
+    """Write what a function makes of the objects in single files, named ``what`` in the log; return the exit status."""
+    arrays = [io_ark.read_object(kind, name) for name in sources]
+    try:
+        result, _ = combine([[each] for each in arrays], [""])
+    except Skip as reason:
+        logger.warning("%s", reason)
+        return 1
+    io_ark.write_object(kind, target, result, binary=binary)
+    logger.info("Wrote %s to %s", what, target)
+    return 0
+
+
+def logged_status(counts: Counts) -> int:
+    """Log how many utterances are done and return the exit status, as the programs that append to entries do."""
+    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
+    return 0 if counts.done else ERROR_STATUS
 
 
 def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
@@ -69,14 +92,14 @@ def joined(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
 
 
 def pasted(
-    parts: Sequence[Sequence[Matrix]], tolerance: int, keys: Sequence[str]
+    parts: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Matrix, npt.NDArray[np.int64]]:
     """Concatenate the columns of matrices, cut to the rows of the shortest one.
 
     Args:
         parts: of each table, the matrix of each entry.
-        tolerance: by how much the numbers of rows of an entry's matrices may differ.
         keys: of the entries.
+        tolerance: by how much the numbers of rows of an entry's matrices may differ.
 
     Returns:
         The rows of all results, and how many each has.

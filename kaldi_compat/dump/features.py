@@ -58,7 +58,7 @@ class Computer:
             return spectral if isinstance(spectral, Failure) else pitch
         try:
             parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
-            features, _ = pasted(parts, self.tolerance, [spectral.key])
+            features, _ = pasted(parts, [spectral.key], tolerance=self.tolerance)
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)
         return Features(spectral.index, block_of([spectral.key], [features]), spectral.durations)

@@ -7,8 +7,9 @@ from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_file, features, map_table
+from kaldi_compat.cli.paste import logged_status
 from kaldi_compat.cli.posteriors import PosteriorOptions, append_posterior, require_post_dim
-from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 
 USAGE = """
@@ -36,8 +37,7 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
         blocks, table = tables.read("matrix", source), tables.lookup(codec, posteriors)
         writer = tables.write("matrix", target)
         counts = map_table(blocks, writer, lambda block: appended(block, table.find(block, missing), options.post_dim))
-    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
-    return 0 if counts.done else ERROR_STATUS
+    return logged_status(counts)
 
 
 def missing(key: str) -> str:

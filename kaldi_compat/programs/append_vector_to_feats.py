@@ -12,7 +12,8 @@ from kaldi_compat.blocks import columns
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_file, features, map_table
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.program import ERROR_STATUS, program
+from kaldi_compat.cli.paste import logged_status
+from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -44,8 +45,7 @@ def main(options: Options, source: str, vectors: str, target: str) -> int:
         blocks, table = tables.read("matrix", source), tables.lookup("vector", vectors)
         writer = tables.write("matrix", target)
         counts = map_table(blocks, writer, lambda block: appended(block, table.find(block, missing)))
-    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
-    return 0 if counts.done else ERROR_STATUS
+    return logged_status(counts)
 
 
 def missing(key: str) -> str:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import numpy.typing as npt
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import OtherTables, common_lengths, joined
-from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.cli.tables import Tables
+from kaldi_compat.cli.paste import combine_files, combine_tables, common_lengths, joined
+from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -43,40 +39,20 @@ class Options(BaseOptions):
 def main(options: Options, source: str, *others_and_target: str) -> int:
     """Multiply tables, or single files."""
     *others, target = others_and_target
-    if not io_ark.is_table_rspecifier(source):
-        return multiply_files(options, [source, *others], target)
-    with Tables() as tables:
-        writer, blocks = tables.write("vector", target), tables.read("vector", source)
-        factors = OtherTables(tables, "vector", others)
-
-        def multiply(block: ArrayBlock) -> ArrayBlock:
-            return block.with_vectors(*product(factors.find(block), options.length_tolerance, block.names()))
-
-        counts = map_table(blocks, writer, multiply)
-    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
-    return 0 if counts.done else ERROR_STATUS
+    multiply = partial(product, tolerance=options.length_tolerance)
+    if io_ark.is_table_rspecifier(source):
+        return combine_tables("vector", source, others, target, multiply)
+    names = [source, *others]
+    return combine_files("vector", names, target, multiply, binary=options.binary, what="multiplied vector")
 
 
-def multiply_files(options: Options, sources: Sequence[str], target: str) -> int:
-    """Multiply single files."""
-    vectors = [io_ark.read_object("vector", name) for name in sources]
-    try:
-        result, _ = product([[each] for each in vectors], options.length_tolerance, [""])
-    except Skip as reason:
-        logger.warning("%s", reason)
-        return 1
-    io_ark.write_object("vector", target, result, binary=options.binary)
-    logger.info("Wrote multiplied vector to %s", target)
-    return 0
-
-
-def product(factors: Sequence[Sequence[Vector]], tolerance: int, keys: Sequence[str]) -> tuple[Vector, Lengths]:
+def product(factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int) -> tuple[Vector, Lengths]:
     """Multiply vectors, truncated to the shortest.
 
     Args:
         factors: of each table, the factor for each entry.
-        tolerance: by how much the lengths of an entry's factors may differ.
         keys: of the entries.
+        tolerance: by how much the lengths of an entry's factors may differ.
 
     Returns:
         The elements of all products, and how many each has.

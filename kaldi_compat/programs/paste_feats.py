@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.paste import OtherTables, pasted
-from kaldi_compat.cli.program import ERROR_STATUS, program
-from kaldi_compat.cli.tables import Tables
+from kaldi_compat.cli.paste import combine_files, combine_tables, pasted
+from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -38,28 +34,8 @@ class Options(BaseOptions):
 def main(options: Options, source: str, *others_and_target: str) -> int:
     """Paste tables, or single files."""
     *others, target = others_and_target
-    if not io_ark.is_table_rspecifier(source):
-        return paste_files(options, [source, *others], target)
-    with Tables() as tables:
-        writer, blocks = tables.write("matrix", target), tables.read("matrix", source)
-        parts = OtherTables(tables, "matrix", others)
-
-        def paste(block: ArrayBlock) -> ArrayBlock:
-            return block.with_rows(*pasted(parts.find(block), options.length_tolerance, block.names()))
-
-        counts = map_table(blocks, writer, paste)
-    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
-    return 0 if counts.done else ERROR_STATUS
-
-
-def paste_files(options: Options, sources: Sequence[str], target: str) -> int:
-    """Paste single files."""
-    matrices = [io_ark.read_object("matrix", name) for name in sources]
-    try:
-        result, _ = pasted([[each] for each in matrices], options.length_tolerance, [""])
-    except Skip as reason:
-        logger.warning("%s", reason)
-        return 1
-    io_ark.write_object("matrix", target, result, binary=options.binary)
-    logger.info("Wrote appended features to %s", target)
-    return 0
+    paste = partial(pasted, tolerance=options.length_tolerance)
+    if io_ark.is_table_rspecifier(source):
+        return combine_tables("matrix", source, others, target, paste)
+    names = [source, *others]
+    return combine_files("matrix", names, target, paste, binary=options.binary, what="appended features")

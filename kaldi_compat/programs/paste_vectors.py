@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock
-from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import OtherTables
-from kaldi_compat.cli.program import ERROR_STATUS, NoOptions, program
-from kaldi_compat.cli.tables import Tables
+from kaldi_compat.cli.paste import combine_tables
+from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
 Appends to each vector of the first table the vectors of the other tables with the same key. Keys that are not in the
@@ -27,22 +24,18 @@ e.g.:  paste-vectors ark:1.vec ark:2.vec ark,t:-
 def main(options: NoOptions, source: str, *others_and_target: str) -> int:
     """Paste tables."""
     *others, target = others_and_target
-    with Tables() as tables:
-        writer, blocks = tables.write("vector", target), tables.read("vector", source)
-        parts = OtherTables(tables, "vector", others)
-        counts = map_table(blocks, writer, lambda block: pasted(block, parts.find(block)))
-    logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
-    return 0 if counts.done else ERROR_STATUS
+    return combine_tables("vector", source, others, target, pasted)
 
 
-def pasted(block: ArrayBlock, parts: Sequence[Sequence[Vector]]) -> ArrayBlock:
+def pasted(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) -> tuple[Vector, npt.NDArray[np.int64]]:
     """Concatenate vectors.
 
     Args:
-        block: has the keys of the results.
-        parts: of each table, the vector of each result.
+        parts: of each table, the vector of each entry.
+        keys: of the entries.
+
+    Returns:
+        The elements of all results, and how many each has.
     """
     lengths = np.array([[len(vector) for vector in vectors] for vectors in parts]).sum(axis=0)
-    return block.with_vectors(
-        np.concatenate([vector for entry in zip(*parts, strict=True) for vector in entry]), lengths
-    )
+    return np.concatenate([vector for entry in zip(*parts, strict=True) for vector in entry]), lengths
