@@ -10,7 +10,6 @@ by line on standard error, and at the end as the tables of README.md on standard
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
 import tempfile
@@ -25,10 +24,10 @@ import kaldi_native_io
 import kaldiio
 import numpy as np
 from figures import Table, report
+from measuring import Work, least_times, parser_of, private_memory
 
 import io_ark
 
-Work = Callable[[], None]
 OURS = "io_ark"
 MAPPED = "io_ark mmap"
 ORIGINAL = "original"
@@ -236,20 +235,10 @@ Times = dict[str, dict[str, float]]
 
 
 def measure(works: dict[str, dict[str, Work]], folder: Path, rounds: int, clock: Callable[[], float]) -> Times:
-    """Run all works in turn, and return the least seconds of each contestant.
-
-    A work does not find a file of another's: truncating it would take time, more or less by how it was written.
-    """
+    """Return the least seconds of each contestant of each work."""
     times: Times = {}
     for name, candidates in works.items():
-        times[name] = least = dict.fromkeys(candidates, float("inf"))
-        for _ in range(rounds):
-            for who, work in candidates.items():
-                for written in folder.glob("out.ark*"):
-                    written.unlink()
-                start = clock()
-                work()
-                least[who] = min(least[who], clock() - start)
+        times[name] = least = least_times(candidates, rounds, clock, partial(folder.glob, "out.ark*"))
         shown = "  ".join(f"{who} {1000 * seconds:.1f} ms" for who, seconds in least.items())
         print(f"{name:25}  {shown}", file=sys.stderr, flush=True)
     return times
@@ -318,20 +307,13 @@ def open_long_script(folder: Path, lines: int) -> None:
     report("script-file", Table(COMMAND, columns, [row]))
 
 
-def private_memory() -> int:
-    """Return the bytes of memory of this process that are not mapped files."""
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("RssAnon"))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--lines", type=int, default=10_000_000)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that does other work, too")
     parser.add_argument("--only", default="", help="measure only works whose name has this in it")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         folder = Path(name)

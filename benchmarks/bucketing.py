@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from figures import Table, report
+from measuring import parser_of
 
 Batch = tuple[list[int], list[float]]  # numbers and durations
 
@@ -154,11 +155,10 @@ def row_of(contestant: str, folder: str, limits: dict[str, float]) -> dict[str, 
 
 def main() -> None:
     """Measure each contestant in a process of its own, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--utterances", type=int, nargs="+", default=[281241])
     parser.add_argument("--max-seconds", type=float, default=600.0)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     parser.add_argument("--planning", action="store_true", help="measure the first batch of ten million utterances")
     parser.add_argument("--contestant", choices=(*CONTESTANTS, "planning"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+import io_ark
+
 RATE = 16000
 FILES = 300
 SECONDS = 3657.0
@@ -42,6 +44,19 @@ def repeat(script: Path, times: int) -> Path:
     lines = [line.split(maxsplit=1) for line in script.read_text().splitlines()]
     repeated.write_text("".join(f"{key}-{copy} {path}\n" for copy in range(times) for key, path in lines))
     return repeated
+
+
+def short_pieces(folder: Path, like: Path, count: int) -> Path:
+    """Write pieces of about 0.1 s of some audio to an archive, and return its script file."""
+    rng = np.random.default_rng(1)
+    script = folder / "wav.scp"
+    _, audio = next(iter(io_ark.SequentialReader("wave", f"scp:{like}")))
+    with io_ark.Writer("wave", f"ark,scp:{folder}/wav.ark,{script}") as writer:
+        for number in range(count):
+            size = int(rng.uniform(0.08, 0.12) * RATE)
+            start = int(rng.integers(0, audio.samples.shape[1] - size))
+            writer[f"utt{number:07d}"] = io_ark.Wave(float(RATE), audio.samples[:, start : start + size])
+    return script
 
 
 def _speech_like(rng: np.random.Generator, count: int) -> np.ndarray:

@@ -16,10 +16,8 @@ resident.py for audio that lies on the device.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -30,11 +28,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from corpus import RATE, SECONDS, make
+from corpus import SECONDS, make, short_pieces
 from figures import Table, report
-
-import io_ark
+from measuring import core_seconds, parser_of
 
 PEERS = Path(__file__).parent / "peers"
 CONF = "--num-mel-bins=80\n--dither=0\n"
@@ -77,12 +73,6 @@ def together(commands: list[str]) -> float:
     if any(process.wait() for process in running):
         sys.exit(f"failed: {commands[0]}")
     return time.perf_counter() - start
-
-
-def core_seconds() -> float:
-    """Processor time of all processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True)
@@ -132,14 +122,7 @@ def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
     """Print the time of a dump of many short utterances."""
     data = work / "short"
     data.mkdir(parents=True, exist_ok=True)
-    script = make(work / "corpus")
-    _, audio = next(iter(io_ark.SequentialReader("wave", f"scp:{script}")))
-    rng = np.random.default_rng(0)
-    with io_ark.Writer("wave", f"ark,scp:{data}/wav.ark,{data}/wav.scp") as writer:
-        for number in range(count):
-            size = int(rng.uniform(0.08, 0.12) * RATE)
-            start = int(rng.integers(0, audio.samples.shape[1] - size))
-            writer[f"utt{number:07d}"] = io_ark.Wave(float(RATE), audio.samples[:, start : start + size])
+    short_pieces(data, make(work / "corpus"), count)
     (work / "fbank.conf").write_text(CONF)
     seconds, cores = [], []
     for _ in range(runs):
@@ -181,7 +164,7 @@ def dumped_on_a_gpu(work: Path, hours: int, jobs: int, device: str, more: str) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--hours", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--runs", type=int, default=3)
@@ -190,7 +173,6 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="with --gpu: where to compute; on the CPU it is a rehearsal")
     parser.add_argument("--more", default="", help="with --gpu: an option of the dump, or --cold for a cold disk")
     parser.add_argument("--short", type=int, default=0, help="number of short utterances")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()

@@ -8,14 +8,13 @@ by the torch engine and by the fastest one. Printed is the least processor time 
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-import time
 
 import numpy as np
 import onnxruntime
 import torch
 from figures import Table, report
+from measuring import least_times, parser_of
 
 from kaldi_compat.frontends import Frontend
 from kaldi_compat.frontends.export import export_frontend
@@ -33,32 +32,25 @@ def exported(name: str, dft: str, folder: str) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def least_times(name: str, rounds: int) -> list[float]:
+def measured(name: str, rounds: int) -> list[float]:
     """Return the seconds of each contestant on one preset."""
     with tempfile.TemporaryDirectory() as folder:
         graphs = [exported(name, dft, folder) for dft in ("matmul", "fft")]
     modules = [Frontend.from_preset(name, engine=engine) for engine in ("torch", "auto")]
     noise = np.random.default_rng(0).standard_normal((1, SECONDS * modules[0].sampling_rate)).astype(np.float32) / 10
     audio = torch.from_numpy(noise)
-    works = [lambda g=graph: g.run(None, {"samples": noise}) for graph in graphs]
-    works += [lambda m=module: m(audio) for module in modules]
-    least = [float("inf")] * len(works)
-    for _ in range(rounds):
-        for number, work in enumerate(works):
-            start = time.process_time()
-            work()
-            least[number] = min(least[number], time.process_time() - start)
-    return least
+    works = {f"graph {i}": lambda g=graph: g.run(None, {"samples": noise}) for i, graph in enumerate(graphs)}
+    works |= {f"module {i}": lambda m=module: m(audio) for i, module in enumerate(modules)}
+    return list(least_times(works, rounds).values())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     with torch.no_grad():
-        rows = [[f"`{name}`", *(f"{1e3 * each:.1f}" for each in least_times(name, chosen.rounds))] for name in PRESETS]
+        rows = [[f"`{name}`", *(f"{1e3 * each:.1f}" for each in measured(name, chosen.rounds))] for name in PRESETS]
     columns = [
         "front end",
         "matrix product: ms",

@@ -8,9 +8,7 @@ program; what works on features or copies audio has sixty times as much. Without
 
 from __future__ import annotations
 
-import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from corpus import make
 from figures import Table, report
+from measuring import core_seconds, parser_of
 
 PREPARE = (
     "compute-mfcc-feats --dither=0 scp:wav.scp ark,scp:each.ark,each.scp",
@@ -72,19 +71,17 @@ RETURNING = "import kaldi_compat.cli.memory as memory; memory.keep_freed_memory 
 
 def processor_time(command: str, folder: Path, native: bool) -> float:
     """Return the processor seconds of a command line."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = core_seconds()
     environment = os.environ | {"KALDI_COMPAT_NATIVE": "1" if native else "0", "OMP_NUM_THREADS": "1"}
     subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return core_seconds() - before
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path)
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = (chosen.work or Path(made)).resolve()

@@ -13,7 +13,6 @@ archive again and again, and prints where the processor time went: of each stage
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import functools
 import json
@@ -35,6 +34,7 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Table, report
+from measuring import parser_of
 
 from io_ark.tables.blocks import BlockLoader
 from kaldi_compat import kernels
@@ -196,13 +196,12 @@ def keep_memory() -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--hours", type=float, default=0.0, help="of audio in all; then the mean is printed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="print what took the time")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     without_a_gpu()
     torch.set_num_threads(1)

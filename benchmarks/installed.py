@@ -7,7 +7,6 @@ A library counts with everything that it requires. The package itself is install
 
 from __future__ import annotations
 
-import argparse
 import platform
 import re
 import subprocess
@@ -17,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from figures import Table, report
+from measuring import parser_of
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "python benchmarks/installed.py"
@@ -58,8 +58,7 @@ def of_package() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
+    parser = parser_of(__doc__)
     parser.parse_args()
     package, numpy = of_package(), of_libraries("numpy")
     sizes = {"kaldi-compat": package, "NumPy": numpy, "both": package + numpy}

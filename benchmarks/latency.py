@@ -9,7 +9,6 @@ features, the median and the 99th percentile of the time of a chunk, and the pea
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -83,10 +82,10 @@ def measured(who: str, seconds: int) -> list[float]:
 
 def main() -> None:
     from figures import Table, report
+    from measuring import parser_of
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="length of the audio")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     rows = []
     for who, environment in CONTESTANTS.items():

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from figures import Table, report
+from measuring import parser_of
 
 SECONDS = (0.1, 1.0, 10.0)
 PROVIDERS = {"wasm": "WebAssembly, one thread", "webgpu": "WebGPU, in software without a GPU"}
@@ -48,11 +49,10 @@ run().then(r => ({{results: r}}), e => ({{error: String(e)}})).then(
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("dist", type=Path, help="the folder dist of the package onnxruntime-web")
     parser.add_argument("--chromium", default="chromium")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     given = parser.parse_args()
     import onnxruntime
 

@@ -9,7 +9,6 @@ folder of Kaldi's own programs, they run too.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from corpus import SECONDS, make, repeat
 from figures import Table, report
+from measuring import parser_of
 
 PEERS = Path(__file__).parent / "peers"
 FBANK = "compute-fbank-feats --num-mel-bins=80 --dither={dither} scp:{script} ark:{out}"
@@ -63,14 +63,13 @@ def timed(command: str, script: Path, out: Path, cores: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--hours", type=int, default=4)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep the audio here between runs")
     parser.add_argument("--kaldi", type=Path, help="folder of Kaldi's own programs")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="processors each command may use")
     parser.add_argument("--only", default="", help="only commands whose name holds this, and the first")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     has_torchaudio = subprocess.run([sys.executable, "-c", "import torchaudio"], capture_output=True).returncode == 0
     with tempfile.TemporaryDirectory() as scratch:

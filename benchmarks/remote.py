@@ -9,7 +9,6 @@ server has counted, sockets that are open in the workers, and the workers' memor
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Table, report
+from measuring import parser_of, private_memory
 
 import io_ark
 
@@ -51,13 +51,7 @@ class Utterances(torch.utils.data.Dataset[Any]):
 
     def __getitem__(self, number: int) -> tuple[float, int, int, int]:
         matrix = self.table[self.keys[number]]
-        return float(matrix.sum()), os.getpid(), memory(), sockets()
-
-
-def memory() -> int:
-    """Return the bytes of this process that are not mapped files."""
-    status = Path("/proc/self/status").read_text()
-    return next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("RssAnon")), 0)
+        return float(matrix.sum()), os.getpid(), private_memory(), sockets()
 
 
 def sockets() -> int:
@@ -83,12 +77,11 @@ def make(folder: Path, utterances: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--utterances", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--work", type=Path)
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     arguments = parser.parse_args()
     os.environ["IO_ARK_PRIVATE_HOSTS"] = "1"  # the server is on this machine
     if arguments.work is not None:

@@ -8,11 +8,9 @@ imported is left out, and its stored figures stay.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,10 +20,10 @@ from typing import Any
 
 import numpy as np
 from figures import Table, report
+from measuring import Work, least_times, parser_of
 
 RATE = 16000
 COMMAND = "OMP_NUM_THREADS=1 python benchmarks/stand_ins.py"
-Work = Callable[[], object]
 Cases = dict[str, dict[str, Work]]  # by row and by what is measured of it, such as "10 s"
 
 
@@ -291,22 +289,6 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
 }  # fmt: skip
 
 
-def least(works: list[Work], rounds: int) -> list[float]:
-    """Return the least processor time of each work in milliseconds; the works take turns.
-
-    A work does not find a file of another's: truncating it would take time, more or less by how it was written.
-    """
-    best = [float("inf")] * len(works)
-    for _ in range(rounds):
-        for i, work in enumerate(works):
-            for written in Path().glob("out.*"):
-                written.unlink()
-            start = time.process_time()
-            work()
-            best[i] = min(best[i], 1000 * (time.process_time() - start))
-    return best
-
-
 def compare(name: str, rounds: int) -> Table:
     """Measure all calls of a library and of its stand-in."""
     original, ours, cases, head = LIBRARIES[name]
@@ -317,7 +299,8 @@ def compare(name: str, rounds: int) -> Table:
         for case, work in works.items():
             heads = [f"{who}{', ' if case else ''}{case}: ms" for who in (name, "here")]
             columns += [each for each in heads if each not in columns]
-            rows[-1] += [f"{ms:.3g}" for ms in least([work, here[row][case]], rounds)]
+            taken = least_times({name: work, "here": here[row][case]}, rounds, written=partial(Path().glob, "out.*"))
+            rows[-1] += [f"{1000 * seconds:.3g}" for seconds in taken.values()]
     return Table(COMMAND, columns, rows)
 
 
@@ -335,10 +318,9 @@ def in_scratch_folder() -> Iterator[None]:
 
 def main() -> None:
     """Compare the libraries on the command line, or all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"of {', '.join(LIBRARIES)}; default: all")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in chosen.libraries or LIBRARIES:

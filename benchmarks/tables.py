@@ -30,9 +30,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from corpus import RATE, make, repeat
+from corpus import RATE, make, repeat, short_pieces
 from figures import Table as Figures
 from figures import report
+from measuring import parser_of
 
 import io_ark
 from io_ark.blocks import PosteriorArrays
@@ -161,19 +162,6 @@ PHONES, STATES, PHONE_FRAMES = 40, 3, 9  # of the models, and of an average phon
 
 def program_of(name: str) -> str:
     return name.split(" ")[0]
-
-
-def short_audio(folder: Path, like: Path) -> Path:
-    """Write 20,000 pieces of about 0.1 s of some audio to an archive, and return the script file."""
-    rng = np.random.default_rng(1)
-    script = folder / "wav.scp"
-    with io_ark.Writer("wave", f"ark,scp:{folder}/wav.ark,{script}") as writer:
-        _, audio = next(iter(io_ark.SequentialReader("wave", f"scp:{like}")))
-        for i in range(SHORT):
-            count = int(rng.uniform(0.08, 0.12) * RATE)
-            start = int(rng.integers(0, audio.samples.shape[1] - count))
-            writer[f"utt{i:05d}"] = Wave(RATE, audio.samples[:, start : start + count])
-    return script
 
 
 def long_audio(folder: Path, like: Path) -> Path:
@@ -464,7 +452,7 @@ def prepared(work: Path, data: str) -> dict[str, str]:
         return prepare(folder, typical)
     script = folder / "wav.scp"
     if not (folder / "done").exists():
-        script = (short_audio if data == "short" else long_audio)(folder, typical)
+        script = short_pieces(folder, typical, SHORT) if data == "short" else long_audio(folder, typical)
     return prepare(folder, script)
 
 
@@ -483,7 +471,7 @@ def figures(results: dict[str, dict[str, Row]]) -> Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--kaldi", type=Path, help="directory of Kaldi's own programs")
     parser.add_argument("--work", type=Path, help="keep the data and the results here between runs")
     parser.add_argument("--data", nargs="*", default=list(DATA), choices=DATA, help="sets of data")
@@ -491,7 +479,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="rounds of each program at most")
     parser.add_argument("--seconds", type=float, default=3.0, help="no further round of a program after this time")
     parser.add_argument("--again", action="store_true", help="measure rows of which there are results, too")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = chosen.work or Path(scratch)

@@ -9,13 +9,12 @@ are left out where they are not installed.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
-from collections.abc import Callable
 
 import torch
 from figures import Table, report
+from measuring import Work, parser_of
 from torch import Tensor
 
 from kaldi_compat import Fbank, FeatureStream
@@ -26,7 +25,6 @@ BINS = 80
 CONTESTANTS = ("exact engine in C", 'engine="torch"', "lhotse's layers", "torchaudio's compliance.kaldi")
 SLOTS, CHUNKS = (1, 64), (0.01, 0.1, 0.5)
 COMMAND = "OMP_NUM_THREADS=1 python benchmarks/torch_batches.py"
-Work = Callable[[], object]
 
 
 def torchaudio_fbank(batch: Tensor) -> Work | None:
@@ -38,36 +36,20 @@ def torchaudio_fbank(batch: Tensor) -> Work | None:
     return lambda: [kaldi.fbank(x[None], num_mel_bins=BINS, dither=0.0) for x in batch]
 
 
-def lhotse_fbank(batch: Tensor) -> Work | None:
-    """lhotse's layers on the whole batch."""
+def lhotse_fbank(batch: Tensor, *, alone: bool = False) -> Work | None:
+    """lhotse's layers on the whole batch, or an utterance at a time."""
     try:
         from lhotse.features.kaldi.layers import Wav2LogFilterBank
     except ImportError:
         return None
     layer = Wav2LogFilterBank(num_filters=BINS, snip_edges=True).to(batch.device)
-    return lambda: layer(batch)
+    return (lambda: [layer(x[None]) for x in batch]) if alone else lambda: layer(batch)
 
 
-def lhotse_fbank_alone(batch: Tensor) -> Work | None:
-    """lhotse's layers, an utterance at a time."""
-    try:
-        from lhotse.features.kaldi.layers import Wav2LogFilterBank
-    except ImportError:
-        return None
-    layer = Wav2LogFilterBank(num_filters=BINS, snip_edges=True).to(batch.device)
-    return lambda: [layer(x[None]) for x in batch]
-
-
-def our_fbank(batch: Tensor, engine: Engine = "auto") -> Work:
-    """Ours on the whole batch."""
+def our_fbank(batch: Tensor, engine: Engine = "auto", *, alone: bool = False) -> Work:
+    """Ours on the whole batch, or an utterance at a time."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0, engine=engine).to(batch.device)
-    return lambda: feature(batch)
-
-
-def our_fbank_alone(batch: Tensor, engine: Engine = "auto") -> Work:
-    """Ours, an utterance at a time."""
-    feature = Fbank(num_mel_bins=BINS, dither=0.0, engine=engine).to(batch.device)
-    return lambda: [feature(x) for x in batch]
+    return (lambda: [feature(x) for x in batch]) if alone else lambda: feature(batch)
 
 
 def streams(slots: int, chunk: float, device: str) -> Work:
@@ -100,13 +82,12 @@ def best_times(contestants: dict[str, Work], seconds: float, device: str) -> dic
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=5.0, help="measuring time for each table")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--utterance", type=float, default=10.0, help="seconds of audio in an utterance")
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(options.threads)
@@ -117,11 +98,11 @@ def main() -> None:
     with torch.inference_mode():
         made = {
             "exact engine in C, batch": our_fbank(batch),
-            "exact engine in C, one by one": our_fbank_alone(batch),
+            "exact engine in C, one by one": our_fbank(batch, alone=True),
             'engine="torch", batch': our_fbank(batch, "torch"),
-            'engine="torch", one by one': our_fbank_alone(batch, "torch"),
+            'engine="torch", one by one': our_fbank(batch, "torch", alone=True),
             "lhotse's layers, batch": lhotse_fbank(batch),
-            "lhotse's layers, one by one": lhotse_fbank_alone(batch),
+            "lhotse's layers, one by one": lhotse_fbank(batch, alone=True),
             "torchaudio's compliance.kaldi, one by one": torchaudio_fbank(batch),
         }
         times = best_times({name: work for name, work in made.items() if work}, options.seconds, options.device)

@@ -10,7 +10,6 @@ installed.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import tempfile
 import time
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Table, report
+from measuring import parser_of
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import io_ark
@@ -186,11 +186,10 @@ def measured(data: Any, workers: int) -> tuple[float, float, int, int]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--utterances", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--record", action="store_true", help="store the figures for the pages")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
