@@ -1,7 +1,5 @@
 """Files for maintainers agree with each other: versions, Pythons, extras, workflows."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

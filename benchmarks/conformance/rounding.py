@@ -4,8 +4,6 @@
 usage: rounding.py [KIT]
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Tables show themselves in Jupyter without reading their objects."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import io_ark

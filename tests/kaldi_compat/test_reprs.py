@@ -1,7 +1,5 @@
 """Modules, data sets and streams describe themselves in one line, and as HTML in Jupyter."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

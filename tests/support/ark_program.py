@@ -1,16 +1,15 @@
 """The program ``ark`` in a folder of its own."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _pytest.capture import CaptureResult
 
 from io_ark.cli.ark import main
 
-Ark = Callable[..., "pytest.CaptureResult[str]"]
+Ark = Callable[..., "CaptureResult[str]"]
 
 
 @pytest.fixture
@@ -18,7 +17,7 @@ def ark(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     """Run a command line in a new working directory, check its exit status, and return what it wrote (out, err)."""
     monkeypatch.chdir(tmp_path)
 
-    def run(line: str, status: int = 0) -> pytest.CaptureResult[str]:
+    def run(line: str, status: int = 0) -> CaptureResult[str]:
         capsys.readouterr()
         assert main(shlex.split(line)) == status
         return capsys.readouterr()

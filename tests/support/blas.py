@@ -1,7 +1,5 @@
 """The BLAS library that NumPy calls here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Data directories for the tests of the bulk dump."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

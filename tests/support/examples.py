@@ -1,7 +1,5 @@
 """The example programs of the documentation as modules."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

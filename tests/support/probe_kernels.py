@@ -3,8 +3,6 @@
 # Type checkers do not know the language that Triton compiles.
 # mypy: ignore-errors
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -1,7 +1,5 @@
 """Run programs in tests, and check how they fail."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import shlex

@@ -1,7 +1,5 @@
 """Tables of every kind of object that the C library scans: archives as bytes."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -4,8 +4,6 @@
 repositories.py, and PYTHON is what scripts.py asks for.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import ctypes

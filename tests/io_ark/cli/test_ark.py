@@ -1,7 +1,5 @@
 """The program ``ark``, on tables that kaldiio wrote and on damage done to them."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

@@ -1,7 +1,5 @@
 """``ark diff`` finds every difference, and its exit status tells scripts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

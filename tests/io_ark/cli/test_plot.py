@@ -1,7 +1,5 @@
 """``ark plot`` draws into files and terminals."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

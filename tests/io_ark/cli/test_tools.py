@@ -1,7 +1,5 @@
 """``ark head``, ``grep``, ``stat``, ``--json``, colours, pager and completion."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -13,6 +11,7 @@ from pathlib import Path
 import kaldiio
 import numpy as np
 import pytest
+from _pytest.capture import CaptureResult
 
 from io_ark.cli.ark import main, parser
 from io_ark.cli.completion import SHELLS, of_parser, script
@@ -28,7 +27,7 @@ def table(ark: Ark) -> None:
     kaldiio.save_ark("feats.ark", FEATS, scp="feats.scp")
 
 
-def keys(listed: pytest.CaptureResult[str]) -> list[str]:
+def keys(listed: CaptureResult[str]) -> list[str]:
     return [line.split("\t")[0] for line in listed.out.splitlines()]
 
 

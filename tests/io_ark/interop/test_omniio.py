@@ -1,7 +1,5 @@
 """The omniio API: names beside kaldiio's, whose behaviour test_kaldiio.py compares."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

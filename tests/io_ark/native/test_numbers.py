@@ -1,7 +1,5 @@
 """Compressed matrices and text numbers in C are those of the NumPy code, and of Python."""
 
-from __future__ import annotations
-
 import io
 import struct
 from typing import Any

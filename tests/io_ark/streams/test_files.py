@@ -1,7 +1,5 @@
 """Open files shared by readers, and scarce file descriptors."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

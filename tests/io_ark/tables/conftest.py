@@ -1,7 +1,5 @@
 """Kaldi's archives of the reference set, for the tests of tables."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Single objects, script lines in any order, and ranges."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading ahead in a thread."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

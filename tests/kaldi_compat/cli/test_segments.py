@@ -1,7 +1,5 @@
 """Tests of kaldi_compat.cli.segments."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Data sets give every utterance once, complete, for any number of workers and any start method."""
 
-from __future__ import annotations
-
 import pickle
 from collections import Counter
 from pathlib import Path

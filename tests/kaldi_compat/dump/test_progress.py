@@ -1,7 +1,5 @@
 """The progress of a dump, and the counts behind it."""
 
-from __future__ import annotations
-
 import io
 import os
 

@@ -1,7 +1,5 @@
 """Sums over compressed matrices are those of the values that they read back as, added one frame after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

@@ -1,7 +1,5 @@
 """The C library's single-precision functions, against the C library."""
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import platform

@@ -1,7 +1,5 @@
 """Products of matrices in OpenBLAS's order, against OpenBLAS, and in C against NumPy."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Kaldi's random numbers against the C library's own."""
 
-from __future__ import annotations
-
 import copy
 import ctypes
 import math

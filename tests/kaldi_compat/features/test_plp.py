@@ -1,7 +1,5 @@
 """Perceptual linear prediction cepstra against Kaldi's, and its recursions against linear algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

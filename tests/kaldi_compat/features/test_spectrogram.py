@@ -1,7 +1,5 @@
 """Log power spectra against Kaldi's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Front ends on tensors and arrays: batches, lists, sampling rates, chunks, and audio that is refused."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Presets as data: what is read, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reverberation: Kaldi's samples bit for bit, convolution and signal-to-noise ratio."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

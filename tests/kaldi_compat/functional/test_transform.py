@@ -1,7 +1,5 @@
 """Transforms of features: the algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

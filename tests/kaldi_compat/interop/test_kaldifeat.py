@@ -3,8 +3,6 @@
 kaldifeat's own tests run over these names outside the repository: see docs/migrating/kaldifeat.md.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The torchaudio API has the same arguments, shapes and, up to rounding, numbers."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import random

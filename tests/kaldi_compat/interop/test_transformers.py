@@ -1,7 +1,5 @@
 """Feature extractors of transformers against transformers' own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

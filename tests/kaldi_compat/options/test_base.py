@@ -1,7 +1,5 @@
 """Options: types, ranges, names, and what signatures and help say of them."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import inspect

@@ -1,7 +1,5 @@
 """Tests of programs run in a temporary directory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs that work on blocks of utterances do what they do utterance by utterance, for any size of block."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
