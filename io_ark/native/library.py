@@ -48,7 +48,7 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a function of the library.
+        """Return a function of the library, a new object for each call.
 
         Args:
             name: its name, without a suffix.
@@ -59,10 +59,11 @@ class Library:
         Raises:
             AttributeError: the library has no such function.
         """
+        handle: Any = self.handle
         try:
-            function = getattr(self.handle, f"{name}_{level or self.level}")
+            function = handle[f"{name}_{level or self.level}"]
         except AttributeError:
-            function = getattr(self.handle, name)
+            function = handle[name]
         function.argtypes, function.restype = arguments, result
         return function
 

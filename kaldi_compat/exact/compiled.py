@@ -15,6 +15,7 @@ from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
 from kaldi_compat.native import Structure, address
 
+FRAMES_AHEAD = 32  # frames of a stream for which there is memory
 KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 
@@ -68,47 +69,47 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         seeds=batch.seeds,
         type=batch.samples.dtype == np.float32,
     )
-    return _compute(_plan_structure(plan, batch.warp_factors), audio, begin, end, out)
-
-
-def _compute(tables: Structure, audio: Structure, begin: int, end: int, out: Floats) -> None:
-    # The caller holds the tables: two threads may make some at the same time, of which the cache keeps only one.
+    # The tables are held: two threads may make some at the same time, of which the cache keeps only one.
+    tables = _plan_structure(plan, batch.warp_factors)
     if native.function("spectral_features")(tables, audio, begin, end, out):
         raise MemoryError("no memory for a block of frames")
+    return None
 
 
 class ChunkCall:
-    """Computes frames of a buffer, again and again: the structures for C are made once."""
+    """Computes frames of a buffer, again and again: the structures for C and memory for some frames are made once."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._start, self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 1, 2))
+        self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
         self._warp, self._tables = 1.0, _plan_structure(plan, (1.0,))
-        self._buffer: npt.NDArray[Any] | None = None
+        self._buffer: Floats | None = None
         self._audio = native.structure(
             "audio_batch",
             count=1,
-            start=self._start,
+            start=np.zeros(1, np.int64),
             length=self._length,
             first=self._first,
             rows=self._rows,
             warp=np.zeros(1, np.int32),
+            type=1,
         )
+        self._function = native.function("spectral_features", takes_addresses=True)
+        self._frames, self._address, self._used = np.empty((0, plan.dim), np.float32), 0, 0
 
     def __reduce__(self) -> Any:
         return ChunkCall, (self._plan,)
 
     def __call__(
         self,
-        buffer: npt.NDArray[Any],
-        start: int,
+        buffer: Floats,
         length: int,
         first: int,
         count: int,
         vtln_warp: float,
         seeds: npt.NDArray[np.int32] | None,
     ) -> Floats:
-        """Compute frames of the ``length`` samples from ``start`` on in a buffer.
+        """Compute frames of the first ``length`` samples of a buffer.
 
         The other arguments are those of :func:`~kaldi_compat.exact.batch.chunk_batch`. Nothing is checked.
 
@@ -118,16 +119,22 @@ class ChunkCall:
         Raises:
             MemoryError: there is no memory for a block of frames.
         """
-        out = np.empty((count, self._plan.dim), np.float32)
         if count == 0:
-            return out
+            return self._frames[:0]
         if vtln_warp != self._warp:
             self._warp, self._tables = vtln_warp, _plan_structure(self._plan, (float(np.float32(vtln_warp)),))
         fields = self._audio.fields
         if buffer is not self._buffer:
             self._buffer = buffer
-            fields.samples, fields.type = address(buffer), buffer.dtype == np.float32
-        self._start[0], self._length[0], self._first[0], self._rows[1] = start, length, first, count
+            fields.samples = address(buffer)
+        self._length[0], self._first[0], self._rows[1] = length, first, count
         fields.seeds = None if seeds is None else address(seeds)
-        _compute(self._tables, self._audio, 0, count, out)
-        return out
+        begin, end = self._used, self._used + count
+        if end > len(self._frames):
+            self._frames = np.empty((max(count, FRAMES_AHEAD), self._plan.dim), np.float32)
+            self._address, begin, end = address(self._frames), 0, count
+        self._used = end
+        out = self._address + 4 * self._plan.dim * begin
+        if self._function(self._tables.address, self._audio.address, 0, count, out):
+            raise MemoryError("no memory for a block of frames")
+        return self._frames[begin:end]

@@ -20,7 +20,6 @@ from kaldi_compat.native import NATIVE
 
 # A number of items or frames: an int for one stream, an array (slots,) for several.
 Count = Any
-FLOAT = np.dtype(np.float32)
 SPACE = 8192  # samples that the buffer of a stream has room for
 
 
@@ -49,12 +48,12 @@ def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
         for first in range(0, len(numbers), SPACE):
             pack_floats(numbers[first : first + SPACE], buffer, place + first)
     else:
-        _floats(len(numbers)).pack_into(buffer, 4 * place, *numbers)
+        _packer(len(numbers))(buffer, 4 * place, *numbers)
 
 
 @functools.lru_cache(maxsize=64)
-def _floats(count: int) -> struct.Struct:
-    return struct.Struct(f"{count}f")
+def _packer(count: int) -> Any:
+    return struct.Struct(f"{count}f").pack_into
 
 
 class WindowFlow(abc.ABC):
@@ -130,62 +129,56 @@ class AudioFlow(WindowFlow):
 
 
 class ArrayHistory:
-    """Buffer of the past samples of one stream.
+    """Buffer of the past samples of one stream, as float32.
 
     Attributes:
-        buffer: holds the samples that are kept, from its ``first`` item on.
-        first: see ``buffer``.
+        buffer: holds the samples from number ``origin`` on.
+        origin: see ``buffer``.
         start: number of the first sample that is kept, counted from the start of the utterance.
         end: number of samples received so far.
     """
 
     def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
-        self.buffer: npt.NDArray[Any] = np.empty(0, np.int16)
-        self.first = self.start = self.end = 0
+        self.buffer: Floats = np.empty(0, np.float32)
+        self.origin = self.start = self.end = 0
 
     @property
-    def samples(self) -> npt.NDArray[Any]:
+    def samples(self) -> Floats:
         """The samples that are kept."""
-        return self.buffer[self.first : self.first + self.end - self.start]
+        return self.buffer[self.start - self.origin : self.end - self.origin]
 
-    def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> npt.NDArray[Any]:
+    def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
         """Append a chunk of this length, an array or a list of numbers, and return the copy that is kept.
 
         Raises:
             struct.error: a list of something else. OverflowError: a number that is infinite in single precision.
         """
-        kind = chunk.dtype if isinstance(chunk, np.ndarray) else FLOAT
-        if length and (self.buffer.dtype != kind or self.first + self.end - self.start + length > len(self.buffer)):
-            self._make_room(length, kind)
-        place = self.first + self.end - self.start
-        fresh = self.buffer[place : place + length]
+        if self.end - self.origin + length > len(self.buffer):
+            self._make_room(length)
+        place = self.end - self.origin
+        fresh: Floats = self.buffer[place : place + length]
         if isinstance(chunk, np.ndarray):
             fresh[:] = chunk
         else:
-            pack_floats(chunk, self.buffer, place)
+            pack_floats(chunk, fresh)
         self.end += length
         return fresh
 
-    def _make_room(self, length: int, kind: np.dtype[Any]) -> None:
-        """Move the samples to a buffer that can hold this type, and has room for a chunk."""
+    def _make_room(self, length: int) -> None:
+        """Move the samples that are kept to the start of the buffer, or of a larger one."""
         kept = self.samples
-        self.buffer = np.empty(max(len(kept) + length, SPACE), np.result_type(kept, kind) if len(kept) else kind)
+        if len(kept) + length > len(self.buffer):
+            self.buffer = np.empty(max(len(kept) + length, SPACE), np.float32)
         self.buffer[: len(kept)] = kept
-        self.first = 0
+        self.origin = self.start
 
     def keep_from(self, start: int, ended: bool) -> None:
         """Discard the samples before ``start``, and all samples of a stream that has ended."""
+        self.start = min(max(start, self.start), self.end)
+        if self.start - self.origin > SPACE:  # a long chunk is not kept
+            self.buffer, self.origin = self.samples.copy(), self.start
         if ended:
-            self._clear()
-            return
-        first = min(max(start, self.start), self.end)
-        self.first += first - self.start
-        self.start = first
-        if self.first > SPACE:  # a long chunk is not kept
-            self.buffer, self.first = self.samples.copy(), 0
+            self.origin = self.start = self.end = 0
 
 
 class ChunkStream(AudioFlow):
@@ -238,7 +231,7 @@ class ChunkStream(AudioFlow):
     def next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
         """Return the next frames (count, dim), which are known."""
         history = self.history
-        self._vtln_warp, self._seeds = 1.0, seeds
+        self._seeds = seeds
         features = self._frames(self.done, count)
         self.done += count
         if history.end - history.start > SPACE // 2:  # not with each frame
@@ -247,9 +240,9 @@ class ChunkStream(AudioFlow):
 
     def _frames(self, first: int, counts: int) -> Floats:
         history = self.history
-        length, begin = history.end - history.start, self._first + first * self._shift - history.start
+        length, begin = history.end - history.origin, self._first + first * self._shift - history.origin
         seeds = self._seeds(counts) if self._is_dithered and self._seeds is not None else None
         if self._call is not None:
-            return self._call(history.buffer, history.first, length, begin, counts, self._vtln_warp, seeds)
-        batch = chunk_batch(history.samples, begin, counts, self._vtln_warp)
+            return self._call(history.buffer, length, begin, counts, self._vtln_warp, seeds)
+        batch = chunk_batch(history.buffer[:length], begin, counts, self._vtln_warp)
         return compute(self._plan, batch if seeds is None else batch.with_seeds(seeds))

@@ -21,7 +21,7 @@ def computing(how: str | None) -> Iterator[None]:
         if how is None:
             patch.setattr(native.NATIVE, "in_use", False)
         else:
-            patch.setattr(native, "function", lambda name, level=None: function(name, level or how))
+            patch.setattr(native, "function", lambda name, level=None, **kind: function(name, level or how, **kind))
         yield
 
 
