@@ -6,24 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kaldi_compat import native
-from kaldi_compat.blocks.base import by_utterance, for_c
+from kaldi_compat.blocks.deltas import filtered
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 
-def _spliced_in_c(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    left, right = options.left_context, options.right_context
-    out = np.empty((len(x), x.shape[1] * (left + 1 + right)), np.float32)
-    native.function("ragged_splice")(*for_c(x, bounds), left, right, out)
-    return out
-
-
-@native.twin(_spliced_in_c)
 def spliced(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance."""
-    return by_utterance(x, bounds, lambda each: splice(each, options))
+    """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
+
+    >>> before = SpliceOptions(left_context=1, right_context=0)
+    >>> spliced(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()
+    [[0.0, 0.0], [0.0, 1.0], [7.0, 7.0]]
+    """
+    firsts = range(-options.left_context, options.right_context + 1)
+    return filtered(x, bounds, [()] * len(firsts), firsts)
 
 
 def select_columns(x: Floats, columns: Sequence[int]) -> Floats:

@@ -42,9 +42,12 @@ def _filtered_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], first
 
 @native.twin(_filtered_in_c)
 def filtered(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    """Filter each utterance along time, edge frames repeated; filter ``i`` starts ``firsts[i]`` frames from each."""
+    """Filter each utterance along time, edge frames repeated; filter ``i`` starts ``firsts[i]`` frames from each.
+
+    A filter without weights copies the frame that it starts at.
+    """
     left = max(0, -min(firsts))
-    right = max(0, *(first + len(each) - 1 for each, first in zip(filters, firsts, strict=True)))
+    right = max(0, *(first + max(len(each), 1) - 1 for each, first in zip(filters, firsts, strict=True)))
     starts = [left + first for first in firsts]
     return by_utterance(
         x, bounds, lambda each: functional.filtered(with_context(each, left, right), filters, starts, len(each))

@@ -50,7 +50,11 @@ def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -
     """Return the sum over j of ``weights[j]`` times the ``count`` frames starting at ``first + j``.
 
     Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: an exact product, one rounding.
+    Without weights, the frames are returned as they are.
     """
+    if not weights:
+        frames: Array = features[..., first : first + count, :]
+        return frames
     total = full((*features.shape[:-2], count, features.shape[-1]), 0.0, features)
     for j, weight in enumerate(weights):
         if weight != 0.0:

@@ -53,14 +53,15 @@ static void filter(const float *x, int64_t count, int64_t dim, const float *weig
 }
 
 /* Filter each utterance along time: filter f has taps[f] of the `weights`, the first of which is for the frame `firsts[f]` from
-   the current one. `out` has `filters` * dim columns. Returns 0, or 1 if there is no memory. */
+   the current one. Without taps it copies that frame. `out` has `filters` * dim columns. Returns 0, or 1 if there is no memory. */
 EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
                                     const int32_t *taps, const int32_t *firsts, int32_t filters, float *out)
 {
     int64_t left = 0, right = 0, width = dim * filters;
     for (int f = 0; f < filters; f++) {
         left = firsts[f] < left ? firsts[f] : left;
-        right = firsts[f] + taps[f] - 1 > right ? firsts[f] + taps[f] - 1 : right;
+        int64_t last = firsts[f] + (taps[f] ? taps[f] - 1 : 0);
+        right = last > right ? last : right;
     }
     float *padded = malloc(((CHUNK + right - left) * dim + CHUNK * dim) * sizeof(float));
     if (!padded)
@@ -71,24 +72,21 @@ EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t
             int64_t end = row + CHUNK < rows[u + 1] ? row + CHUNK : rows[u + 1];
             const float *of_filter = weights;
             copy_rows(x, dim, rows[u], rows[u + 1], row + left, end + right, padded);
-            for (int f = 0; f < filters; of_filter += taps[f++]) {
-                filter(padded + (firsts[f] - left) * dim, (end - row) * dim, dim, of_filter, taps[f], filtered);
-                for (int64_t i = row; i < end; i++)
-                    memcpy(out + i * width + f * dim, filtered + (i - row) * dim, dim * sizeof(float));
+            for (int f = 0, count; f < filters; of_filter += taps[f], f += count) {
+                const float *from = padded + (firsts[f] - left) * dim;
+                for (count = 1; !taps[f] && f + count < filters && !taps[f + count] && firsts[f + count] == firsts[f] + count;)
+                    count++; /* neighbours lie together */
+                if (taps[f]) {
+                    filter(from, (end - row) * dim, dim, of_filter, taps[f], filtered);
+                    from = filtered;
+                }
+                const size_t bytes = count * dim * sizeof(float);
+                float *to = out + row * width + f * dim;
+                for (int64_t i = row; i < end; i++, from += dim, to += width)
+                    memcpy(to, from, bytes);
             }
         }
     free(padded);
-    return 0;
-}
-
-/* Each frame with its neighbours, `left` before and `right` after it. */
-EXPORT int SIMD_NAME(ragged_splice)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int32_t left, int32_t right,
-                                    float *out)
-{
-    int64_t width = (left + 1 + right) * dim;
-    for (int64_t u = 0; u < count; u++)
-        for (int64_t row = rows[u]; row < rows[u + 1]; row++, out += width)
-            copy_rows(x, dim, rows[u], rows[u + 1], row - left, row + right + 1, out);
     return 0;
 }
 

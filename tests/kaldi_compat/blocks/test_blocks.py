@@ -32,6 +32,7 @@ FUNCTIONS: dict[str, Function] = {
     "deltas shifted back": lambda x, b: deltas.shifted_deltas(
         x, b, ShiftedDeltaOptions(delta_window=2, num_blocks=3, block_shift=-2)
     ),
+    "copies among filters": lambda x, b: deltas.filtered(x, b, [(), (0.5, 0, -0.5), (), (), ()], [-2, 7, 3, 4, 4]),
     "splicing": lambda x, b: columns.spliced(x, b, SpliceOptions()),
     "splicing of the future": lambda x, b: columns.spliced(x, b, SpliceOptions(left_context=0, right_context=50)),
     "statistics": lambda x, b: cmvn.stats(x, b, onto=cmvn.stats(x, b)),
