@@ -174,10 +174,11 @@ def version(program: str) -> str:
 
 def shell_line(words: Sequence[str]) -> str:
     """Join words to a line that a shell splits into them again, quoted as Kaldi quotes."""
-    return " ".join(map(_quoted, words))
+    return " ".join(map(quoted, words))
 
 
-def _quoted(word: str) -> str:
+def quoted(word: str) -> str:
+    """Return a word as Kaldi shows it to a shell: in quotes if need be."""
     if word and all((char.isascii() and char.isalnum()) or char in UNQUOTED for char in word):
         return word
     if "'" in word and not any(char in word for char in '"`$\\'):

@@ -13,6 +13,7 @@ from io_ark.blocks import ArrayBlock
 from io_ark.errors import WriteError
 from io_ark.streams import open_input, open_output
 from io_ark.streams.system import WRITE_FLAGS
+from kaldi_compat.cli.command_line import quoted
 from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
@@ -41,12 +42,12 @@ def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
 
 def printable_rxfilename(rxfilename: str) -> str:
     """Return the name as Kaldi logs it."""
-    return "standard input" if rxfilename in ("", "-") else rxfilename
+    return "standard input" if rxfilename in ("", "-") else quoted(rxfilename)
 
 
 def printable_wxfilename(wxfilename: str) -> str:
     """Return the name as Kaldi logs it."""
-    return "standard output" if wxfilename in ("", "-") else wxfilename
+    return "standard output" if wxfilename in ("", "-") else quoted(wxfilename)
 
 
 def write_text(wxfilename: str, text: str) -> None:

@@ -30,10 +30,8 @@ def vlog(level: int, message: str, *values: object) -> None:
 
 
 def verbose_level(verbose: int) -> int:
-    """Return the logging level for ``--verbose``: 0 shows LOG lines, -1 warnings, less only errors."""
-    if verbose >= 0:
-        return logging.INFO - min(verbose, MAX_VERBOSE)
-    return logging.WARNING if verbose == -1 else logging.ERROR
+    """Return the logging level for ``--verbose``: as in Kaldi, LOG lines are shown at 0 and below, too."""
+    return logging.INFO - max(0, min(verbose, MAX_VERBOSE))
 
 
 def log_error(error: BaseException) -> None:

@@ -281,8 +281,8 @@ SAID: dict[str, tuple[list[str], int, str]] = {
     "the command line": (["--print-args", "--num-things=0", "a b"], 0, r"try-it .*--num-things=0 'a b' \nLOG .*"),
     "VLOG of this level": (["--verbose=2", "a"], 3, r"LOG .*\nVLOG\[2\] \(try-it.*"),
     "no VLOG of a higher level": (["--verbose=1", "a"], 3, r"LOG [^\n]*\n"),
-    "nothing, as asked for": (["--verbose=-1", "a"], 3, ""),
-    "nothing of an interrupt": (["--verbose=-1", "interrupt"], 130, ""),
+    "LOG lines below level 0, as in Kaldi": (["--verbose=-1", "a"], 3, r"LOG [^\n]*\n"),
+    "nothing of an interrupt": (["interrupt"], 130, r"LOG [^\n]*\n"),
     "the usage and the number of arguments": ([], 1, r".*Tries it\..*\ntry-it: expected 1 to 2 arguments, not 0\n"),
     "the usage for too many arguments": (["a", "b", "c"], 1, r".*Tries it\..*"),
     "a mistake in one line": (

@@ -56,6 +56,8 @@ TEXTS = {
 SAID: dict[str, tuple[int | str, ...]] = {
     "copy-feats ark:nan.txt ark:o.ark": (0, *(each % "matrix" for each in NOT_FINITE)),
     "copy-vector ark:vec.txt ark:o.ark": (0, *(each % "vector" for each in NOT_FINITE)),
+    "copy-feats 'cat ones.mat |' 'o 1.mat'": (0, "Copied features from 'cat ones.mat |' to 'o 1.mat'"),
+    "matrix-sum square.mat ones.mat '|cat >/dev/null'": (0, "wrote sum to '|cat >/dev/null'"),
     "copy-feats scp,p:bad.scp ark:o.ark": (0, "Failed to open file /nosuch/x.ark"),
     "copy-feats scp,p:blank.scp ark:o.ark": (0, "We got an invalid line in the scp file. "),
     "copy-feats ark,p:cut.ark ark:o.ark": (0, "Object read failed, reading archive cut.ark"),
