@@ -126,9 +126,14 @@ class ArchiveTarget:
     def close(self) -> None:
         try:
             self.archive.close()
-        finally:
+        except BaseException:
             if self.script is not None:
-                self.script.close()
+                self.script.entry.broken = True  # its buffer may list entries that the archive lacks
+                with suppress(WriteError):
+                    self.script.close()
+            raise
+        if self.script is not None:
+            self.script.close()
 
 
 class ScriptTarget:

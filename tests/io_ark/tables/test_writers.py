@@ -111,6 +111,13 @@ def test_output_that_is_not_written_is_an_error(folder: Path, caplog: pytest.Log
     assert "No space left" in caplog.text
 
 
+def test_script_file_does_not_list_entries_that_a_full_disk_has_lost(folder: Path) -> None:
+    with pytest.raises(WriteError, match="No space left"), io_ark.Writer("matrix", "ark,scp:/dev/full,s") as writer:
+        writer["a"] = np.ones((2, 2), np.float32)
+        writer["b"] = np.ones((2, 2), np.float32)
+    assert Path("s").read_text() == ""
+
+
 @pytest.mark.parametrize("kind", ["packed", "arrays", "single"])
 def test_flushed_tables_are_on_disk_after_each_block(kind: str, folder: Path) -> None:
     with io_ark.Writer("matrix", "ark,scp,f:o,s") as writer:
