@@ -1,7 +1,5 @@
 """The command-line programs."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """concat-feats: concatenate the features of several files in time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

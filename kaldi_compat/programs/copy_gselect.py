@@ -1,7 +1,5 @@
 """copy-gselect: copy lists of selected Gaussians."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from io_ark.blocks import Block, PosteriorBlock

@@ -1,7 +1,5 @@
 """copy-int-vector: copy vectors of integers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import io_ark

@@ -1,7 +1,5 @@
 """copy-post: copy posteriors, optionally scaled."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

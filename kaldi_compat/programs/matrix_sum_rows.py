@@ -1,7 +1,5 @@
 """matrix-sum-rows: add up the rows of matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock

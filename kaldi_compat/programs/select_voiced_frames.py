@@ -1,7 +1,5 @@
 """select-voiced-frames: keep the voiced frames of features."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip

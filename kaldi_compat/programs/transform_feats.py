@@ -1,7 +1,5 @@
 """transform-feats: apply a linear or affine transform to features."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """transform-vec: apply a linear or affine transform to vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark

@@ -1,7 +1,5 @@
 """wav-reverberate: add reverberation and noises to audio."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
