@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks.masks import refuse_masks
-from io_ark.blocks.packing import find_objects
 
 logger = logging.getLogger("io_ark")
 
@@ -174,7 +173,7 @@ class ObjectBlock(Block):
         return ObjectBlock.of([keys[at] for at in chosen], [values[at] for at in chosen])
 
     def packed(self) -> PackedBlock | None:
-        return pack_entries(self.data, self.ends)
+        return pack_entries(self.keys, self.data, self.ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,10 +319,21 @@ def _is_array(value: Any) -> bool:
     return value.dtype in (np.float32, np.float64) or (value.dtype == np.int32 and value.ndim == 1)
 
 
-def pack_entries(data: Array, ends: Integers) -> PackedBlock | None:
-    """Return entries of an archive as a block; None if there are none, or they are not in binary."""
-    found = find_objects(data, ends) if len(data) else None
-    return None if found is None else PackedBlock(found[0], data, found[1])
+def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
+    """Return entries of an archive as a block; None if there are none, or they are not in binary.
+
+    Args:
+        keys: a newline after each.
+        data: (bytes,): the entries.
+        ends: (entries,): where each ends.
+    """
+    if not len(data):
+        return None
+    before = np.diff(np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")), prepend=-1)  # a key and a blank
+    objects = np.append(0, ends[:-1]) + before
+    if (objects + 1 >= ends).any() or (data[objects[:, None] + np.arange(-1, 2)] != list(b" \0B")).any():
+        return None
+    return PackedBlock(keys, data, objects)
 
 
 def split_keys(keys: bytes) -> list[str]:

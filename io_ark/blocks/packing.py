@@ -17,34 +17,6 @@ _HEADER_ROOM = 16  # bytes before the numbers of an array, after its key and a s
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 
 
-def _find_objects_in_c(data: Bytes, ends: Integers) -> tuple[bytes, Integers] | None:
-    data, ends = np.ascontiguousarray(data), np.ascontiguousarray(ends, np.int64)
-    if len(ends) == 0 or ends[0] < 0 or ends[-1] > len(data) or (ends[1:] < ends[:-1]).any():
-        raise ValueError("ends of entries do not belong to the data")
-    keys, used, objects = np.empty(len(data), np.uint8), np.zeros(1, np.int64), np.empty(len(ends), np.int64)
-    count = NATIVE.function("ark_find_objects")(data, ends, len(ends), keys, used, objects)
-    return (keys[: used[0]].tobytes(), objects) if count == len(ends) else None
-
-
-@NATIVE.twin(_find_objects_in_c)
-def find_objects(data: Bytes, ends: Integers) -> tuple[bytes, Integers] | None:
-    """Return the keys of entries in binary and where their objects start; None if one is laid out in another way.
-
-    Args:
-        data: (bytes,): the entries.
-        ends: (entries,): where each ends, ascending.
-    """
-    keys, objects, begin = b"", [], 0
-    for end in ends.tolist():
-        key, _, rest = data[begin:end].tobytes().partition(b" ")
-        if len(key.split()) != 1 or key.split()[0] != key or not rest.startswith(b"\0B"):
-            return None
-        keys += key + b"\n"
-        objects.append(begin + len(key) + 1)
-        begin = end
-    return keys, np.array(objects, np.int64)
-
-
 def _pack_arrays_in_c(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:

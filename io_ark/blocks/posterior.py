@@ -111,7 +111,7 @@ class PosteriorBlock(Block):
         return posterior_block(select_keys(self.keys, entries), self.frames[entries], chosen)
 
     def packed(self) -> PackedBlock | None:
-        return pack_entries(self.data, self.ends)
+        return pack_entries(self.keys, self.data, self.ends)
 
 
 def posterior_block(keys: bytes, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:

@@ -15,13 +15,7 @@ from io_ark.codecs.detect import AnyCodec, kind_of, read_any
 from io_ark.codecs.registry import KINDS, codec
 
 if TYPE_CHECKING:
-    from io_ark.codecs.compressed import (
-        CompressedMatrix,
-        CompressionMethod,
-        compress,
-        compressed_block,
-        compressed_sums,
-    )
+    from io_ark.codecs.compressed import CompressedMatrix, CompressionMethod, compress, compressed_block
     from io_ark.codecs.general import GeneralMatrix
     from io_ark.codecs.htk import HtkFeatures
     from io_ark.codecs.info import InfoCodec
@@ -45,7 +39,6 @@ __all__ = [
     "codec",
     "compress",
     "compressed_block",
-    "compressed_sums",
     "kind_of",
     "number_lines",
     "pcm16",
@@ -58,7 +51,6 @@ _HOMES = {
     "CompressionMethod": "compressed",
     "compress": "compressed",
     "compressed_block": "compressed",
-    "compressed_sums": "compressed",
     "GeneralMatrix": "general",
     "HtkFeatures": "htk",
     "InfoCodec": "info",

@@ -31,9 +31,6 @@ Integers = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<ffii")
 LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
-# The marker and the header of the formats with one linear scale, and the bytes of an element of each.
-_LINEAR_HEADER = struct.Struct("<6sffii")
-_LINEAR_SIZES = {b"\0BCM2 ": 2, b"\0BCM3 ": 1}
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NONE = np.empty((0, 4), np.uint16)  # percentiles
 _ENTRY_ROOM = 24  # bytes before the integers of a matrix, after its key and a space
@@ -117,7 +114,8 @@ class CompressedMatrix:
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """Decompress to an array of shape (rows, columns). Values are computed in float32 for any ``dtype``."""
-        return decompress(self.format, self.minimum, self.range, self.codes, self.percentiles).astype(dtype, copy=False)
+        header, *integers = _encoded(self)
+        return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
 
     def part(self, rows: slice, columns: slice) -> Array:
         """Decompress a block of rows and columns."""
@@ -130,38 +128,48 @@ class CompressedMatrix:
         return replace(self, minimum=minimum, range=span)
 
 
-def decompress(kind: bytes, minimum: float, span: float, codes: Array, percentiles: Array) -> Array:
-    """Return float32 values of shape (rows, columns). The arguments are the fields of :class:`CompressedMatrix`."""
-    if kind == b"CM":
-        return _from_percentiles(minimum, span, codes, percentiles)
-    # The difference between two successive integers; the division is in float64, as in Kaldi.
-    with np.errstate(over="ignore", invalid="ignore"):  # of damaged headers
-        linear: Array = codes.astype(np.float32) * np.float32(span * _PER_CODE[kind]) + np.float32(minimum)
-        return linear
-
-
-def _from_percentiles_in_c(minimum: float, span: float, codes: Bytes, percentiles: Array) -> Array:
-    columns, rows = codes.shape
-    if percentiles.shape != (columns, 4):
-        raise ValueError(f"percentiles of the shape {percentiles.shape} do not belong to {columns} columns")
+def _decompress_in_c(header: bytes, rows: int, columns: int, data: Any, begin: int) -> Array:
     values = np.empty((rows, columns), np.float32)
-    places = np.ascontiguousarray(percentiles), np.ascontiguousarray(codes)
-    NATIVE.function("ark_from_percentiles")(*places, rows, columns, minimum, span, values)
+    integers = data if type(data) is bytes else np.frombuffer(data, np.uint8)
+    NATIVE.function("ark_decompress")(header, integers, begin, values)
     return values
 
 
-@NATIVE.twin(_from_percentiles_in_c)
-def _from_percentiles(minimum: float, span: float, codes: Bytes, percentiles: Array) -> Array:
-    """Return a matrix of the format CM from its codes (columns, rows) and percentiles (columns, 4)."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        p0, p25, p75, p100 = _percentile_values(np.float32(minimum), np.float32(span), percentiles)
-        codes = codes.astype(np.float32)
+@NATIVE.twin(_decompress_in_c)
+def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -> Array:
+    """Return the float32 values of a matrix.
+
+    Args:
+        header: starts with the header, from the name of the format on.
+        rows, columns: the shape in the header.
+        data, begin: bytes-like, and where the integers start.
+    """
+    matrix = _stored_matrix(header, data, begin)
+    minimum, span, codes = np.float32(matrix.minimum), np.float32(matrix.range), matrix.codes.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):  # of damaged headers
+        if matrix.format != b"CM":
+            # The difference between two successive integers; the division is in float64, as in Kaldi.
+            linear: Array = codes * np.float32(matrix.range * _PER_CODE[matrix.format]) + minimum
+            return linear
+        p0, p25, p75, p100 = _percentile_values(minimum, span, matrix.percentiles)
         # As in Kaldi, products in float32, then factors and sums in float64.
         low = p0 + ((p25 - p0) * codes).astype(np.float64) * (1 / 64)
         middle = p25 + ((p75 - p25) * (codes - 64)).astype(np.float64) * (1 / 128)
         high = p75 + ((p100 - p75) * (codes - 192)).astype(np.float64) * (1 / 63)
         found: Array = np.where(codes <= 64, low, np.where(codes <= 192, middle, high))
         return np.ascontiguousarray(found.T, np.float32)
+
+
+def _stored_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
+    """Return a matrix whose integers are in memory; arguments as for :func:`_decompress`."""
+    kind, _, numbers = header.partition(b" ")
+    minimum, span, rows, columns = _HEADER.unpack_from(numbers)
+    if kind != b"CM":
+        codes = np.frombuffer(data, _FORMATS[kind], rows * columns, begin).reshape(rows, columns)
+        return CompressedMatrix(kind, minimum, span, codes, _NONE)
+    percentiles = np.frombuffer(data, "<u2", 4 * columns, begin).reshape(columns, 4)
+    codes = np.frombuffer(data, np.uint8, rows * columns, begin + percentiles.nbytes).reshape(columns, rows)
+    return CompressedMatrix(kind, minimum, span, codes, percentiles)
 
 
 def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
@@ -186,18 +194,31 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     array([[    0, 21845],
            [43690, 65535]], dtype=uint16)
     """
-    chosen = CompressionMethod.of(method)
+    stored = read_compressed(BytesSource(_object(matrix, CompressionMethod.of(method))))
+    return replace(stored, codes=stored.codes.copy(), percentiles=stored.percentiles.copy())
+
+
+def _object(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
+    """Return a matrix compressed, in binary without the marker."""
     values = as_matrix(matrix, np.float32)
-    if chosen == CompressionMethod.AUTO:
-        chosen = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
-    kind = _FORMAT_OF[chosen]
     if values.size == 0:
-        return CompressedMatrix(b"CM", 0.0, 0.0, np.empty((0, 0), np.uint8), _NONE)
-    minimum, span = _range(values, chosen)
-    if kind == b"CM":
-        codes, percentiles = _to_percentiles(values, minimum, span)
-    else:
-        codes, percentiles = _to_integers(values, minimum, span, _FORMATS[kind]), _NONE
+        return b"CM " + bytes(_HEADER.size)
+    packed = compressed_block(ArrayBlock(b"\n", values.reshape(-1), np.array([values.shape])), method)
+    if packed is None:
+        return b"".join(_encoded(_compressed(values, method)))
+    return packed.data.data[int(packed.objects[0]) + len(BINARY_MARKER) :]
+
+
+def _compressed(values: Array, method: CompressionMethod) -> CompressedMatrix:
+    """Compress a float32 matrix that is not empty; errors as of :func:`compress`."""
+    if method == CompressionMethod.AUTO:
+        method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
+    kind, (minimum, span) = _FORMAT_OF[method], _range(values, method)
+    if kind != b"CM":
+        codes = _to_integers(values, minimum, span, _FORMATS[kind])
+        return CompressedMatrix(kind, float(minimum), float(span), codes, _NONE)
+    percentiles = _percentiles(values.T, minimum, span)
+    codes = _scale_within_percentiles(values.T, _percentile_values(minimum, span, percentiles))
     return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
 
 
@@ -222,15 +243,6 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
     return least, span
 
 
-def _to_integers_in_c(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
-    values, codes = aligned(values), np.empty(values.shape, dtype)
-    NATIVE.function("ark_to_bytes" if codes.itemsize == 1 else "ark_to_words")(
-        values, values.size, minimum, span, codes
-    )
-    return codes
-
-
-@NATIVE.twin(_to_integers_in_c)
 def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
     """Scale ``(value - minimum) / span`` to the integer type, rounded like Kaldi's FloatToUint16 and FloatToUint8."""
     with np.errstate(over="ignore"):
@@ -238,22 +250,6 @@ def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np
     # In float32 this sum could round up to the next integer.
     rounded: Array = np.add(scaled, 0.499, dtype=np.float64)
     return rounded.astype(dtype)
-
-
-def _to_percentiles_in_c(values: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
-    values = aligned(values)
-    rows, columns = values.shape
-    codes, percentiles = np.empty((columns, rows), np.uint8), np.empty((columns, 4), "<u2")
-    if NATIVE.function("ark_to_percentiles")(values, rows, columns, minimum, span, percentiles, codes):
-        raise MemoryError(f"no memory for some columns of {rows} rows")
-    return codes, percentiles
-
-
-@NATIVE.twin(_to_percentiles_in_c)
-def _to_percentiles(values: Array, minimum: np.float32, span: np.float32) -> tuple[Bytes, Array]:
-    """Return the codes (columns, rows) and percentiles (columns, 4) of a matrix in the format CM."""
-    percentiles = _percentiles(values.T, minimum, span)
-    return _scale_within_percentiles(values.T, _percentile_values(minimum, span, percentiles)), percentiles
 
 
 def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
@@ -289,7 +285,12 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
 
 def read_compressed(source: Source) -> CompressedMatrix:
     """Read a compressed matrix in binary, after the marker."""
-    return CompressedMatrix(*_read_stored(source, source.peek(LONGEST_HEADER)))
+    head = source.peek(LONGEST_HEADER)
+    _, columns, size = _read_header(source, head)
+    if columns == 0:
+        kind = head.partition(b" ")[0]
+        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), _NONE)
+    return _stored_matrix(head, source.read_array(np.uint8, size), 0)
 
 
 def read_decompressed(source: Source, head: bytes) -> Array:
@@ -297,54 +298,19 @@ def read_decompressed(source: Source, head: bytes) -> Array:
 
     ``head`` is its header as peeked from the source: :data:`LONGEST_HEADER` bytes or more, if the source has them.
     """
-    return decompress(*_read_stored(source, head))
-
-
-def _read_linear_in_c(source: Source, head: bytes) -> Array | None:
-    if len(head) < _LINEAR_HEADER.size:
-        return None
-    start, _, _, rows, columns = _LINEAR_HEADER.unpack_from(head)
-    size = _LINEAR_SIZES.get(start)
-    if size is None or rows <= 0 or columns <= 0:
-        return None
-    source.skip(_LINEAR_HEADER.size)
-    buffer, begin = source.take(rows * columns * size)
-    values = np.empty((rows, columns), np.float32)
-    where = buffer if type(buffer) is bytes else np.frombuffer(buffer, np.uint8)
-    NATIVE.function("ark_from_linear")(head, where, begin, values)
-    return values
-
-
-@NATIVE.twin(_read_linear_in_c)
-def read_linear(source: Source, head: bytes) -> Array | None:
-    """Read the float32 values of a matrix of the format CM2 or CM3, with its marker, in one pass of C.
-
-    ``head`` is what follows in the source: marker and header, if the source has them.
-
-    Returns:
-        The matrix; None if nothing was read, because the matrix has another format or the C library is missing.
-    """
-    return None
+    rows, columns, size = _read_header(source, head)
+    return _decompress(head, rows, columns, *source.take(size)) if columns else np.empty((0, 0), np.float32)
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
     """Skip a compressed matrix in binary, after the marker, and return its numbers of rows and columns."""
-    _, _, _, rows, columns, stored, count = _read_header(source, source.peek(LONGEST_HEADER))
-    source.skip(count * stored.itemsize)
+    rows, columns, size = _read_header(source, source.peek(LONGEST_HEADER))
+    source.skip(size)
     return rows, columns
 
 
-def _read_stored(source: Source, head: bytes) -> tuple[bytes, float, float, Array, Array]:
-    kind, minimum, span, rows, columns, stored, count = _read_header(source, head)
-    data = source.read_array(stored, count)
-    if kind != b"CM":
-        return kind, minimum, span, data.reshape(rows, columns), _NONE
-    percentiles = data[: 8 * columns].view("<u2").reshape(columns, 4)
-    return kind, minimum, span, data[8 * columns :].reshape(columns, rows), percentiles
-
-
-def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int, int, np.dtype[Any], int]:
-    """Read a header; return its fields, and the type and number of the integers that follow it."""
+def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
+    """Read a header; return the numbers of rows and columns, and of the bytes that follow it."""
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
     if not space and len(head) < _HEADER.size:
@@ -353,7 +319,7 @@ def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int,
         source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quoted(kind)}")
     if len(numbers) < _HEADER.size:
         source.read(len(kind) + 1 + _HEADER.size)  # raises TruncatedError
-    minimum, span, rows, columns = _HEADER.unpack_from(numbers)
+    _, _, rows, columns = _HEADER.unpack_from(numbers)
     if columns < 0 or (rows < 0 and columns > 0):
         source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns")
     source.skip(len(kind) + 1 + _HEADER.size)
@@ -361,17 +327,18 @@ def _read_header(source: Source, head: bytes) -> tuple[bytes, float, float, int,
         # Kaldi writes 4 bytes too many after the header of an empty matrix; its own reader does not read them.
         if source.peek(4) == bytes(4):
             source.skip(4)
-        return kind, 0.0, 0.0, 0, 0, stored, 0
-    count = columns * (8 + rows) if kind == b"CM" else rows * columns
-    return kind, minimum, span, rows, columns, stored, count
+        return 0, 0, 0
+    return rows, columns, rows * columns * stored.itemsize + (8 * columns if kind == b"CM" else 0)
 
 
-def write_compressed(sink: Sink, matrix: CompressedMatrix) -> None:
-    """Write a compressed matrix in binary, without the marker."""
-    rows, columns = matrix.shape
-    sink.write(matrix.format + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns))
-    sink.write(raw_bytes(matrix.percentiles))
-    sink.write(raw_bytes(matrix.codes))
+def _encoded(matrix: CompressedMatrix) -> tuple[bytes, memoryview, memoryview]:
+    """Return what is stored of a matrix, without the marker: header, percentiles and integers."""
+    kind, (rows, columns) = matrix.format, matrix.shape
+    if matrix.percentiles.shape != (columns if kind == b"CM" else 0, 4):
+        raise ValueError(f"percentiles of the shape {matrix.percentiles.shape} do not belong to {columns} columns")
+    percentiles, codes = matrix.percentiles.astype("<u2", copy=False), matrix.codes.astype(_FORMATS[kind], copy=False)
+    header = kind + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns)
+    return header, raw_bytes(percentiles), raw_bytes(codes)
 
 
 def _compressed_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
@@ -407,41 +374,10 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
             entries.write(key + b" ")
             objects.append(entries.tell())
             entries.write(BINARY_MARKER)
-            write_compressed(entries, compress(matrix, method))
+            entries.writelines(_encoded(_compressed(matrix, CompressionMethod(method))))
     except FormatError:
         return None
     return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(objects, np.int64))
-
-
-def _compressed_sums_in_c(packed: PackedBlock, shapes: Integers) -> npt.NDArray[np.float64]:
-    if len(shapes) != len(packed) or (shapes[:, 1] != shapes[:1, 1]).any():
-        raise ValueError("places and shapes of matrices do not belong together")
-    shapes, objects = np.ascontiguousarray(shapes, np.int64), np.ascontiguousarray(packed.objects, np.int64)
-    sums = np.zeros((len(shapes), 2, int(shapes[0, 1]) + 1))
-    NATIVE.function("ark_sum_compressed")(np.ascontiguousarray(packed.data), objects, shapes, len(shapes), sums)
-    return sums
-
-
-@NATIVE.twin(_compressed_sums_in_c)
-def compressed_sums(packed: PackedBlock, shapes: Integers) -> npt.NDArray[np.float64]:
-    """Add up the columns of matrices that :func:`compressed_block` wrote, as they read back.
-
-    Args:
-        packed: the matrices.
-        shapes: (entries, 2): their shapes, all with the same number of columns.
-
-    Returns:
-        (entries, 2, columns + 1) as Kaldi's ``compute-cmvn-stats``: sums and number of rows, sums of squares and 0.
-    """
-    sums = np.zeros((len(shapes), 2, int(shapes[0, 1]) + 1))
-    for place, shape, (first, second) in zip(packed.objects.tolist(), shapes, sums, strict=True):
-        source = BytesSource(packed.data, place + len(BINARY_MARKER))
-        values = read_compressed(source).to_array()
-        with np.errstate(over="ignore"):  # as in Kaldi, squares in float32, then sums in float64
-            squares = np.square(values)
-        first[:-1], second[:-1] = (each.cumsum(axis=0, dtype=np.float64)[-1] for each in (values, squares))
-        first[-1] = shape[0]
-    return sums
 
 
 class CompressedMatrixCodec(Codec[Any]):
@@ -464,8 +400,9 @@ class CompressedMatrixCodec(Codec[Any]):
         return compress(read_dense(source, head, dtype) if binary else read_text(source, dtype), self.method)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        packed = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
-        if binary:
-            write_compressed(sink, packed)
-        else:
-            write_text(sink, packed.to_array())
+        if not binary:
+            matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
+            write_text(sink, matrix.to_array())
+            return
+        for each in _encoded(value) if isinstance(value, CompressedMatrix) else (_object(value, self.method),):
+            sink.write(each)

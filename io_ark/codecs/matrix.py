@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Sink
-from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, read_linear, skip_compressed
+from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
@@ -65,8 +65,9 @@ class MatrixCodec(ArrayCodec):
                 # A third of the time of copying an array whose numbers are not aligned.
                 matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(window[at : at + length]))
                 return matrix
-            if start.startswith(_COMPRESSED) and (values := read_linear(source, head)) is not None:
-                return values if self.dtype == np.float32 else values.astype(self.dtype)
+            if start.startswith(_COMPRESSED):
+                source.skip(len(BINARY_MARKER))
+                return read_decompressed(source, head[len(BINARY_MARKER) :]).astype(self.dtype, copy=False)
         return super().read(source)
 
     def part(self, source: Source, wanted: Range | None) -> Any:

@@ -114,26 +114,6 @@ EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t most, 
     return n;
 }
 
-/* Find where the objects of entries in binary start: after a key, one space and before "\0B". `ends` has the ends of the
- * `count` entries. Out: keys, as above (as many bytes as `data` has at most), and where each object starts. Returns how many
- * entries, up to the first that is laid out in another way. */
-EXPORT int64_t ark_find_objects(const uint8_t *data, const int64_t *ends, int64_t count, uint8_t *keys, int64_t *keys_used,
-                                int64_t *objects)
-{
-    uint8_t *const first_key = keys;
-    const uint8_t *at = data;
-    int64_t n = 0;
-    for (*keys_used = 0; n < count; n++) {
-        const uint8_t *const end = data + ends[n];
-        at = ark_take_key(at, end, &keys);
-        if (!at || at[-1] != ' ' || end - at < 2 || at[0] || at[1] != 'B') break;
-        objects[n] = at - data;
-        at = end;
-        *keys_used = keys - first_key;
-    }
-    return n;
-}
-
 static uint8_t *put_bytes(uint8_t *to, const void *from, int64_t size)
 {
     memcpy(to, from, (size_t)size);

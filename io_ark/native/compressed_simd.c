@@ -20,8 +20,6 @@ enum { ROWS_FOR_TABLE = 100 };
 enum { ROWS_TO_COUNT = 32 };
 /* Kaldi's constant for 1/65535. */
 static const float PER_STEP = 1.52590218966964e-05f;
-/* Bytes of an object "CM2" or "CM3" before its range and shape: the binary marker, the name and a space. */
-enum { BEFORE_RANGE = 6 };
 /* Added before truncation, in float64. Less than 0.5, so that float32 cannot round up to the next integer. */
 static const double ROUNDING = 0.499;
 
@@ -47,23 +45,6 @@ static void from_words(const uint8_t *codes, int64_t count, float step, float mi
         memcpy(&code, codes + 2 * i, sizeof code);
         values[i] = (float)code * step + minimum;
     }
-}
-
-/* The difference between the values of successive integers in "CM2" and "CM3". */
-static float linear_step(float span, int one_byte) { return (float)((double)span * (one_byte ? 1.0 / 255 : 1.0 / 65535)); }
-
-/* Decompress an object "CM2" or "CM3": `header` starts with its binary marker, and its integers start at `begin`
- * of `codes`. The caller has checked the header; `values` has room for all numbers. */
-EXPORT void SIMD_NAME(ark_from_linear)(const uint8_t *header, const uint8_t *codes, int64_t begin, float *values)
-{
-    float range[2];
-    int32_t shape[2];
-    memcpy(range, header + BEFORE_RANGE, sizeof range);
-    memcpy(shape, header + BEFORE_RANGE + sizeof range, sizeof shape);
-    const int64_t count = (int64_t)shape[0] * shape[1];
-    const int one_byte = header[4] == '3';
-    const float step = linear_step(range[1], one_byte);
-    (one_byte ? from_bytes : from_words)(codes + begin, count, step, range[0], values);
 }
 
 /* The values that a column's percentiles stand for. */
@@ -94,10 +75,9 @@ static float column_value(const float limits[4], uint8_t code)
     return (float)(limits[2] + (limits[3] - limits[2]) * (float)(code - 192) * (1 / 63.0));
 }
 
-/* Decompress "CM": 4 percentiles of 2 bytes for each column, and the bytes of each column, columns * rows in all;
- * `values` has rows * columns elements, row by row. */
-EXPORT void SIMD_NAME(ark_from_percentiles)(const uint8_t *percentiles, const uint8_t *codes, int64_t rows,
-                                            int64_t columns, float minimum, float span, float *values)
+/* The values of "CM". */
+static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns, float minimum,
+                             float span, float *values)
 {
     float tables[TILE][256];
     for (int64_t first = 0; first < columns; first += TILE) {
@@ -122,6 +102,25 @@ EXPORT void SIMD_NAME(ark_from_percentiles)(const uint8_t *percentiles, const ui
     }
 }
 
+/* Decompress an object. `header` starts with its name, range and shape; its integers start at `begin` of `data`: of "CM" 4
+ * percentiles of 2 bytes for each column, and one column after the other. `values` has rows * columns elements, row by row. */
+EXPORT void SIMD_NAME(ark_decompress)(const uint8_t *header, const uint8_t *data, int64_t begin, float *values)
+{
+    float range[2];
+    int32_t shape[2];
+    header += header[2] == ' ' ? 3 : 4;
+    memcpy(range, header, sizeof range);
+    memcpy(shape, header + sizeof range, sizeof shape);
+    const int64_t rows = shape[0], columns = shape[1];
+    data += begin;
+    if (header[-2] == 'M')
+        from_percentiles(data, data + 8 * columns, rows, columns, range[0], range[1], values);
+    else if (header[-2] == '2')
+        from_words(data, rows * columns, (float)((double)range[1] * (1.0 / 65535)), range[0], values);
+    else
+        from_bytes(data, rows * columns, (float)((double)range[1] * (1.0 / 255)), range[0], values);
+}
+
 /* A value as a part of the range; `clip` as Kaldi does it where the range is not made from the values. A NaN, which the
  * caller refuses before, becomes 0. */
 static inline float part_of_range(float value, float minimum, float span)
@@ -131,16 +130,18 @@ static inline float part_of_range(float value, float minimum, float span)
     return part < 1 ? part : 1;
 }
 
-EXPORT void SIMD_NAME(ark_to_bytes)(const float *values, int64_t count, float minimum, float span, uint8_t *codes)
+static void to_bytes(const float *values, int64_t count, float minimum, float span, uint8_t *codes)
 {
     for (int64_t i = 0; i < count; i++)
         codes[i] = (uint8_t)(int32_t)(part_of_range(values[i], minimum, span) * 255.0f + ROUNDING);
 }
 
-EXPORT void SIMD_NAME(ark_to_words)(const float *values, int64_t count, float minimum, float span, uint16_t *codes)
+static void to_words(const float *values, int64_t count, float minimum, float span, void *codes) /* at any address */
 {
-    for (int64_t i = 0; i < count; i++)
-        codes[i] = (uint16_t)(int32_t)(part_of_range(values[i], minimum, span) * 65535.0f + ROUNDING);
+    for (int64_t i = 0; i < count; i++) {
+        const uint16_t code = (uint16_t)(int32_t)(part_of_range(values[i], minimum, span) * 65535.0f + ROUNDING);
+        memcpy((uint8_t *)codes + 2 * i, &code, sizeof code);
+    }
 }
 
 /* Count the elements up to `limits[0]`, and those up to `limits[1]`. Counters of 16 bits need half as many vectors. */
@@ -248,13 +249,12 @@ static void column_codes(const float *values, int64_t rows, const float limits[4
     }
 }
 
-/* Compress as "CM" does: the reverse of ark_from_percentiles, with the same buffers.
- * Returns 0, or -1 if there is no memory for the columns that are worked on. */
-EXPORT int SIMD_NAME(ark_to_percentiles)(const float *values, int64_t rows, int64_t columns, float minimum, float span,
-                                         uint8_t *percentiles, uint8_t *codes)
+/* Compress as "CM" does: the reverse of from_percentiles. Returns 0, or -1 if there is no memory for the columns that are
+ * worked on. */
+static int to_percentiles(const float *values, int64_t rows, int64_t columns, float minimum, float span, uint8_t *percentiles,
+                          uint8_t *codes)
 {
     const int64_t width_at_most = columns < TILE ? columns : TILE;
-    if (rows < 1 || columns < 1) return 0;
     float *const block = malloc((size_t)(rows * width_at_most) * sizeof *block);
     uint16_t *const steps = malloc((size_t)rows * sizeof *steps);
     if (!block || !steps) {
@@ -269,7 +269,7 @@ EXPORT int SIMD_NAME(ark_to_percentiles)(const float *values, int64_t rows, int6
         for (int64_t c = 0; c < width; c++) {
             uint16_t chosen[4];
             float limits[4];
-            SIMD_NAME(ark_to_words)(block + c * rows, rows, minimum, span, steps);
+            to_words(block + c * rows, rows, minimum, span, steps);
             column_percentiles(steps, rows, chosen);
             uint8_t *const header = percentiles + 8 * (first + c);
             for (int i = 0; i < 4; i++) {
@@ -341,142 +341,17 @@ EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t
         memcpy(to + sizeof range, shape, sizeof shape);
         to += sizeof range + sizeof shape;
         if (of_entry == 2) {
-            if (SIMD_NAME(ark_to_percentiles)(values, rows, columns, range[0], range[1], to, to + 8 * columns)) return -1;
+            if (to_percentiles(values, rows, columns, range[0], range[1], to, to + 8 * columns)) return -1;
             to += 8 * columns + numbers;
         } else if (of_entry <= 4) {
-            for (int64_t k = 0; k < numbers; k++) { /* words at any address */
-                const uint16_t code =
-                    (uint16_t)(int32_t)(part_of_range(values[k], range[0], range[1]) * 65535.0f + ROUNDING);
-                memcpy(to + 2 * k, &code, sizeof code);
-            }
+            to_words(values, numbers, range[0], range[1], to);
             to += 2 * numbers;
         } else {
-            SIMD_NAME(ark_to_bytes)(values, numbers, range[0], range[1], to);
+            to_bytes(values, numbers, range[0], range[1], to);
             to += numbers;
         }
         values += numbers;
         ends[i] = to - bytes;
     }
     return to - bytes;
-}
-
-/* Rows of a tile that are decoded before they are added up. */
-enum { ROWS_AT_ONCE = 32 };
-
-/* Sums of the columns of a tile, and of their squares. */
-typedef struct {
-    double sums[TILE], squares[TILE];
-} tile_sums;
-
-/* Add rows of a tile, one after the other. Kaldi's AccCmvnStats squares in float32 and adds in float64. All columns of the
- * tile are added, used or not: with a known width the sums stay in registers. */
-static void add_rows(float rows[][TILE], int64_t count, tile_sums *total)
-{
-    tile_sums added = *total;
-    for (int64_t r = 0; r < count; r++)
-        for (int c = 0; c < TILE; c++) {
-            const float value = rows[r][c], square = value * value;
-            added.sums[c] += value;
-            added.squares[c] += square;
-        }
-    *total = added;
-}
-
-static void put_sums(const tile_sums *total, int64_t width, double *sums, double *squares)
-{
-    memcpy(sums, total->sums, (size_t)width * sizeof *sums);
-    memcpy(squares, total->squares, (size_t)width * sizeof *squares);
-}
-
-/* A value and its square, as they are added up. */
-typedef double sum_pair __attribute__((vector_size(16)));
-enum { COLUMNS_AT_ONCE = 4 }; /* their tables fill half of a cache of 32 KB */
-
-/* Add up columns of the format "CM", which follow each other: an element is one look-up and one addition. */
-static void add_columns(const uint8_t *codes, int64_t rows, int64_t width, float limits[][4], double *sums, double *squares)
-{
-    sum_pair tables[COLUMNS_AT_ONCE][256], total[COLUMNS_AT_ONCE] = {{0}};
-    for (int64_t c = 0; c < width; c++) {
-        float table[256];
-        column_table(limits[c], table);
-        for (int code = 0; code < 256; code++)
-            tables[c][code] = (sum_pair){(double)table[code], (double)(table[code] * table[code])};
-    }
-    if (width == COLUMNS_AT_ONCE) { /* a known width keeps the sums in registers */
-        for (int64_t r = 0; r < rows; r++)
-            for (int c = 0; c < COLUMNS_AT_ONCE; c++) total[c] += tables[c][codes[c * rows + r]];
-    } else {
-        for (int64_t c = 0; c < width; c++)
-            for (int64_t r = 0; r < rows; r++) total[c] += tables[c][codes[c * rows + r]];
-    }
-    for (int64_t c = 0; c < width; c++) {
-        sums[c] = total[c][0];
-        squares[c] = total[c][1];
-    }
-}
-
-/* Add up a matrix of the format "CM"; `codes` follow its percentiles. */
-static void sum_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns, float minimum,
-                            float span, double *sums, double *squares)
-{
-    float values[ROWS_FOR_TABLE][TILE] = {{0}};
-    const int64_t most = rows < ROWS_FOR_TABLE ? TILE : COLUMNS_AT_ONCE;
-    for (int64_t first = 0; first < columns; first += most) {
-        const int64_t width = columns - first < most ? columns - first : most;
-        const uint8_t *const block = codes + first * rows;
-        float limits[TILE][4];
-        for (int64_t c = 0; c < width; c++) column_limits(percentiles + 8 * (first + c), minimum, span, limits[c]);
-        if (rows >= ROWS_FOR_TABLE) {
-            add_columns(block, rows, width, limits, sums + first, squares + first);
-            continue;
-        }
-        tile_sums total = {{0}, {0}};
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < width; c++) values[r][c] = column_value(limits[c], block[c * rows + r]);
-        add_rows(values, rows, &total);
-        put_sums(&total, width, sums + first, squares + first);
-    }
-}
-
-/* The same for the formats "CM2" and "CM3". */
-static void sum_linear(const uint8_t *codes, int size, int64_t rows, int64_t columns, float step, float minimum, double *sums,
-                       double *squares)
-{
-    float values[ROWS_AT_ONCE][TILE] = {{0}};
-    for (int64_t first = 0; first < columns; first += TILE) {
-        const int64_t width = columns - first < TILE ? columns - first : TILE;
-        tile_sums total = {{0}, {0}};
-        for (int64_t begin = 0; begin < rows; begin += ROWS_AT_ONCE) {
-            const int64_t count = rows - begin < ROWS_AT_ONCE ? rows - begin : ROWS_AT_ONCE;
-            for (int64_t r = 0; r < count; r++)
-                (size == 1 ? from_bytes : from_words)(codes + size * ((begin + r) * columns + first), width, step, minimum,
-                                                      values[r]);
-            add_rows(values, count, &total);
-        }
-        put_sums(&total, width, sums + first, squares + first);
-    }
-}
-
-/* Add up the columns of compressed matrices that ark_compress_arrays wrote: `objects` are their places in `bytes`, and
- * `shapes` their rows and columns. Out, for each: the sums of its columns and the number of rows, the sums of
- * their squares and 0; 2 * (columns + 1) numbers. */
-EXPORT void SIMD_NAME(ark_sum_compressed)(const uint8_t *bytes, const int64_t *objects, const int64_t *shapes, int64_t count,
-                                          double *sums)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const uint8_t *object = bytes + objects[i] + 4;
-        const int64_t rows = shapes[2 * i], columns = shapes[2 * i + 1];
-        const int format = *object == ' ' ? 1 : *object - '0';
-        double *const squares = sums + columns + 1;
-        float range[2];
-        object += format == 1 ? 1 : 2;
-        memcpy(range, object, sizeof range);
-        object += sizeof range + 2 * sizeof(int32_t);
-        if (format == 1)
-            sum_percentiles(object, object + 8 * columns, rows, columns, range[0], range[1], sums, squares);
-        else
-            sum_linear(object, format == 2 ? 2 : 1, rows, columns, linear_step(range[1], format == 3), range[0], sums, squares);
-        sums[columns] = (double)rows;
-        sums = squares + columns + 1;
-    }
 }

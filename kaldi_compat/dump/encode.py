@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, PackedBlock, pack_arrays
-from io_ark.codecs import Codec, codec, compressed_block, compressed_sums
+from io_ark.codecs import Codec, codec, compressed_block
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams import BytesSource
 from kaldi_compat.blocks.cmvn import stats as cmvn_stats
@@ -53,11 +53,12 @@ class Encoder:
         return PackedBlock(features.keys, data, objects)
 
     def _stats(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
-        if self.method is not None:
-            # Later steps of a recipe read the features back from the archive, so these are the ones to count.
-            return compressed_sums(packed, features.shapes)
-        columns = int(features.shapes[0, 1])
-        return cmvn_stats(np.ascontiguousarray(features.values.reshape(-1, columns), np.float32), features.rows())
+        if self.method is None:
+            values = features.values.reshape(-1, int(features.shapes[0, 1]))
+            return cmvn_stats(np.ascontiguousarray(values, np.float32), features.rows())
+        # Later steps of a recipe read the features back from the archive, so these are the ones to count.
+        stored = (self.matrix.read(BytesSource(packed.data, start)) for start in packed.objects.tolist())
+        return np.concatenate([cmvn_stats(each, np.array([0, len(each)])) for each in stored])
 
     def _alone(self, features: Features) -> Encoded | Failure:
         """Return the bytes of a matrix that is empty or cannot be compressed."""

@@ -26,10 +26,9 @@ from io_ark.blocks import (
     block_of,
     concatenate,
 )
-from io_ark.blocks.packing import find_objects
+from io_ark.blocks.base import pack_entries
 from io_ark.blocks.posterior import posterior_block
 from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
-from io_ark.native import NATIVE
 
 POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32))
 VALUES = {
@@ -92,12 +91,13 @@ def test_rows_of_other_columns_stay_under_their_keys() -> None:
     ]
 
 
-@pytest.mark.parametrize("ends", [[-1, 3], [3, 2], [4, 9]])
-def test_places_outside_the_data_are_refused(ends: list[int]) -> None:
-    if not NATIVE.in_use:
-        pytest.skip("only C would read there")
-    with pytest.raises(ValueError, match="do not belong to the data"):
-        find_objects(np.frombuffer(b"a \0Bxyz", np.uint8), np.array(ends))
+@pytest.mark.parametrize(
+    ("data", "binary"), [(b"a \0Bx", True), (b"a\t\0Bx", False), (b"a 1 \n", False), (b"a \n", False)]
+)
+def test_only_entries_in_binary_are_copied_as_they_are(data: bytes, binary: bool) -> None:
+    packed = pack_entries(b"key\na\n", np.frombuffer(b"key \0Byz" + data, np.uint8), np.array([8, 8 + len(data)]))
+    assert (packed is not None) == binary
+    assert packed is None or packed.objects.tolist() == [4, 10]
 
 
 def test_map_makes_arrays_of_small_arrays_of_one_type_only() -> None:

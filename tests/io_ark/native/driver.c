@@ -168,39 +168,25 @@ static void test_print(int rounds)
     }
 }
 
+/* Any bytes as a compressed matrix. */
 static void test_compressed(int rounds)
 {
+    static const char *const names[] = {"CM ", "CM2 ", "CM3 "};
     for (int i = 0; i < rounds; i++) {
-        const int64_t rows = 1 + draw(draw(4) ? 8 : 300), columns = 1 + draw(40), size = rows * columns;
-        const int wild = !draw(4); /* any bits as floats, of which the results do not matter */
-        float *const values = exactly((size_t)size * 4);
-        uint8_t *const percentiles = exactly((size_t)columns * 8), *const narrow = exactly((size_t)size);
-        uint16_t *const wide = exactly((size_t)size * 2);
-        for (int64_t k = 0; k < size; k++) {
-            const uint32_t bits = draw(1u << 24) << 8 ^ draw(1u << 24);
-            memcpy(values + k, &bits, 4);
-            if (!wild) values[k] = (float)draw(1000) / 8;
-        }
-        float limits[2] = {0, 125};
-        if (wild) memcpy(limits, values, size > 1 ? 8 : 4);
-        if (SIMD_NAME(ark_to_percentiles)(values, rows, columns, limits[0], limits[1], percentiles, narrow)) exit(2);
-        SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
-        for (int64_t k = 0; k < 8 * columns; k++) percentiles[k] = (uint8_t)draw(256);
-        for (int64_t k = 0; k < size; k++) narrow[k] = (uint8_t)draw(256);
-        SIMD_NAME(ark_from_percentiles)(percentiles, narrow, rows, columns, limits[0], limits[1], values);
-        uint8_t header[22] = "\0BCM3 ";
-        const int32_t shape[2] = {(int32_t)rows, (int32_t)columns};
-        memcpy(header + 6, limits, 8);
-        memcpy(header + 14, shape, 8);
-        SIMD_NAME(ark_to_bytes)(values, size, limits[0], limits[1], narrow);
-        SIMD_NAME(ark_from_linear)(header, narrow, 0, values);
-        SIMD_NAME(ark_to_words)(values, size, limits[0], limits[1], wide);
-        header[4] = '2';
-        SIMD_NAME(ark_from_linear)(header, (uint8_t *)wide, 0, values);
+        const int32_t shape[2] = {(int32_t)draw(draw(4) ? 8 : 300), 1 + (int32_t)draw(40)};
+        const uint32_t format = draw(3);
+        const size_t name = strlen(names[format]), numbers = (size_t)(shape[0] * shape[1]);
+        const size_t size = format == 0 ? numbers + 8 * (size_t)shape[1] : format == 1 ? 2 * numbers : numbers;
+        uint8_t *const header = exactly(name + 16), *const data = exactly(size);
+        float *const values = exactly(numbers * 4);
+        memcpy(header, names[format], name);
+        memcpy(header + name + 8, shape, sizeof shape);
+        for (size_t k = 0; k < 8; k++) header[name + k] = (uint8_t)draw(256);
+        for (size_t k = 0; k < size; k++) data[k] = (uint8_t)draw(256);
+        SIMD_NAME(ark_decompress)(header, data, 0, values);
+        free(header);
+        free(data);
         free(values);
-        free(percentiles);
-        free(narrow);
-        free(wide);
     }
 }
 
@@ -227,13 +213,8 @@ static void test_blocks(int rounds)
         const int method = (int)draw(2) * (1 + (int)draw(7));
         int64_t size = method ? SIMD_NAME(ark_compress_arrays)(keys, shapes, values, count, method, room, objects, ends)
                               : ark_pack_arrays(keys, shapes, 2, 'F', 4, (uint8_t *)values, count, room, objects, ends);
-        double *const sums = exactly((size_t)(2 * (columns + count)) * 8);
-        memset(sums, 0, (size_t)(2 * (columns + count)) * 8);
-        uint8_t *const packed = copy_of(room, (size_t)size);
-        if (method) SIMD_NAME(ark_sum_compressed)(packed, objects, shapes, count, sums);
         uint8_t *const whole = copy_of(room, (size_t)size), *const names = exactly((size_t)size);
         if (ark_scan_shapes(whole, size, MOST, names, &used, ends, shapes) != count || used != 2 * count) abort();
-        if (ark_find_objects(whole, ends, count, names, &used, objects) != count) abort();
         int64_t length = size;
         uint8_t *const bad = damaged(whole, &length);
         ark_scan_shapes(bad, length, MOST, names, &used, ends, shapes);
@@ -248,7 +229,7 @@ static void test_blocks(int rounds)
         int64_t places[3] = {2, WAVE + 2, length};
         ark_scan_waves(bad_audio, length, NULL, MOST, audio_keys, &used, ends, starts, lengths, rates);
         ark_scan_waves(bad_audio, length, places, 2, audio_keys, &used, ends, starts, lengths, rates);
-        uint8_t *const all[] = {keys, (uint8_t *)values, (uint8_t *)sums, packed, room, whole, names, bad, audio, audio_keys, bad_audio};
+        uint8_t *const all[] = {keys, (uint8_t *)values, room, whole, names, bad, audio, audio_keys, bad_audio};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
     }
 }

@@ -1,7 +1,6 @@
 """Compressed matrices and text numbers in C are those of the NumPy code, and of Python."""
 
 import io
-import struct
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from io_ark.blocks import ArrayBlock
 from io_ark.codecs import codec, compressed, text_format, text_parse
 from io_ark.codecs.base import Codec
 from io_ark.codecs.text_format import aligned, format_numbers
@@ -51,24 +51,46 @@ def test_compressed_matrices_have_the_same_bytes_and_values(matrix: np.ndarray[A
     assert np.array_equal(slow.percentiles, fast.percentiles)
 
 
-@pytest.mark.parametrize("level", library().levels)
-def test_conversions_write_nothing_behind_their_results(level: str) -> None:
-    def run(name: str, dtype: str, *arguments: Any) -> np.ndarray[Any, Any]:
-        room = np.full(count + 16, 77, dtype)
-        NATIVE.function(name, level)(*arguments, room)
-        assert (room[count:] == 77).all(), name
-        return room[:count]
+@given(
+    rows=st.lists(st.sampled_from((1, 4, 5, 8, 9, 31, 33, 100)), min_size=1, max_size=4),
+    columns=st.sampled_from((1, 3, 15, 16, 17, 40)),
+    method=st.integers(1, 7),
+    scale=st.sampled_from((1e-38, 1.0, 1e4, 1e36)),
+    seed=st.integers(0, 2**16),
+)
+def test_blocks_are_compressed_to_the_same_bytes(
+    rows: list[int], columns: int, method: int, scale: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    matrices = [(scale * rng.standard_normal((count, columns))).astype(np.float32) for count in rows]
+    matrices[0][:] = matrices[0][0] if seed % 3 == 0 else matrices[0]
+    block = ArrayBlock.of([f"u{i}" for i in range(len(matrices))], matrices)
+    packed = compressed.compressed_block(block, method)
+    with without_library():
+        plain = compressed.compressed_block(block, method)
+    assert packed is not None and plain is not None
+    assert (packed.data.tobytes(), packed.objects.tolist()) == (plain.data.tobytes(), plain.objects.tolist())
 
-    for count in range(40):
-        codes = np.arange(count, dtype=np.uint8) * np.uint8(37)
-        words = codes.astype(np.uint16) * np.uint16(257)
-        for integers in codes, words:
-            values = integers * np.float32(0.5) - np.float32(1)
-            name, dtype = ("ark_to_bytes", "u1") if integers is codes else ("ark_to_words", "u2")
-            span = 0.5 * np.iinfo(dtype).max
-            assert run(name, dtype, values, count, -1.0, span).tolist() == integers.tolist()
-            header = b"\0BCM%d " % (3 if integers is codes else 2) + struct.pack("<ffii", -1.0, span, 1, count)
-            assert run("ark_from_linear", "f4", header, integers.view(np.uint8), 0).tolist() == values.tolist()
+
+@pytest.mark.parametrize("level", library().levels)
+@pytest.mark.parametrize("method", [2, 3, 5])
+def test_compression_writes_nothing_behind_its_results(level: str, method: int) -> None:
+    for count in range(1, 40):
+        values = (np.arange(count, dtype=np.float32) * 37 % 256)[:, None]
+        with without_library():
+            stored = compressed.compress(values, method)
+        header, *integers = compressed._encoded(stored)
+        data = b"".join(integers)
+        size = len(b"a \0B" + header + data)
+        packed, room = np.full(size + 16, 77, np.uint8), np.full(count + 16, 77, np.float32)
+        places = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        shapes = np.array([values.shape])
+        assert NATIVE.function("ark_compress_arrays", level)(b"a\n", shapes, values, 1, method, packed, *places) == size
+        assert packed.tobytes() == b"a \0B" + header + data + b"M" * 16
+        NATIVE.function("ark_decompress", level)(header, b"x" + data, 1, room)
+        with without_library():
+            assert room[:count].tobytes() == stored.to_array().tobytes()
+        assert (room[count:] == 77).all()
 
 
 @pytest.mark.parametrize("rows", [31, 32, 1 << 15, 70_001])
