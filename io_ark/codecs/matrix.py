@@ -65,7 +65,7 @@ class MatrixCodec(ArrayCodec):
                 # A third of the time of copying an array whose numbers are not aligned.
                 matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(window[at : at + length]))
                 return matrix
-            if start.startswith(_COMPRESSED):
+            if start.startswith(_COMPRESSED) and len(head) == _LONGEST_START:
                 source.skip(len(BINARY_MARKER))
                 return read_decompressed(source, head[len(BINARY_MARKER) :]).astype(self.dtype, copy=False)
         return super().read(source)

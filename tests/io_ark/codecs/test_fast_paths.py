@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from io_ark import SequentialReader
-from io_ark.codecs import IntListsCodec, codec, posterior
+from io_ark.codecs import IntListsCodec, codec, compress, posterior
 from io_ark.codecs import int_vector as integers
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams.source import BytesSource, Source, StreamSource
@@ -199,6 +199,15 @@ def test_reading_does_not_wait_for_bytes_after_the_object() -> None:
         value = value_of(kind, [2, 0, 3])
         read = codec(kind).read(StreamSource(Waiting(to_bytes(kind, value), 7)))
         assert frozen(read) == frozen(value)
+
+
+@pytest.mark.parametrize("method", [2, 3, 5])
+@pytest.mark.parametrize("step", [1, 16, 17, 20, 30])
+def test_compressed_matrices_are_read_from_any_parts(method: int, step: int) -> None:
+    stored = compress(np.arange(30, dtype=np.float32).reshape(10, 3), method)
+    source = StreamSource(Trickle(to_bytes("compressed-matrix", stored), step))
+    source.peek(1)  # as after a key, so that the first part is there
+    assert frozen(codec("matrix").read(source)) == frozen(stored.to_array())
 
 
 def test_vectors_of_a_vector_can_be_written_to_and_do_not_overlap() -> None:
