@@ -22,6 +22,7 @@ from io_ark.blocks import Wave, WaveInfo
 from io_ark.codecs import InfoCodec
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import FormatError
+from io_ark.streams.files import OpenFiles
 from io_ark.tables import Loader, RelativeTo, Script, folder_of
 from kaldi_compat.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.data.arguments import positive_number, whole_number
@@ -183,7 +184,9 @@ class WaveDataset(_KeyedDataset):
 
     Args:
         wav: path of a ``wav.scp``, or its rspecifier, ``scp:wav.scp``.
-        segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments.
+        segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments. Of
+            16-bit wave files of one channel, only the segment is read. Other recordings are decoded, and commands are
+            run, for each segment anew: convert long ones first.
         channel: channel of recordings with several channels; the channel of a segment takes precedence.
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
             audio's own.
@@ -260,7 +263,9 @@ class WaveDataset(_KeyedDataset):
         self._channel = None if channel is None else whole_number("channel", channel)
         self._rate = None if sample_frequency is None else positive_number("sample_frequency", sample_frequency)
         folder = folder_of(wav, relative_to)
-        self._loader = InEachProcess(Loader, "wave", annotations.access, folder=folder)
+        # A segment of a long recording is read through a memory map, without the rest of the recording.
+        files = None if segments is None else OpenFiles(mmap=True, access=annotations.access.of_script())
+        self._loader = InEachProcess(Loader, "wave", annotations.access, files=files, folder=folder)
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
     def _details(self) -> str:

@@ -28,7 +28,7 @@ from kaldi_compat.frontends.audio import check_values, on_unit_scale
 from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.frontends.steps import STEPS, Step
+from kaldi_compat.frontends.steps import STEPS, Step, StepKind
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
 
@@ -147,10 +147,15 @@ class _ArrayStep:
     """A step on arrays, with its statistics."""
 
     def __init__(self, step: Step, statistics: Statistics | None) -> None:
-        self.kind, self.options, self._step = STEPS[step.kind], step.options, step
+        self.options, self._step = step.options, step
         self._numbers: Statistics | None = None
         if self.kind.function is None:
             self._numbers = statistics if step.statistics else Statistics.of_numbers(step.options)
+
+    @property
+    def kind(self) -> StepKind:
+        """Kind of the step. Not an attribute: its functions cannot be pickled."""
+        return STEPS[self._step.kind]
 
     def __call__(self, features: Any, counts: Any = None) -> Any:
         """Compute the step on ``(..., frames, dim)``; with ``counts``, on as many frames, and return their number."""

@@ -1,6 +1,7 @@
 """Data sets give every utterance once, complete, for any number of workers and any start method."""
 
 import pickle
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from threading import Lock
@@ -224,6 +225,20 @@ def test_waves_and_segments(corpus: Path) -> None:
     assert [item.key for item in (cut[0], cut[1])] == ["seg-a", "seg-b"]
     assert torch.equal(cut[0].input, whole[KEYS[20]][800:2400])
     assert torch.equal(cut[1].input, whole[KEYS[21]])
+
+
+def test_a_segment_is_read_without_the_rest_of_its_recording(tmp_path: Path) -> None:
+    io_ark.write_object("wave", f"{tmp_path}/rec.wav", Wave(16000.0, np.ones((1, 10_000_000), np.int16)))
+    (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/rec.wav\n")
+    (tmp_path / "segments").write_text("a rec 600.0 600.5\n")
+    cut = WaveDataset(tmp_path / "wav.scp", tmp_path / "segments")
+    tracemalloc.start()
+    assert cut[0].input.tolist() == [1] * 8000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    cut[0].input.zero_()
+    assert cut[0].input.all()
 
 
 def test_lengths_of_audio_are_read_from_headers_or_durations(corpus: Path, tmp_path: Path) -> None:

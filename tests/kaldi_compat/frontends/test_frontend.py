@@ -1,6 +1,8 @@
 """Front ends on tensors and arrays: batches, lists, sampling rates, chunks, and audio that is refused."""
 
+import copy
 import json
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -211,6 +213,13 @@ def test_missing_statistics_leave_their_step_out_with_a_warning(frontend: Any, t
         frontend.from_preset("paraformer", statistics=file)
     with pytest.raises(OptionError, match="'ast' takes no statistics"):
         frontend.from_preset("ast", statistics=file)
+
+
+@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("frontend", [Frontend, ArrayFrontend])
+def test_front_ends_can_be_sent_to_processes(frontend: Any, name: str) -> None:
+    made = frontend.from_preset(name)
+    assert repr(pickle.loads(pickle.dumps(made))) == repr(copy.deepcopy(made)) == repr(made)
 
 
 def test_gradients_flow_to_the_audio() -> None:
