@@ -1,5 +1,7 @@
 """The command-line programs."""
 
+from __future__ import annotations
+
 import gc
 import os
 import signal

@@ -1,5 +1,7 @@
 """add-deltas: append deltas to features."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from kaldi_compat.blocks.deltas import deltas

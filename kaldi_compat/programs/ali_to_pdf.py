@@ -1,5 +1,7 @@
 """ali-to-pdf: convert alignments from transition-ids to pdfs."""
 
+from __future__ import annotations
+
 from io_ark.blocks import ArrayBlock
 from io_ark.models import read_transition_model
 from kaldi_compat.cli.log import logger

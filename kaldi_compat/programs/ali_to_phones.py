@@ -1,5 +1,7 @@
 """ali-to-phones: convert alignments from transition-ids to phones."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, pairwise

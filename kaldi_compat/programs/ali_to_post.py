@@ -1,5 +1,7 @@
 """ali-to-post: convert alignments to posteriors."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock

@@ -1,5 +1,7 @@
 """am-info: print properties of an acoustic model."""
 
+from __future__ import annotations
+
 from io_ark.models import read_transition_model
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program

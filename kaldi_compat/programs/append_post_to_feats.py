@@ -1,5 +1,7 @@
 """append-post-to-feats: append posteriors to features."""
 
+from __future__ import annotations
+
 import io_ark
 from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
 from io_ark.codecs import PosteriorArraysCodec

@@ -1,5 +1,7 @@
 """append-vector-to-feats: append the same vector to each frame."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """apply-cmvn: normalize means and variances with statistics of each utterance, each speaker, or all."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """apply-cmvn-online: normalize each frame by statistics of the frames before it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial

@@ -1,5 +1,7 @@
 """apply-cmvn-sliding: normalize means and variances over a sliding window."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip

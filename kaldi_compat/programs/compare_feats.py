@@ -1,5 +1,7 @@
 """compare-feats: measure the similarity of two sets of features."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """compose-transforms: multiply two transforms."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """compute-and-process-kaldi-pitch-feats: compute pitch features for speech recognition from audio."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -1,5 +1,7 @@
 """compute-cmvn-stats: compute statistics for mean and variance normalization."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """compute-cmvn-stats-two-channel: compute normalization statistics of calls, from the louder side of each frame."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field

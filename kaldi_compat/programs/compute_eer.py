@@ -1,5 +1,7 @@
 """compute-eer: compute the equal error rate of scores."""
 
+from __future__ import annotations
+
 import re
 
 import numpy as np

@@ -1,5 +1,7 @@
 """compute-kaldi-pitch-feats: track the pitch of audio."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial

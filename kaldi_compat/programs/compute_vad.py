@@ -1,5 +1,7 @@
 """compute-vad: detect voiced frames by their energy."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.blocks import ArrayBlock, Skip

@@ -1,5 +1,7 @@
 """concat-feats: concatenate the features of several files in time."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """convert-ali: convert alignments from one model and tree to another."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from itertools import compress
 

@@ -1,5 +1,7 @@
 """copy-feats: copy feature matrices and change their format."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

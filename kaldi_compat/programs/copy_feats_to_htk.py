@@ -1,5 +1,7 @@
 """copy-feats-to-htk: write the features of each utterance to a file in HTK format."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.codecs.htk import encode_block

@@ -1,5 +1,7 @@
 """copy-feats-to-sphinx: write the features of each utterance to a file in Sphinx format."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.codecs.sphinx import encode_block

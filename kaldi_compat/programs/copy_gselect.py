@@ -1,5 +1,7 @@
 """copy-gselect: copy lists of selected Gaussians."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.blocks import Block, PosteriorBlock

@@ -1,5 +1,7 @@
 """copy-int-vector: copy vectors of integers."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import io_ark

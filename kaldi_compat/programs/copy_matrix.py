@@ -1,5 +1,7 @@
 """copy-matrix: copy matrices, optionally scaled and transformed element by element."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """copy-post: copy posteriors, optionally scaled."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,5 +1,7 @@
 """copy-transition-model: copy a transition model."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.models import read_transition_model, write_transition_model

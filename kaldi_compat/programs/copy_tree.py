@@ -1,5 +1,7 @@
 """copy-tree: copy a decision tree."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.models import read_tree, write_tree

@@ -1,5 +1,7 @@
 """copy-vector: copy vectors, optionally scaled or with another dimension."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

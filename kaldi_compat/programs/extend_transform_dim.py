@@ -1,5 +1,7 @@
 """extend-transform-dim: extend a transform to features of more dimensions."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import io_ark

@@ -1,5 +1,7 @@
 """extract-feature-segments: cut segments from the features of whole recordings."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """feat-to-post: convert features to posteriors."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock

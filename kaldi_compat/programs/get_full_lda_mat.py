@@ -1,5 +1,7 @@
 """get-full-lda-mat: extend an LDA+MLLT matrix to a square one, and compute its inverse."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

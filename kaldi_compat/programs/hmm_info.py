@@ -1,5 +1,7 @@
 """hmm-info: print properties of a transition model."""
 
+from __future__ import annotations
+
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.programs.am_info import properties

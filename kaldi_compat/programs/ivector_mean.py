@@ -1,5 +1,7 @@
 """ivector-mean: average speaker vectors over utterances."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import reduce
 

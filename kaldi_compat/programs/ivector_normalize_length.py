@@ -1,5 +1,7 @@
 """ivector-normalize-length: give speaker vectors the same length."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

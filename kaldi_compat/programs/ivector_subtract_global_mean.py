@@ -1,5 +1,7 @@
 """ivector-subtract-global-mean: subtract the mean of all speaker vectors."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """matrix-dim: print the numbers of rows and columns of matrices."""
 
+from __future__ import annotations
+
 import io_ark
 from io_ark.codecs import InfoCodec
 from io_ark.streams import open_output

@@ -1,5 +1,7 @@
 """matrix-sum: add up matrices of several tables, of one table, or of several files."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from kaldi_compat.cli.program import program

@@ -1,5 +1,7 @@
 """matrix-sum-rows: add up the rows of matrices."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from io_ark.blocks import ArrayBlock

@@ -1,5 +1,7 @@
 """modify-cmvn-stats: exclude dimensions from normalization, or convert statistics to means and variances."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.blocks import ArrayBlock, Skip

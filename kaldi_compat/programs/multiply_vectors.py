@@ -1,5 +1,7 @@
 """multiply-vectors: multiply vectors element by element."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce

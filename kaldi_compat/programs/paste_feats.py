@@ -1,5 +1,7 @@
 """paste-feats: append features of several tables frame by frame."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 

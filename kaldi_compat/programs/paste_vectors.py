@@ -1,5 +1,7 @@
 """paste-vectors: concatenate vectors of several tables."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """post-to-feats: convert posteriors to matrices."""
 
+from __future__ import annotations
+
 import numpy as np
 
 import io_ark

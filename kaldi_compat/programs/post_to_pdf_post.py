@@ -1,5 +1,7 @@
 """post-to-pdf-post: convert posteriors from transition-ids to pdfs."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock

@@ -1,5 +1,7 @@
 """post-to-weights: add up the posteriors of each frame."""
 
+from __future__ import annotations
+
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import frame_sums, frame_values, frames_of_entries

@@ -1,5 +1,7 @@
 """process-kaldi-pitch-feats: compute features for speech recognition from tracked pitch."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from io_ark.blocks import ArrayBlock, Block

@@ -1,5 +1,7 @@
 """process-pitch-feats: compute features from probability of voicing and pitch (superseded)."""
 
+from __future__ import annotations
+
 from io_ark.blocks import ArrayBlock, Block, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features

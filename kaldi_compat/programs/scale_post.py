@@ -1,5 +1,7 @@
 """scale-post: scale posteriors, all alike or each utterance by a number of its own."""
 
+from __future__ import annotations
+
 import numpy as np
 
 import io_ark

@@ -1,5 +1,7 @@
 """select-voiced-frames: keep the voiced frames of features."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip

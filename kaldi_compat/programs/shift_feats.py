@@ -1,5 +1,7 @@
 """shift-feats: shift features in time."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """show-transitions: print the transitions of a model with the names of their phones."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

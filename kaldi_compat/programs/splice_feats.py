@@ -1,5 +1,7 @@
 """splice-feats: concatenate each frame with its neighbours."""
 
+from __future__ import annotations
+
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.blocks import columns
 from kaldi_compat.cli.loop import convert_table, features

@@ -1,5 +1,7 @@
 """subsample-feats: keep every n-th frame, or repeat each frame."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """subset-feats: copy the first utterances of a table, those in a list, or those not in a list."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

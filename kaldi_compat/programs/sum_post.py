@@ -1,5 +1,7 @@
 """sum-post: add up two sets of posteriors."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """transform-feats: apply a linear or affine transform to features."""
 
+from __future__ import annotations
+
 import itertools
 from dataclasses import dataclass
 

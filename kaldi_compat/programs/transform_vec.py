@@ -1,5 +1,7 @@
 """transform-vec: apply a linear or affine transform to vectors."""
 
+from __future__ import annotations
+
 import numpy as np
 
 import io_ark

@@ -1,5 +1,7 @@
 """tree-info: print properties of a decision tree."""
 
+from __future__ import annotations
+
 from io_ark.models import read_tree
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program

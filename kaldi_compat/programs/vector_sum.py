@@ -1,5 +1,7 @@
 """vector-sum: add up vectors of several tables, of one table, or of several files."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from kaldi_compat.cli.program import program

@@ -1,5 +1,7 @@
 """wav-copy: copy audio."""
 
+from __future__ import annotations
+
 import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert

@@ -1,5 +1,7 @@
 """wav-reverberate: add reverberation and noises to audio."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

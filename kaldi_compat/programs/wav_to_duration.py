@@ -1,5 +1,7 @@
 """wav-to-duration: write the duration of audio files."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """weight-post: weight posteriors by a number for each frame."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """weight-silence-post: scale the posteriors of silence phones."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
