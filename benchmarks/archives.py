@@ -8,6 +8,8 @@ by line on standard error, and at the end as the tables of README.md on standard
 ``--lines`` lines is opened: time, and memory of our own (the mapped file is the page cache's).
 """
 
+from __future__ import annotations
+
 import importlib.util
 import sys
 import tempfile

@@ -11,6 +11,8 @@ lhotse's number of batches, too, because many of lhotse's are not full. ``--plan
 first batch of ten million utterances instead.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import resource

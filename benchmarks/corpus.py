@@ -1,5 +1,7 @@
 """Audio to measure on: an hour of 16 kHz speech-like signals, the same every time."""
 
+from __future__ import annotations
+
 import wave
 from pathlib import Path
 

@@ -14,6 +14,8 @@ With --gpu: the dump alone, from disk to compressed archive, as times real time,
 resident.py for audio that lies on the device.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

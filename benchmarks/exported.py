@@ -6,6 +6,8 @@ Each round runs all contestants in turn: in onnxruntime the graph by a matrix pr
 by the torch engine and by the fastest one. Printed is the least processor time of each in milliseconds.
 """
 
+from __future__ import annotations
+
 import tempfile
 
 import numpy as np

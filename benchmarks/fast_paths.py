@@ -6,6 +6,8 @@ Processor time over audio in short files (1 s) and long ones (12 s), the least o
 program; what works on features or copies audio has sixty times as much. Without C means ``KALDI_COMPAT_NATIVE=0``.
 """
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

@@ -11,6 +11,8 @@ both, and a test fails when a page disagrees with the file. Ratios are not store
 that are shown.
 """
 
+from __future__ import annotations
+
 import datetime
 import json
 import os

@@ -6,6 +6,8 @@ Each has to give the archives of an undisturbed dump, as far as a GPU promises t
 ends with status 1 if one differs. With --device cpu it shows that the script itself works.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import json

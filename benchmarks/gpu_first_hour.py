@@ -12,6 +12,8 @@ The C libraries are built if a compiler is there, unless they came along: io_ark
 _native.so. A folder .triton-cache in the project is used as Triton's cache.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import json

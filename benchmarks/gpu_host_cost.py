@@ -11,6 +11,8 @@ archives. To compare two commits, run it with PYTHONPATH set to each of them, in
 archive again and again, and prints where the processor time went: of each stage, without the stages that it calls.
 """
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import json

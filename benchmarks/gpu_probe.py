@@ -12,6 +12,8 @@ With TRITON_INTERPRET=1 all of it runs on the CPU, the kernels in Triton's inter
 the probe itself works; its times then mean nothing.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import itertools

@@ -5,6 +5,8 @@
 A library counts with everything that it requires. The package itself is installed into a temporary folder.
 """
 
+from __future__ import annotations
+
 import platform
 import re
 import subprocess

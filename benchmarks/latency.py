@@ -7,6 +7,8 @@ libraries and without them, and kaldi-native-fbank's. Printed are the time from 
 features, the median and the 99th percentile of the time of a chunk, and the peak memory of the process.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

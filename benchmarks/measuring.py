@@ -1,5 +1,7 @@
 """What the benchmarks share: their command line, clocks, and contestants that take turns."""
 
+from __future__ import annotations
+
 import argparse
 import resource
 import time

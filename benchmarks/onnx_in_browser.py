@@ -8,6 +8,8 @@ WebGPU runs on a GPU, or without one in Chromium's software renderer. Printed is
 of audio. Needs onnxruntime and chromium.
 """
 
+from __future__ import annotations
+
 import argparse
 import http.server
 import json

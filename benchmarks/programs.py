@@ -7,6 +7,8 @@ feature: the median wall clock of our program and of the peers, and how many tim
 folder of Kaldi's own programs, they run too.
 """
 
+from __future__ import annotations
+
 import os
 import statistics
 import subprocess

@@ -7,6 +7,8 @@ random order by the workers of a DataLoader. Printed after each epoch: seconds, 
 server has counted, sockets that are open in the workers, and the workers' memory.
 """
 
+from __future__ import annotations
+
 import multiprocessing
 import os
 import sys

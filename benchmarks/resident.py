@@ -8,6 +8,8 @@ The bandwidth is that of a copy of 1 GiB, counted as read and written; a contest
 samples and writing its features would take. On a CPU everything runs too, but the fused kernels.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import time

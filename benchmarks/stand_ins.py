@@ -6,6 +6,8 @@ Prints milliseconds of processor time, the least of several rounds in which the 
 imported is left out, and its stored figures stay.
 """
 
+from __future__ import annotations
+
 import importlib
 import os
 import tempfile

@@ -14,6 +14,8 @@ interrupted run can be resumed. ``long`` takes 6 GB of memory, most of it in Kal
 those of ``--kaldi``, or those on PATH that are not ours; without them only ours are measured.
 """
 
+from __future__ import annotations
+
 import argparse
 import itertools
 import json

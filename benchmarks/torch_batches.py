@@ -7,6 +7,8 @@ which the contestants take turns, and for streams the microseconds that a second
 are left out where they are not installed.
 """
 
+from __future__ import annotations
+
 import time
 import warnings
 

@@ -8,6 +8,8 @@ rounds in which the contestants take turns, files in the page cache. kaldiio and
 installed.
 """
 
+from __future__ import annotations
+
 import resource
 import tempfile
 import time

@@ -1,5 +1,7 @@
 """Configuration of all tests, and the table of supported properties."""
 
+from __future__ import annotations
+
 import os
 import signal
 from collections.abc import Generator

@@ -1,5 +1,7 @@
 """Generated files are those that ``make generate`` writes now."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Wheels say what they hold, and a wheel for publication holds the C libraries."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

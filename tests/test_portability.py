@@ -1,5 +1,7 @@
 """Without the modules, functions and signals that Windows or macOS lack, everything imports, and files can be used."""
 
+from __future__ import annotations
+
 import ast
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Files for maintainers agree with each other: versions, Pythons, extras, workflows."""
 
+from __future__ import annotations
+
 import ast
 import re
 import sys

@@ -1,5 +1,7 @@
 """Adapter: what this project's programs, run in this process, give for the options of the conformance kit."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib
 import io

@@ -4,6 +4,8 @@ An adapter passes on the options that its library has. For another value of an o
 NotImplementedError, so that only what a library offers is judged.
 """
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import importlib.metadata

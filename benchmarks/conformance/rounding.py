@@ -4,6 +4,8 @@
 usage: rounding.py [KIT]
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import warnings

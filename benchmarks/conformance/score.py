@@ -10,6 +10,8 @@ TRANSFORMERS_JS (transformers_js.mjs beside this file), TRANSFORMERS_JS_SOURCE (
 TRANSFORMERS_JS_VERSION. What is not found is left out.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 import warnings

@@ -1,5 +1,7 @@
 """Examples in docstrings and on pages run, and the documented defaults of other libraries are true."""
 
+from __future__ import annotations
+
 import doctest
 import importlib
 import inspect

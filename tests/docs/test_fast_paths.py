@@ -1,5 +1,7 @@
 """The page of fast paths names what is there."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

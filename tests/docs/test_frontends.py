@@ -1,5 +1,7 @@
 """The pages of docs/frontends say what the presets are, and how far they are from the models' own code."""
 
+from __future__ import annotations
+
 import re
 import runpy
 from pathlib import Path

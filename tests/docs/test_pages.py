@@ -1,5 +1,7 @@
 """Links and counts of the README and docs/, and the list of programs, are up to date."""
 
+from __future__ import annotations
+
 import json
 import re
 import runpy

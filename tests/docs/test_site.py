@@ -1,5 +1,7 @@
 """The documentation site covers every program, option and public name, and builds without warnings."""
 
+from __future__ import annotations
+
 import dataclasses
 import importlib.metadata
 import re

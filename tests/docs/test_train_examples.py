@@ -1,5 +1,7 @@
 """The examples of training on the pages learn; one resumes where it was interrupted, and runs on several ranks."""
 
+from __future__ import annotations
+
 import gzip
 import multiprocessing
 import socket

@@ -5,6 +5,8 @@ stream, or a part of it; the rest is what is read. A failure is any exception bu
 beyond a small multiple of the input. The valid objects of the tests are the corpus to start from. Needs atheris.
 """
 
+from __future__ import annotations
+
 import io
 import logging
 import sys

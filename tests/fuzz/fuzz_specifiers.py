@@ -4,6 +4,8 @@ The first byte of an input chooses what the rest is. A failure is any exception 
 script whose keys cannot be looked up. No file is touched and no command run. Needs atheris.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable
 

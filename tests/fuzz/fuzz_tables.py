@@ -6,6 +6,8 @@ one. A failure is a way that differs from reading entry by entry without the lib
 :class:`io_ark.ArkError`, or memory beyond a small multiple of the input. Needs atheris; see README.md.
 """
 
+from __future__ import annotations
+
 import logging
 import sys
 import tempfile

@@ -1,5 +1,7 @@
 """Automatic type detection from bytes and values; data directories; Kaldi's and torchaudio's names."""
 
+from __future__ import annotations
+
 import gzip
 import io
 import pickle

@@ -1,5 +1,7 @@
 """Blocks: views of entries, map, select and concatenate."""
 
+from __future__ import annotations
+
 import logging
 from dataclasses import replace
 from itertools import pairwise

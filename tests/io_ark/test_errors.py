@@ -1,5 +1,7 @@
 """Errors: their text, and pickling."""
 
+from __future__ import annotations
+
 import pickle
 
 import pytest

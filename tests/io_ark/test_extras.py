@@ -1,5 +1,7 @@
 """Messages about missing packages name extras that exist."""
 
+from __future__ import annotations
+
 import re
 import sys
 from pathlib import Path

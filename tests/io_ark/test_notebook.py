@@ -1,5 +1,7 @@
 """Tables show themselves in Jupyter without reading their objects."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import io_ark

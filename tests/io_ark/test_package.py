@@ -1,5 +1,7 @@
 """The package as imported: start-up cost and public names."""
 
+from __future__ import annotations
+
 import importlib
 import importlib.metadata
 import pkgutil

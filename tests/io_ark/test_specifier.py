@@ -1,5 +1,7 @@
 """Specifiers, compared with the cases of Kaldi's own tests (kaldi-table-test, kaldi-io-test)."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

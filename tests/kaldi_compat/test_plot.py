@@ -1,5 +1,7 @@
 """Plots have the right axes, values and messages."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 from typing import Any

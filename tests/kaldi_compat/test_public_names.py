@@ -1,5 +1,7 @@
 """Names that users import: they exist, are complete, and are imported only when they are used."""
 
+from __future__ import annotations
+
 import ast
 from pathlib import Path
 

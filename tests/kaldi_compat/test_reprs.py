@@ -1,5 +1,7 @@
 """Modules, data sets and streams describe themselves in one line, and as HTML in Jupyter."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

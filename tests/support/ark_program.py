@@ -1,5 +1,7 @@
 """The program ``ark`` in a folder of its own."""
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Callable
 from pathlib import Path

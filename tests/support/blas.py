@@ -1,5 +1,7 @@
 """The BLAS library that NumPy calls here."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -4,6 +4,8 @@
 they leave in ``block_commands.json``; the tests of the programs compare ours, for blocks of any size.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib
 import json

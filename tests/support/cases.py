@@ -1,5 +1,7 @@
 """The features that each property is verified on, and inputs for them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

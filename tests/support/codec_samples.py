@@ -1,5 +1,7 @@
 """A valid object of every kind, in binary and in text where it has both: seeds of the fuzzers."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 from typing import Any

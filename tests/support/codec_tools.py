@@ -1,5 +1,7 @@
 """Helpers of the codec tests: objects to and from bytes without files."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Iterable
 from typing import Any

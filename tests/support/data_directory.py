@@ -1,5 +1,7 @@
 """A small data directory for the tests of data sets."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

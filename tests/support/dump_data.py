@@ -1,5 +1,7 @@
 """Data directories for the tests of the bulk dump."""
 
+from __future__ import annotations
+
 import io
 import os
 import subprocess

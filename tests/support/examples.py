@@ -1,5 +1,7 @@
 """The example programs of the documentation as modules."""
 
+from __future__ import annotations
+
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -6,6 +6,8 @@ tensor was recorded for a stream that has not come so far; queued work reads and
 the tensor. So whoever does not wait, or does not say who uses a tensor, finds rubbish or another tensor's numbers.
 """
 
+from __future__ import annotations
+
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator
@@ -44,7 +46,7 @@ class Stream:
                 self.done += 1
                 self.queue[self.done - 1]()
 
-    def wait_stream(self, other: "Stream") -> None:
+    def wait_stream(self, other: Stream) -> None:
         end = len(other.queue)
         self.add(lambda: other.run(end))
 

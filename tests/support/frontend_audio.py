@@ -3,6 +3,8 @@
 ``reference_data/frontends/make.py`` runs the models' own code on these, and the tests run ours on them.
 """
 
+from __future__ import annotations
+
 import functools
 import json
 from pathlib import Path

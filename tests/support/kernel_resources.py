@@ -8,6 +8,8 @@ prints a line for each that differs: its registers, bytes of stack, local and sh
 machine, maxima that drop NaN, and fused multiply-adds. TRITON_INTERPRET must not be set.
 """
 
+from __future__ import annotations
+
 import re
 import subprocess
 import sys

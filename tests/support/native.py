@@ -1,5 +1,7 @@
 """Run what is computed in C with another instruction set, or without C."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

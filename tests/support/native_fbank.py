@@ -1,5 +1,7 @@
 """Features by kaldi-native-fbank, which wraps Kaldi's own code, for our options."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

@@ -3,6 +3,8 @@
 ``python -m tests.support.native_fbank_forms`` stores what the original returns.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,7 @@
 """A local S3 server: moto in server mode, which fsspec's ``s3://`` is pointed at, in subprocesses as well."""
 
+from __future__ import annotations
+
 import os
 import uuid
 from collections.abc import Iterator

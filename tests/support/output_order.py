@@ -4,6 +4,8 @@
 ``output_order.json``; the tests of the programs compare ours.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import shlex

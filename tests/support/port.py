@@ -1,5 +1,7 @@
 """A port of Kaldi's fbank as such are written by the dozen, in double precision, and the mistakes that they make."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -3,6 +3,8 @@
 # Type checkers do not know the language that Triton compiles.
 # mypy: ignore-errors
 
+from __future__ import annotations
+
 import triton
 import triton.language as tl
 

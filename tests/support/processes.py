@@ -1,5 +1,7 @@
 """Code in a process of its own, and code whose memory is limited."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

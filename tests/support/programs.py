@@ -1,5 +1,7 @@
 """Run programs in tests, and check how they fail."""
 
+from __future__ import annotations
+
 import importlib
 import io
 import shlex

@@ -11,6 +11,8 @@ touch, one of them writing, without a barrier in between. It says nothing of tim
 runs the tests of the kernels so.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import re

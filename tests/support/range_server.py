@@ -1,5 +1,7 @@
 """A local HTTP server with range requests, which counts requests and fails on demand."""
 
+from __future__ import annotations
+
 import os
 import re
 import socket

@@ -1,5 +1,7 @@
 """Every way to read an archive, and its outcome: all of them, with the C library and without it, have to agree."""
 
+from __future__ import annotations
+
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator

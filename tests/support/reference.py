@@ -1,5 +1,7 @@
 """Stored Kaldi commands, their audio and their outputs, for the tests of the spectral features."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import shlex

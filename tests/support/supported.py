@@ -4,6 +4,8 @@ A test marked ``supported(property)`` whose parameter ``case`` is a feature veri
 --write-supported`` runs the tests and writes the cells: passed, expected to fail (with the reason), or skipped.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from pathlib import Path

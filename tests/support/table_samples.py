@@ -1,5 +1,7 @@
 """Tables of every kind of object that the C library scans: archives as bytes."""
 
+from __future__ import annotations
+
 import io
 from typing import Any
 

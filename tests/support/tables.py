@@ -1,5 +1,7 @@
 """Archives, text tables and audio files that tests of programs write and read."""
 
+from __future__ import annotations
+
 import struct
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """The call sites: which functions of which repositories, and how they are called."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import inspect

@@ -3,6 +3,8 @@
 ``python -m tests.toolkits.forms --sources DIR`` runs the call sites on one recording, and stores the results.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import functools

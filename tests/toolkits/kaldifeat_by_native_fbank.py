@@ -1,5 +1,7 @@
 """kaldifeat's fbank by kaldi_native_fbank of the same author, as kaldifeat has to be compiled for each torch."""
 
+from __future__ import annotations
+
 import types
 from typing import Any
 

@@ -4,6 +4,8 @@ A checkout of each repository lies in a folder of its name. Nothing of a project
 import beside the library in question is replaced by empty modules where it is not installed.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import sys
 import types

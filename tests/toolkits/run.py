@@ -4,6 +4,8 @@
 repositories.py, and PYTHON is what scripts.py asks for.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import ctypes

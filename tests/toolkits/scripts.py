@@ -5,6 +5,8 @@ has NumPy, torch and what else the scripts import, but none of the libraries tha
 ``PYTHON -m kaldi_compat.interop replace LIBRARIES -- SCRIPT ARGUMENTS``, nothing else.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

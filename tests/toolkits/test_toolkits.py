@@ -1,5 +1,7 @@
 """The table of public repositories is that of the manifest, and its comparison notices what it should."""
 
+from __future__ import annotations
+
 import json
 import re
 from pathlib import Path

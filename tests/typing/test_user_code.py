@@ -1,5 +1,7 @@
 """A user's code as type checkers and editors see it: outside our tree, against the installed package."""
 
+from __future__ import annotations
+
 import ast
 import importlib
 import inspect

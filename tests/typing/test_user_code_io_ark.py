@@ -1,5 +1,7 @@
 """Type checkers see the types of io_ark as a user does, and refuse what is wrong."""
 
+from __future__ import annotations
+
 import json
 import re
 import shutil

@@ -1,5 +1,7 @@
 """Code of a user, to be read by type checkers and never run. Lines that end in ``# error`` must be refused."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import torch

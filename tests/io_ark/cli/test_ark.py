@@ -1,5 +1,7 @@
 """The program ``ark``, on tables that kaldiio wrote and on damage done to them."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import json
 import os

@@ -1,5 +1,7 @@
 """``ark convert`` writes what the other libraries read, and reads what they write."""
 
+from __future__ import annotations
+
 import io
 import json
 import os

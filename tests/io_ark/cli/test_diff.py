@@ -1,5 +1,7 @@
 """``ark diff`` finds every difference, and its exit status tells scripts."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

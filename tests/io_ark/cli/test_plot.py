@@ -1,5 +1,7 @@
 """``ark plot`` draws into files and terminals."""
 
+from __future__ import annotations
+
 import struct
 from pathlib import Path
 

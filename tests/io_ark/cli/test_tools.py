@@ -1,5 +1,7 @@
 """``ark head``, ``grep``, ``stat``, ``--json``, colours, pager and completion."""
 
+from __future__ import annotations
+
 import gzip
 import json
 import os

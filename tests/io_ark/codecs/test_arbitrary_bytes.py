@@ -1,5 +1,7 @@
 """Arbitrary bytes give an object or an :class:`ArkError`, no other exception, and take little memory."""
 
+from __future__ import annotations
+
 import io
 import logging
 import re

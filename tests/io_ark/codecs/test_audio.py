@@ -1,5 +1,7 @@
 """Audio that is not 16-bit linear WAV, compared with soundfile and with the same samples as WAV."""
 
+from __future__ import annotations
+
 import logging
 import sys
 from contextlib import nullcontext

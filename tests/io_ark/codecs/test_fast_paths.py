@@ -1,5 +1,7 @@
 """Fast paths of codecs, which read many numbers at a time, give the values and errors of the slow paths."""
 
+from __future__ import annotations
+
 import time
 from contextlib import ExitStack
 from io import BytesIO

@@ -1,5 +1,7 @@
 """Headers alone give the shapes that reading gives, leave the source at the same place, and raise the same errors."""
 
+from __future__ import annotations
+
 import io
 import os
 import struct

@@ -1,5 +1,7 @@
 """Kinds that kaldiio and kaldi_native_io lack, detection of kinds, and values that cannot be written or read."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterator
 from pathlib import Path

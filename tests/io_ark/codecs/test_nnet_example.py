@@ -1,5 +1,7 @@
 """Training examples that Kaldi wrote, compared with what it was given (data/nnet_examples/write_examples.cc)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -3,6 +3,8 @@
 Fixed values of all kinds are compared in ``interop/test_kaldi_native_io.py``.
 """
 
+from __future__ import annotations
+
 import io
 import struct
 import wave

@@ -1,5 +1,7 @@
 """Kaldi's own files, read and written again, give the same bytes."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Numbers in text: Kaldi's streams, and the code that converts many numbers at once, agree."""
 
+from __future__ import annotations
+
 import itertools
 from typing import NoReturn
 

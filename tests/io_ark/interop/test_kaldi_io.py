@@ -1,5 +1,7 @@
 """The names of kaldi_io, on archives that kaldiio and Kaldi's formats define."""
 
+from __future__ import annotations
+
 import gzip
 import importlib
 import io

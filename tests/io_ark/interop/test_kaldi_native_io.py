@@ -1,5 +1,7 @@
 """kaldi_native_io's names: the same calls give the same values and the same bytes as in kaldi_native_io."""
 
+from __future__ import annotations
+
 import copy
 from pathlib import Path
 from typing import Any

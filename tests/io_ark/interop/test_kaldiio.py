@@ -1,5 +1,7 @@
 """kaldiio's names: what it writes we read to the same values, and the other way round."""
 
+from __future__ import annotations
+
 import io
 import os
 import pickle

@@ -1,5 +1,7 @@
 """The omniio API: names beside kaldiio's, whose behaviour test_kaldiio.py compares."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

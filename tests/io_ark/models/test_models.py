@@ -1,5 +1,7 @@
 """Transition models, topologies and trees: files that Kaldi's tools wrote, and properties of alignments."""
 
+from __future__ import annotations
+
 import io
 import logging
 from itertools import pairwise

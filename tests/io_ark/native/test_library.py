@@ -1,5 +1,7 @@
 """The loader of the optional C libraries."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

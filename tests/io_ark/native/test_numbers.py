@@ -1,5 +1,7 @@
 """Compressed matrices and text numbers in C are those of the NumPy code, and of Python."""
 
+from __future__ import annotations
+
 import io
 from typing import Any
 

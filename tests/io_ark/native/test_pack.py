@@ -1,5 +1,7 @@
 """Nested lists written by the C library have the bytes that the codec writes without it."""
 
+from __future__ import annotations
+
 import io
 from typing import Any
 

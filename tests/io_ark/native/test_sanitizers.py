@@ -1,5 +1,7 @@
 """The C code never touches memory outside of its buffers, whatever the input is."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

@@ -1,5 +1,7 @@
 """Scanning blocks of archives in C gives what the codecs read entry by entry."""
 
+from __future__ import annotations
+
 import io
 import os
 import struct

@@ -1,5 +1,7 @@
 """Commands and URLs are refused by every function that opens files, by an argument or by the environment."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """Servers that misbehave: an archive is read whole and right, or an error says why; never a missing file or a hang."""
 
+from __future__ import annotations
+
 import gzip
 import resource
 import socket

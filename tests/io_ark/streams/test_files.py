@@ -1,5 +1,7 @@
 """Open files shared by readers, and scarce file descriptors."""
 
+from __future__ import annotations
+
 import gc
 import multiprocessing
 import os

@@ -1,5 +1,7 @@
 """Opening rxfilenames: files, offsets, standard input."""
 
+from __future__ import annotations
+
 import io
 import os
 import sys

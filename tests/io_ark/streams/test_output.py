@@ -1,5 +1,7 @@
 """Writing to files, commands and standard output."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Commands: exit status, failures, and refusing to run them."""
 
+from __future__ import annotations
+
 import os
 import signal
 import threading

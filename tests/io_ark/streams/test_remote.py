@@ -1,5 +1,7 @@
 """Tables at URLs, from a local HTTP server with ranges and from moto's S3 server."""
 
+from __future__ import annotations
+
 import pickle
 import resource
 import socket

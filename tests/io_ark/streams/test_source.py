@@ -1,5 +1,7 @@
 """Sources give the same bytes whatever they come from, and allocate no memory for bytes that are not there."""
 
+from __future__ import annotations
+
 import io
 import os
 import zlib

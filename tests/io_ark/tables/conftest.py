@@ -1,5 +1,7 @@
 """Kaldi's archives of the reference set, for the tests of tables."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Small entries that are written together are those that are written one by one."""
 
+from __future__ import annotations
+
 import io
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Writers whose writes fail or are interrupted: what `close()` vouches for is in the table, whole, and nothing else."""
 
+from __future__ import annotations
+
 import errno
 import io
 import sys

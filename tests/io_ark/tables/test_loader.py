@@ -1,5 +1,7 @@
 """Single objects, script lines in any order, and ranges."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np

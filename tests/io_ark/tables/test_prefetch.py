@@ -1,5 +1,7 @@
 """Reading ahead in a thread."""
 
+from __future__ import annotations
+
 import os
 import signal
 import threading

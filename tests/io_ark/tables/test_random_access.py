@@ -1,5 +1,7 @@
 """Random access: Kaldi's options and answers."""
 
+from __future__ import annotations
+
 import shutil
 import weakref
 from collections.abc import Iterator

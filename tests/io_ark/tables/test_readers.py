@@ -1,5 +1,7 @@
 """Sequential readers: Kaldi's rules of success and the option p."""
 
+from __future__ import annotations
+
 import threading
 from pathlib import Path
 from typing import Any

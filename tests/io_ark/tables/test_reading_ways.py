@@ -1,5 +1,7 @@
 """Every way to read an archive, whole or damaged, gives the same entries and the same error."""
 
+from __future__ import annotations
+
 import os
 import threading
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """Relative names in a script file are found from any folder."""
 
+from __future__ import annotations
+
 import pickle
 from pathlib import Path
 

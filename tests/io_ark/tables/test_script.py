@@ -1,5 +1,7 @@
 """Script files: how lines are parsed, ten million lines in little memory, and look-ups as in a dictionary."""
 
+from __future__ import annotations
+
 import itertools
 import pickle
 import time

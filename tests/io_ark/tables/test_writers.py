@@ -1,5 +1,7 @@
 """Writers: archives, script files, failures, and peers that write the same."""
 
+from __future__ import annotations
+
 import logging
 import os
 import sys

@@ -1,5 +1,7 @@
 """Post-processing of blocks: C and NumPy give the same bits, on each instruction set."""
 
+from __future__ import annotations
+
 import ctypes
 import itertools
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Normalization of frames as they arrive; its bits are those of the stored commands of apply-cmvn-online."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

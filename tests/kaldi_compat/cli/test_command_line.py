@@ -1,5 +1,7 @@
 """The command line, configuration files, log lines and exit statuses of the programs."""
 
+from __future__ import annotations
+
 import dataclasses
 import importlib
 import json

@@ -1,5 +1,7 @@
 """Choice of the engine by the programs that compute spectral features."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import pytest

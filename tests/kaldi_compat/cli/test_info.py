@@ -1,5 +1,7 @@
 """The command ``kaldi-compat info``."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from importlib.util import find_spec

@@ -1,5 +1,7 @@
 """Tests of kaldi_compat.cli.loop: what a program does to blocks, it does to their entries."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,7 @@
 """Tests of kaldi_compat.cli.segments."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Tests of kaldi_compat.cli.tables: reading ahead, and look-up of the keys of a block."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """A data directory that the tests of data sets share."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

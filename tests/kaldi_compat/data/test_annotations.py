@@ -1,5 +1,7 @@
 """Targets come with their utterance, and a missing or unsuitable one is an error that names it."""
 
+from __future__ import annotations
+
 import shutil
 from dataclasses import replace
 from pathlib import Path

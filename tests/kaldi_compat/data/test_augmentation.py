@@ -1,5 +1,7 @@
 """Random changes of audio and features repeat with the seed, the epoch and the utterance, whatever reads them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

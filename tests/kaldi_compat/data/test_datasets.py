@@ -1,5 +1,7 @@
 """Data sets give every utterance once, complete, for any number of workers and any start method."""
 
+from __future__ import annotations
+
 import pickle
 import tracemalloc
 from collections import Counter

@@ -1,5 +1,7 @@
 """Arguments that no data set, sampler or step can use are refused in one line, and never change numbers in silence."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

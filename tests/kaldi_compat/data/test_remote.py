@@ -1,5 +1,7 @@
 """Data sets of tables at URLs, over HTTP and in S3."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

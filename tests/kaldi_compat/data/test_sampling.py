@@ -1,5 +1,7 @@
 """Batches hold every utterance once an epoch over all ranks, keep their limits, and resume where they stopped."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections import Counter

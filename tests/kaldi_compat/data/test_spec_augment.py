@@ -1,5 +1,7 @@
 """SpecAugment masks and warps within the frames of each utterance, and repeats with its seed."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """The command line of ``kaldi-compat``."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

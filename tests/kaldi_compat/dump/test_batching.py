@@ -1,5 +1,7 @@
 """Batches of a dump: packing, computing many utterances as one row, compressing on the device, halving."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 

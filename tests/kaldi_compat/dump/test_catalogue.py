@@ -1,5 +1,7 @@
 """The list of programs and the completion of their command lines."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 

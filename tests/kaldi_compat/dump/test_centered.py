@@ -1,5 +1,7 @@
 """The mean of each utterance of a batch is subtracted at once."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The dump's command line: defaults, the feature's own options, messages."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess

@@ -1,5 +1,7 @@
 """Commands of wav.scp end with their job, within their time, and at the longest duration of an utterance."""
 
+from __future__ import annotations
+
 import os
 import re
 import secrets

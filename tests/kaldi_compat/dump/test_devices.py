@@ -1,5 +1,7 @@
 """GPUs of a dump: each gets an archive, and one that admits no more processes costs a worker, not the job."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path

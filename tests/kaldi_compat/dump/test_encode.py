@@ -1,5 +1,7 @@
 """Encoding: features that compression cannot take are written uncompressed, with a warning."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

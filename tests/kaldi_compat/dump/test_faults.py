@@ -1,5 +1,7 @@
 """A dump whose process is killed, or whose system calls fail, at any of its writes: nothing is lost in silence."""
 
+from __future__ import annotations
+
 import errno
 import os
 import shutil

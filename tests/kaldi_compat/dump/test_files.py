@@ -1,5 +1,7 @@
 """Output files: whole or not at all, and never a rename over what is not a regular file."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import stat

@@ -1,5 +1,7 @@
 """Inputs that change while a dump runs: nothing is made of two versions of them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """The bulk dump as a whole: its results are compared with those of the programs, file by file."""
 
+from __future__ import annotations
+
 import errno
 import os
 import re

@@ -1,5 +1,7 @@
 """A dump that is killed, interrupted, or loses a worker leaves no wrong file and can be resumed."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import random

@@ -1,5 +1,7 @@
 """The plan of a dump: the division of utterances, and detection of changes."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 from pathlib import Path

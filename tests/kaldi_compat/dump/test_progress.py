@@ -1,5 +1,7 @@
 """The progress of a dump, and the counts behind it."""
 
+from __future__ import annotations
+
 import io
 import os
 

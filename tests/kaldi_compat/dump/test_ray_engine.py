@@ -1,5 +1,7 @@
 """A dump on a Ray cluster of several nodes, one of which dies during the job."""
 
+from __future__ import annotations
+
 import os
 import sys
 import threading

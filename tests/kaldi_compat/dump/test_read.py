@@ -1,5 +1,7 @@
 """Reading for a dump: order, bounds, formats, and audio at other speeds."""
 
+from __future__ import annotations
+
 import json
 import threading
 import time

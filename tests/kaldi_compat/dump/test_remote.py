@@ -1,5 +1,7 @@
 """A dump of audio at URLs: files and places in archives, over HTTP and in S3."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """The page of ``--report``: odd audio, failures by reason, axes with units, and no dependence on colour."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Resuming verifies the archives that it keeps, and computes damaged and missing ones again, and no others."""
 
+from __future__ import annotations
+
 import json
 import re
 import shutil

@@ -1,5 +1,7 @@
 """Speakers are looked up as in a dictionary of all lines, but in a sorted file without reading all lines."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

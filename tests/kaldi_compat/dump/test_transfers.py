@@ -1,5 +1,7 @@
 """The order of transfers and computations, and files read in place, on a fake GPU (see tests/support/fake_gpu.py)."""
 
+from __future__ import annotations
+
 import functools
 from pathlib import Path
 from typing import Any

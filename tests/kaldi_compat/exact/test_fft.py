@@ -1,5 +1,7 @@
 """Kaldi's FFT is an FFT. The stored features show that it rounds as Kaldi does."""
 
+from __future__ import annotations
+
 import sys
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The C library's single-precision functions, against the C library."""
 
+from __future__ import annotations
+
 import ctypes
 import ctypes.util
 import platform

@@ -1,5 +1,7 @@
 """The mel filter bank: its shape, its warp, and invalid options."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

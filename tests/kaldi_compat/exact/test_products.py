@@ -1,5 +1,7 @@
 """Products of matrices in OpenBLAS's order, against OpenBLAS, and in C against NumPy."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
 from functools import partial

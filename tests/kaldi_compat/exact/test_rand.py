@@ -1,5 +1,7 @@
 """Kaldi's random numbers against the C library's own."""
 
+from __future__ import annotations
+
 import copy
 import ctypes
 import math

@@ -1,5 +1,7 @@
 """Resampling and sums in C against NumPy, byte for byte, on every instruction set."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import pytest

@@ -1,5 +1,7 @@
 """The dot product in OpenBLAS's order, against OpenBLAS."""
 
+from __future__ import annotations
+
 from fractions import Fraction
 from pathlib import Path
 

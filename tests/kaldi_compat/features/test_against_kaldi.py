@@ -1,5 +1,7 @@
 """The spectral features against what Kaldi wrote: its bits by the exact engine, rounding away by the torch engine."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Features inside compiled, exported and traced models: any length of audio, and the same numbers."""
 
+from __future__ import annotations
+
 import functools
 import io
 import shutil

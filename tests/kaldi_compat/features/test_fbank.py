@@ -1,5 +1,7 @@
 """Log-mel features against Kaldi's, and against kaldi-native-fbank's for options drawn at random."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Cepstral coefficients against Kaldi's, and against kaldi-native-fbank's for options drawn at random."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch

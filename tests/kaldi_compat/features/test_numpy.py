@@ -1,5 +1,7 @@
 """The torch-free features: Kaldi's bits, batches, lists and streams."""
 
+from __future__ import annotations
+
 import copy
 import pickle
 from typing import Any

@@ -1,5 +1,7 @@
 """Online CMVN of tensors, against the bits of Kaldi, as a module and as a stream."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The pitch tracker in compiled, exported, traced and mapped models finds the same states as NumPy."""
 
+from __future__ import annotations
+
 import functools
 import io
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Perceptual linear prediction cepstra against Kaldi's, and its recursions against linear algebra."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch

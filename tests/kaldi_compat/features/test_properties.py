@@ -1,5 +1,7 @@
 """Expected properties of PyTorch modules, verified on every feature."""
 
+from __future__ import annotations
+
 import copy
 import pickle
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """Resampling: Kaldi's filters, lengths and edges. Kaldi's own numbers are among the stored cases of each feature."""
 
+from __future__ import annotations
+
 import math
 import pkgutil
 

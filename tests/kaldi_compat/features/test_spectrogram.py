@@ -1,5 +1,7 @@
 """Log power spectra against Kaldi's."""
 
+from __future__ import annotations
+
 import pytest
 import torch
 

@@ -1,5 +1,7 @@
 """Statistics that models ship: every format gives the same numbers, and other files are refused."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

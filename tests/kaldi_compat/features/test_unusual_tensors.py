@@ -1,5 +1,7 @@
 """Tensors and arrays that do not hold their numbers one by one are refused with a documented error; views are read."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The command ``kaldi-compat frontend``."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """What conform says of implementations: ours, a port with and without mistakes, and programs that fail."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path

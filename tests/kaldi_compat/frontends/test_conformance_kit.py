@@ -1,5 +1,7 @@
 """The conformance kit is what our programs give; its README and its wheel tell the truth about it."""
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import re

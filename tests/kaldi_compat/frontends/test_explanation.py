@@ -1,5 +1,7 @@
 """What explain says of arrays: mistakes of ports, normalization, presets, and what it cannot explain."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from pathlib import Path

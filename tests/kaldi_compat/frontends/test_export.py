@@ -1,5 +1,7 @@
 """Front ends as ONNX files in onnxruntime, and in TorchScript."""
 
+from __future__ import annotations
+
 import functools
 import json
 import runpy

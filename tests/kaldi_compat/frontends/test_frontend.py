@@ -1,5 +1,7 @@
 """Front ends on tensors and arrays: batches, lists, sampling rates, chunks, and audio that is refused."""
 
+from __future__ import annotations
+
 import copy
 import json
 import pickle

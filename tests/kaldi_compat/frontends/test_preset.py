@@ -1,5 +1,7 @@
 """Presets as data: what is read, and what is refused."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Every preset gives what its model's own code gave (reference_data/frontends), and its neighbours do not."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Functions of features against what Kaldi's programs wrote, of arrays and of tensors; and the same in any batch."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import Any

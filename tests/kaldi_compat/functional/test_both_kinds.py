@@ -1,5 +1,7 @@
 """Every function of the room takes NumPy arrays and torch tensors, and gives the same for both."""
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import pkgutil

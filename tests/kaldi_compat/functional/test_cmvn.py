@@ -1,5 +1,7 @@
 """Mean and variance normalization: properties of any statistics and window."""
 
+from __future__ import annotations
+
 import warnings
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Deltas and shifted deltas: regression slopes, and chunks with their context."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch

@@ -1,5 +1,7 @@
 """Reverberation: Kaldi's samples bit for bit, convolution and signal-to-noise ratio."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Splicing: neighbours, batches and edges."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,5 +1,7 @@
 """Stacking, padding and normalization of frames: properties, on arrays and tensors."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

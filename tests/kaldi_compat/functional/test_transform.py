@@ -1,5 +1,7 @@
 """Transforms of features: the algebra."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch

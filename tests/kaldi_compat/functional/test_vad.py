@@ -1,5 +1,7 @@
 """Voice activity: the vote of neighbouring frames."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

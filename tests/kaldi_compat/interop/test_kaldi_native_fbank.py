@@ -5,6 +5,8 @@ behaviour is compared, too. Its own tests run over these names outside the repos
 docs/migrating/kaldi_native_fbank.md.
 """
 
+from __future__ import annotations
+
 import copy
 import pickle
 from typing import Any

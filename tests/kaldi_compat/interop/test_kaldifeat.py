@@ -3,6 +3,8 @@
 kaldifeat's own tests run over these names outside the repository: see docs/migrating/kaldifeat.md.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import importlib
 import inspect

@@ -1,5 +1,7 @@
 """Extractors for lhotse, compared with lhotse's own layers."""
 
+from __future__ import annotations
+
 import dataclasses
 import warnings
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Stand-ins take the places of libraries in a process and in those that it starts."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import subprocess

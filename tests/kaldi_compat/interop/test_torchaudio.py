@@ -1,5 +1,7 @@
 """The torchaudio API has the same arguments, shapes and, up to rounding, numbers."""
 
+from __future__ import annotations
+
 import dataclasses
 import inspect
 import random

@@ -1,5 +1,7 @@
 """The parts of torchaudio beside compliance.kaldi: functions, files and SoX's effects."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Feature extractors of transformers against transformers' own."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The kernels that compress give the bytes of the codec, which are Kaldi's, on a GPU or in Triton's interpreter."""
 
+from __future__ import annotations
+
 import io
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """The fused kernels agree with torch's operations, on a GPU or in Triton's interpreter."""
 
+from __future__ import annotations
+
 import os
 import runpy
 import subprocess

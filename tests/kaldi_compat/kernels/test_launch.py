@@ -1,5 +1,7 @@
 """Launching kernels: nothing waits for the device, memory is bounded, and processes compile one after the other."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 import time

@@ -1,5 +1,7 @@
 """The emulator computes as a GPU would and finds faults, and the kernels' tests pass on code compiled for several."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from fractions import Fraction

@@ -1,5 +1,7 @@
 """The C sources compile without a warning, and run without a finding of sanitizers or a wrong draw of noise."""
 
+from __future__ import annotations
+
 import os
 import platform
 import shutil

@@ -1,5 +1,7 @@
 """The C half of the exact engine against the NumPy half, byte for byte, with every instruction set of the processor."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Options: types, ranges, names, and what signatures and help say of them."""
 
+from __future__ import annotations
+
 import copy
 import dataclasses
 import inspect

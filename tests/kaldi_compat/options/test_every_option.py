@@ -1,5 +1,7 @@
 """Every option of a feature means the same in every engine: torch, NumPy and C."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Interpolation of pitch: numbers that Kaldi wrote; C, on each instruction set, and NumPy give the same bits."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

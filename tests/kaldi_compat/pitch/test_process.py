@@ -1,5 +1,7 @@
 """Features of a pitch track, against what Kaldi wrote and against plain loops."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The search of the pitch tracker: C, on each instruction set, and NumPy give the same bits."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

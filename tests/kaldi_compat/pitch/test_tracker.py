@@ -1,5 +1,7 @@
 """The pitch tracker against Kaldi's outputs and plain loops; batches, padding and chunks change nothing."""
 
+from __future__ import annotations
+
 import hashlib
 import warnings
 from typing import Any

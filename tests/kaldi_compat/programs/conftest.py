@@ -1,5 +1,7 @@
 """Tests of programs run in a temporary directory."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

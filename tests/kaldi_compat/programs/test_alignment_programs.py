@@ -1,5 +1,7 @@
 """Programs on alignments and posteriors: what the stored commands of Kaldi do not cover."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 from pathlib import Path
 

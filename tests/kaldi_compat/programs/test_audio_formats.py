@@ -1,5 +1,7 @@
 """Audio in other formats than WAV gives what the same samples give as WAV, in the programs, data sets and the dump."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Programs on audio: what the stored commands of Kaldi do not cover."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import kaldiio

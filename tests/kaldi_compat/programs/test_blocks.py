@@ -1,5 +1,7 @@
 """Programs that work on blocks of utterances do what they do utterance by utterance, for any size of block."""
 
+from __future__ import annotations
+
 import importlib
 import json
 import os

@@ -1,5 +1,7 @@
 """Programs on CMVN: what the stored commands of Kaldi do not cover."""
 
+from __future__ import annotations
+
 import hashlib
 from pathlib import Path
 

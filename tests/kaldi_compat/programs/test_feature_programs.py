@@ -1,5 +1,7 @@
 """Programs that copy and select features: what the stored commands of Kaldi do not cover."""
 
+from __future__ import annotations
+
 import struct
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Programs do not import torch, end at ^C while they import, and keep the memory of blocks."""
 
+from __future__ import annotations
+
 import json
 import platform
 import signal

@@ -1,5 +1,7 @@
 """Programs on matrices and vectors: what the stored commands of Kaldi do not cover."""
 
+from __future__ import annotations
+
 import struct
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Outputs are opened when Kaldi's programs open them: what becomes of older ones if an input cannot be read."""
 
+from __future__ import annotations
+
 import json
 import re
 import shlex

@@ -1,5 +1,7 @@
 """Chains of programs as in a recipe, from audio to a model's input, and Kaldi's own recipe scripts."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

@@ -1,5 +1,7 @@
 """Every command of the reference set, run with our programs: compare their outputs with Kaldi's."""
 
+from __future__ import annotations
+
 import importlib.metadata
 import json
 import os

@@ -1,5 +1,7 @@
 """A user's mistake ends a program with status 255 and one line that says what is wrong."""
 
+from __future__ import annotations
+
 import shlex
 from pathlib import Path
 

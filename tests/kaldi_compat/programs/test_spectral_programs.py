@@ -1,5 +1,7 @@
 """Programs that compute fbank, MFCC, PLP and spectrogram features: what the stored commands of Kaldi do not cover."""
 
+from __future__ import annotations
+
 import dataclasses
 import struct
 import zlib

@@ -1,5 +1,7 @@
 """Exit statuses where Kaldi's programs lose data and end with 0, or cannot say what is wrong, are those of the page."""
 
+from __future__ import annotations
+
 import re
 import shlex
 import struct

@@ -1,5 +1,7 @@
 """Warnings have the words of Kaldi's programs, which scripts search logs for. The expected ones are from Kaldi's."""
 
+from __future__ import annotations
+
 import re
 import shlex
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Features of audio in chunks equal those of the whole utterance, for any split, number of slots and framing."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

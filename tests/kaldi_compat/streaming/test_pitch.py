@@ -1,5 +1,7 @@
 """Pitch of audio in chunks equals that of the whole utterance."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

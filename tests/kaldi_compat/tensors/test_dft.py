@@ -1,5 +1,7 @@
 """Spectra as a matrix product: the FFT's numbers, without an FFT and without complex numbers."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import kaldiio

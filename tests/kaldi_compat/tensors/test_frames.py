@@ -1,5 +1,7 @@
 """Framing: the number of frames, and reflection past the ends of the audio."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 import torch
