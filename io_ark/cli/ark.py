@@ -8,6 +8,7 @@ import io
 import math
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -68,6 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as a shell reports a program that was ended by SIGPIPE
     except KeyboardInterrupt:
+        if argv is None and os.name == "posix":  # die of it, so that a shell's script stops, too
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
         return 130
     except (ArkError, ModuleNotFoundError) as error:
         print(f"ark: {error}", file=sys.stderr)

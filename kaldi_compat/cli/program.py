@@ -243,6 +243,9 @@ def printing(run: Callable[[], int]) -> int:
 def end_of_process(status: int) -> int:
     """End this process with this status, without unloading its modules, which takes as long as half of their import.
 
+    After ^C and with a broken pipe, it dies of the signal, as Kaldi's programs do: if a program only ends with the
+    status 130, a shell goes on with the next command of its script.
+
     Under a debugger or a profiler, which have something to do at the end, return the status.
     """
     if sys.gettrace() is not None or sys.getprofile() is not None:
@@ -251,6 +254,9 @@ def end_of_process(status: int) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+    if status in (INTERRUPTED_STATUS, BROKEN_PIPE_STATUS) and os.name == "posix":
+        signal.signal(status - 128, signal.SIG_DFL)
+        os.kill(os.getpid(), status - 128)
     os._exit(status)
 
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -147,6 +148,11 @@ def test_leaving_the_pager_early_is_no_error() -> None:
     lines = "".join(f"key{i} feats.ark:5\n" for i in range(20000))
     Path("long.scp").write_text(lines)
     assert "Traceback" not in in_terminal("ls", "long.scp", PAGER="head -n 1")
+
+
+def test_interrupt_ends_ark_by_the_signal_so_that_a_script_of_a_shell_ends_too() -> None:
+    done = subprocess.run([*ARK, "ls", "ark:kill -INT $PPID; sleep 0.2 |"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
 def completed(line: str) -> list[str]:
