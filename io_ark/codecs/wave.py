@@ -180,11 +180,6 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     return _Header(info, block, is_counted, foreign_chunk)
 
 
-def is_plain(source: Source) -> bool:
-    """Return True if the next bytes are the header that almost all 16-bit linear wave files start with."""
-    return _plain_header(source.peek(_PLAIN.size)) is not None
-
-
 def _plain_header(head: bytes) -> _Header | None:
     """Return the header that almost all 16-bit linear wave files start with; None for any other."""
     if len(head) != _PLAIN.size:

@@ -18,7 +18,8 @@ from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import Output, WholeWrites, open_output
 from io_ark.streams.remote import is_url
-from io_ark.streams.source import FileSource, Source, StreamSource
+from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
+from io_ark.tables import keys
 
 Stream = IO[bytes] | IO[str]
 FileOrName = str | PathLike[str] | Stream
@@ -89,6 +90,22 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
             stream.seek(start + source.tell())
 
 
+def read_key(stream: Any) -> str | None:
+    """Read the next key of an archive from an open binary file, with the space after it; None at the end.
+
+    Raises:
+        ArkError: the bytes are not the start of an entry.
+    """
+    ahead = stream.peek() if type(stream) is io.BufferedReader else b""
+    if b" " in ahead.lstrip():  # the whole key is in the stream's buffer
+        source: Source = BytesSource(ahead, name=name_of_stream(stream))
+        key = keys.read_key(source)
+        stream.read(source.tell())
+        return key
+    with open_source(stream) as source:
+        return keys.read_key(source)
+
+
 def _source_of_file(stream: Any, ahead: bool) -> Source | None:
     """Return the bytes of an open regular file from its position on; None for other streams."""
     if type(stream) is not io.BufferedReader or stream.closed or type(stream.raw) is not io.FileIO:
@@ -143,7 +160,8 @@ def input_file(name: str, access: Access) -> Any:
     target = parse_rxfilename(name)
     if target.kind == "file" and not is_url(target.path):
         file = _open(target.path, "rb")
-        file.seek(target.offset or 0)
+        if target.offset:
+            file.seek(target.offset)
         return file
     return io.BufferedReader(_SourceFile(open_input(target, access=access)))
 

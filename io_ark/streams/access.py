@@ -34,7 +34,7 @@ class Access(NamedTuple):
 
     def of_script(self) -> Access:
         """Return the permissions of names in a script file, which may be a stranger's: no private addresses."""
-        return self._replace(private=False)
+        return Access(self.pipes, self.network, private=False)
 
     def check_command(self, command: str) -> None:
         """Raise :class:`PipesRefusedError` if commands are disabled, here or by ``IO_ARK_NO_PIPES``."""

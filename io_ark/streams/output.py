@@ -152,7 +152,8 @@ class Output(ClosedOnExit):
         self._sending.check()
         if self._raw is not None:
             self._check_open()
-            self._send(b"")
+            if self._pending or self._flush_raw:
+                self._send(b"")
 
     def close(self) -> None:
         """Flush and close; a second call does nothing if the first one returned.

@@ -37,6 +37,7 @@ _WHITE = np.zeros(256, bool)
 _WHITE[list(b" \t\n\v\f\r")] = True
 _BLANK = _WHITE.copy()
 _BLANK[_NEWLINE] = False
+_VISIBLE = bytes(range(33, 256))
 # Number of lines processed at once, which bounds the memory of temporary arrays.
 _LINES = 1 << 18
 _LONGEST_KEY = 2**16 - 1
@@ -45,7 +46,7 @@ BINARY_SCRIPT = "is binary: a script file is text"
 _FEW_LINES = 1 << 16
 # A line: its key, of at most _LONGEST_KEY bytes in any encoding, and the rest, which may be missing.
 _LINE = re.compile(
-    r"^[ \t\v\f\r]*([^\0- ]{1,16383})(?:[ \t\v\f\r]+([^\0- ](?:[^\n]*[^\0- ])?))?[ \t\v\f\r]*\n", re.MULTILINE
+    r"^[ \t\v\f\r]*([^\0- ]{1,16383})(?:[ \t\v\f\r]+(?=[^\0- ])(.*[^\0- ])|)[ \t\v\f\r]*\n", re.MULTILINE
 )
 
 Indices = npt.NDArray[np.int64]
@@ -166,13 +167,17 @@ class Script(Mapping[str, str]):
         self.name = name
         self._empty = empty
         self._data = data
-        self._length = _text_length(data)
-        _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
+        self._few = self._dictionary()
+        self._length = len(data)
         self._sorted_hashes: Indices | None = None
         self._next_line = 0  # the line that is probably looked up next
         self._stamp: tuple[str, int, int] | None = None
-        self._few = self._dictionary()
-        self._count = len(self._keys_at[0]) if self._few is None else len(self._few)
+        if self._few is not None:
+            self._count = len(self._few)
+            return
+        self._length = _text_length(data)
+        _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
+        self._count = len(self._keys_at[0])
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
@@ -306,12 +311,17 @@ class Script(Mapping[str, str]):
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
     def _dictionary(self) -> dict[str, str] | None:
-        """Return the lines as a dictionary; None if there are many, or a line is invalid or has a duplicate key."""
-        text = b"" if isinstance(self._data, mmap.mmap) else self._data[: self._length]
-        count = text.count(b"\n")
-        if count > _FEW_LINES or len(text) < self._length:
+        """Return the lines as a dictionary; None if there are many, or one is blank, invalid or has a duplicate key."""
+        if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _FEW_LINES:
             return None
-        few = dict(_LINE.findall(text.decode("utf-8", "surrogateescape")))
+        text = self._data.decode("utf-8", "surrogateescape")
+        if self._data.translate(None, _VISIBLE) == b" \n" * count:  # two words in each line
+            words = iter(text.replace("\n", " ").split(" "))
+            few = dict(zip(words, words, strict=False))
+            if "" in few or (len(text) > _LONGEST_KEY and max(map(len, few)) > _LONGEST_KEY // 4):
+                return None
+        else:
+            few = dict(_LINE.findall(text))
         return few if len(few) == count and (self._empty or all(few.values())) else None
 
     @cached_property

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import importlib.abc
 import importlib.machinery
+import itertools
 import logging
 import os
 import pickle
@@ -34,7 +35,10 @@ from tests.toolkits.repositories import REPOSITORIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "migrating" / "repositories.md"
-SECONDS = 0.02  # for which short calls are repeated: the first ones of a kind take twice the time of others
+# A call is measured in turns of a process with the originals and one with ours, for a time of each recording. Calls
+# whose costs are close are measured again in new processes: where these lay their memory changes times by a tenth.
+TURNS, SECONDS = 6, 0.004
+CLOSE, REPEATED = 1.5, 3
 LIBRARIES = ("torchaudio", "kaldi_native_fbank", "kaldifeat", "kaldiio", "kaldi_io")
 
 
@@ -122,52 +126,74 @@ def prepare_process(sources: Path) -> None:
     logging.disable()
 
 
-def child(names: Sequence[str], sources: Path, target: Path) -> None:
-    """Compute the results of calls, and store them."""
+def child(sources: Path) -> None:
+    """Answer what the other process asks for: the results of a call, by its number, or its costs, by their name."""
     import soundfile
 
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the projects print
     prepare_process(sources)
-    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         made = []
         for i, (name, (rate, pcm)) in enumerate(recordings().items()):
             soundfile.write(f"{folder}/{i}.wav", pcm.T, rate, subtype="PCM_16")
             made.append(Recording(name, rate, pcm, f"{folder}/{i}.wav"))
-        for call in CALLS:
-            if names and not any(name in call.name for name in names):
-                continue
+        compute, given = None, made
+        while True:
             try:
-                compute = load(call, sources)
-            except (Exception, SystemExit) as error:
-                print(f"{call.name} cannot be loaded: {type(error).__name__}: {error}")
-                continue
-            results = found[call.name] = {}
-            for recording in made:
-                if recording.rate == 16000 or call.any_rate:
-                    results[recording.name] = _result(compute, recording)
-    target.write_bytes(pickle.dumps(found))
+                asked = pickle.load(requests)
+            except EOFError:
+                return
+            if asked in COSTS:
+                reply: Any = {each.name: COSTS[asked](compute, each) for each in given}
+            else:
+                call = CALLS[asked]
+                try:
+                    compute = load(call, sources)
+                except (Exception, SystemExit) as error:
+                    reply = f"{call.name} cannot be loaded: {type(error).__name__}: {error}"
+                else:
+                    reply = {each.name: result(compute, each) for each in made if each.rate == 16000 or call.any_rate}
+                    given = [each for each in made if "arrays" in reply.get(each.name, ())]
+            pickle.dump(reply, replies)
+            replies.flush()
 
 
-def _result(compute: Any, recording: Any) -> dict[str, Any]:
-    """Return the arrays of a call, the best of at least three times, and the memory that one more took at its peak."""
+def result(compute: Any, recording: Any) -> dict[str, Any]:
+    """Return the arrays of a call and how they lie in memory, or its error."""
     import torch
 
-    best, begun, count = float("inf"), time.process_time(), 0
     try:
-        while count < 3 or time.process_time() - begun < SECONDS:
-            with np.errstate(all="ignore"):
-                begin = time.process_time()
-                value = compute(recording)
-                best, count = min(best, time.process_time() - begin), count + 1
-        memory = peak_memory(lambda: compute(recording))
+        with np.errstate(all="ignore"):
+            value = compute(recording)
     except Exception as error:
         return {"error": [each.__name__ for each in type(error).__mro__], "text": f"{type(error).__name__}: {error}"}
     parts = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(part, np.ndarray | torch.Tensor) for part in parts):
         return {"error": ["Untested"], "text": f"a result without values: {[type(part).__name__ for part in parts]}"}
     described = [(type(part).__name__, str(part.dtype), tuple(part.shape), steps(part)) for part in parts]
-    arrays = [np.asarray(part) for part in parts]
-    return {"arrays": arrays, "types": described, "seconds": best, "memory": memory}
+    return {"arrays": [np.asarray(part) for part in parts], "types": described}
+
+
+def seconds(compute: Any, recording: Any) -> float:
+    """Return the best time of a turn."""
+    best, begun = float("inf"), time.process_time()
+    with np.errstate(all="ignore"):
+        compute(recording)  # memory that the other measurement has returned is taken again
+        while best == float("inf") or time.process_time() - begun < SECONDS:
+            begin = time.process_time()
+            compute(recording)
+            best = min(best, time.process_time() - begin)
+    return best
+
+
+def memory(compute: Any, recording: Any) -> int:
+    """Return the memory that a call takes at its peak."""
+    with np.errstate(all="ignore"):
+        return peak_memory(lambda: compute(recording))
+
+
+COSTS: dict[str, Callable[[Any, Any], float]] = {"memory": memory, "seconds": seconds}
 
 
 def steps(part: Any) -> tuple[int, ...]:
@@ -214,29 +240,100 @@ def compare(call: Call, theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[f
     return largest, wrong
 
 
-def rows(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+Pair = tuple[dict[str, Any], dict[str, Any]]  # results of calls by the originals, and by ours
+
+
+def totals(pairs: Sequence[Pair], name: str, kind: str, combine: Callable[[Any], float]) -> tuple[list[float], ...]:
+    """Return a call's cost for all recordings that are computed, of the originals and of ours, by pair of processes."""
+    have = [pair for pair in pairs if name in pair[0]]
+    computed = [each for each in have[0][0][name] if all("arrays" in found[name][each] for found in have[0])]
+    return tuple([combine(pair[which][name][each][kind] for each in computed) for pair in have] for which in (0, 1))
+
+
+def is_within_noise(theirs: Sequence[float], ours: Sequence[float]) -> bool:
+    """Return True for costs that differ by less than the costs of the same code in several processes differ."""
+    best = sorted((min(theirs), min(ours)))
+    return best[1] - best[0] <= max(max(each) - min(each) for each in (theirs, ours))
+
+
+def is_close(pairs: Sequence[Pair], name: str) -> bool:
+    """Return True for a call whose costs are nearer to each other than CLOSE."""
+    kinds = (totals(pairs, name, "seconds", sum), totals(pairs, name, "memory", max))
+    return any(max(*theirs, *ours) < CLOSE * min(*theirs, *ours) for theirs, ours in kinds if theirs and ours)
+
+
+def shown(costs: tuple[list[float], ...], scale: float, digits: int) -> str:
+    """Return two cells of the table."""
+    mark = "≈ " * (
+        is_within_noise(*costs) and f"{min(costs[0]) * scale:.{digits}f}" != f"{min(costs[1]) * scale:.{digits}f}"
+    )
+    return " | ".join(f"{mark}{min(each) * scale:.{digits}f}" for each in costs)
+
+
+def rows(pairs: Sequence[Pair]) -> Iterator[str]:
     """Yield the rows of the table."""
     for call in CALLS:
-        if call.name not in theirs or call.name not in ours:
+        if call.name not in pairs[0][0]:
             continue
         name, _, path = call.file.partition("/")
         owner, commit = REPOSITORIES[name]
-        results, expected = ours[call.name], theirs[call.name]
+        expected, results = (found[call.name] for found in pairs[0])
         largest, wrong = compare(call, expected, results)
         computed = [each for each in expected if "arrays" in expected[each] and "arrays" in results[each]]
         if not computed:
             print(f"{call.name} is left out: {next(iter(expected.values()))['text']}")
             continue
-        seconds, memory = ([combine(each[name][kind] for name in computed) for each in (expected, results)]
-                           for kind, combine in (("seconds", sum), ("memory", max)))  # fmt: skip
         refused = sum("error" in each for each in expected.values())
         count = f"{len(computed)}" + f" + {refused} refused by both" * bool(refused)
         count += "".join(f"; not compared: {each} ({why})" for each, why in call.unlike.items())
         yield (
             f"| [{owner}/{name}](https://github.com/{owner}/{name}) {commit} | `{path}` | `{call.function}` | "
             f"{call.library} | {count} | {'; '.join(wrong) or f'{largest:.0e}'} | "
-            f"{seconds[0] * 1e3:.2f} | {seconds[1] * 1e3:.2f} | {memory[0] / 1e6:.1f} | {memory[1] / 1e6:.1f} |"
+            f"{shown(totals(pairs, call.name, 'seconds', sum), 1e3, 2)} | "
+            f"{shown(totals(pairs, call.name, 'memory', max), 1e-6, 1)} |"
         )
+
+
+def measured(numbers: Sequence[int], sources: Path) -> Pair:
+    """Return the results of calls by a process with the originals and one with ours, which take turns."""
+    found: Pair = ({}, {})
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(started(sources, variables)) for variables in ({}, environment(LIBRARIES))]
+        for number in numbers:
+            replies = [ask(process, number) for process in processes]
+            wrong = [reply for reply in replies if isinstance(reply, str)]
+            if wrong:
+                print(*wrong, sep="\n")
+                continue
+            for kind, turn in itertools.product(COSTS, range(TURNS)):
+                for which in (0, 1) if turn % 2 else (1, 0):
+                    for name, cost in ask(processes[which], kind).items():
+                        known = replies[which][name]
+                        known[kind] = min(cost, known.get(kind, cost))
+            for each, reply in zip(found, replies, strict=True):
+                each[CALLS[number].name] = reply
+    return found
+
+
+@contextlib.contextmanager
+def started(sources: Path, variables: dict[str, str]) -> Iterator[Any]:
+    """Start a process that computes, with these variables."""
+    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # a disk's time is not that of the libraries
+    path = os.pathsep.join(filter(None, [variables.get("PYTHONPATH", ""), str(ROOT)]))
+    surroundings = {**os.environ, **variables, **memory, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.toolkits.run", "--sources", str(sources), "--child"]
+    with subprocess.Popen(
+        command, env=surroundings, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+def ask(process: Any, request: int | str) -> Any:
+    """Return a process's answer."""
+    pickle.dump(request, process.stdin)
+    process.stdin.flush()
+    return pickle.load(process.stdout)
 
 
 def page(calls: Sequence[str], scripts: Sequence[str]) -> str:
@@ -251,23 +348,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--bare", help="an interpreter without the originals; needed for the page")
-    parser.add_argument("--child", type=Path)
+    parser.add_argument("--child", action="store_true")
     parser.add_argument("names", nargs="*", help="parts of repository/path:function; all by default")
     given = parser.parse_args()
     if given.child:
-        child(given.names, given.sources, given.child)
+        child(given.sources)
         return
-    found = []
-    memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # a disk's time is not that of the libraries
-    with tempfile.TemporaryDirectory() as folder:
-        for variables in ({}, environment(LIBRARIES)):
-            target = Path(folder, str(len(found)))
-            command = [sys.executable, "-m", "tests.toolkits.run", "--sources", str(given.sources)]
-            path = os.pathsep.join(filter(None, [variables.get("PYTHONPATH", ""), str(ROOT)]))
-            surroundings = {**os.environ, **variables, **memory, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-            subprocess.run([*command, "--child", str(target), *given.names], env=surroundings, cwd=ROOT, check=True)
-            found.append(pickle.loads(target.read_bytes()))
-    lines = list(rows(*found))
+    chosen = [i for i, call in enumerate(CALLS) if not given.names or any(name in call.name for name in given.names)]
+    pairs = [measured(chosen, given.sources)]
+    close = [i for i in chosen if CALLS[i].name in pairs[0][0] and is_close(pairs, CALLS[i].name)]
+    pairs += [measured(close, given.sources) for _ in range(REPEATED)]
+    lines = list(rows(pairs))
     print("\n".join(lines))
     if given.bare and not given.names:
         PAGE.write_text(page(lines, list(scripts.rows(given.sources, given.bare))), encoding="utf-8")

@@ -16,7 +16,7 @@ from tests.support.frontend_audio import kept_rows
 from tests.toolkits import forms
 from tests.toolkits.calls import CALLS, CEPSTRA
 from tests.toolkits.repositories import REPOSITORIES
-from tests.toolkits.run import PAGE, compare, peak_memory, steps
+from tests.toolkits.run import PAGE, compare, is_close, is_within_noise, peak_memory, shown, steps, totals
 from tests.toolkits.scripts import SCRIPTS, difference
 
 
@@ -99,3 +99,27 @@ def test_peak_of_memory_is_that_of_the_call() -> None:
 def test_outcomes_of_scripts_are_compared_by_text_and_numbers(ours: bytes, expected: float) -> None:
     assert difference({"x": b"mean 1.0 b"}, {"x": ours}) == pytest.approx(expected)
     assert difference({"x": b""}, {"y": b""}) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "within"),
+    [([10, 11], [10.5, 10.6], True), ([10.5, 10.6], [10, 11], True), ([10, 10.1], [10.5, 10.6], False),
+     ([10.5, 10.6], [10, 10.1], False), ([10], [10.5], False)],
+)  # fmt: skip
+def test_costs_are_equal_within_the_noise_in_both_directions(
+    theirs: list[float], ours: list[float], within: bool
+) -> None:
+    assert is_within_noise(theirs, ours) == within
+    assert shown((theirs, ours), 1, 1).count("≈") == 2 * within
+
+
+def test_costs_of_a_call_are_those_of_the_recordings_that_both_compute() -> None:
+    def found(seconds: float) -> dict[str, Any]:
+        computed = {"arrays": [], "seconds": seconds, "memory": 4}
+        return {"call": {"a": computed, "b": computed, "c": {"error": ["ValueError"]}}}
+
+    pairs = [(found(2), found(3)), (found(1), found(4)), ({}, {})]
+    assert totals(pairs, "call", "seconds", sum) == ([4, 2], [6, 8])
+    assert totals(pairs, "call", "memory", max) == ([4, 4], [4, 4])
+    assert is_close(pairs, "call")
+    assert is_close([(found(1), found(9))], "call")  # of equal memory

@@ -50,6 +50,7 @@ from io_ark.interop.file_objects import (
     open_sink,
     open_source,
     output_file,
+    read_key,
 )
 from io_ark.specifier import name_of
 from io_ark.streams.access import Access
@@ -57,7 +58,6 @@ from io_ark.streams.files import reason_of
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
-from io_ark.tables.keys import read_key as _read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import Script
 from io_ark.tables.writers import ChunkBuffer
@@ -143,7 +143,7 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     if not isinstance(file, str | PathLike):
         return file
     name = _without_prefix(name_of(file))
-    if gzipped := _GZIPPED.fullmatch(name):
+    if gzipped := ".gz" in name and _GZIPPED.fullmatch(name):
         opened: Any = _open_gzipped(gzipped, mode)
     elif "w" in mode or "a" in mode or name.startswith("|"):
         opened = output_file(name, Access(pipes, network), append="a" in mode)
@@ -159,16 +159,6 @@ def popen(cmd: str, mode: str = "rb") -> Any:
         ArkError: the command cannot be started.
     """
     return open_or_fd(f"|{cmd}" if "w" in mode else f"{cmd}|", mode)
-
-
-def read_key(fd: Any) -> str | None:
-    """Read the next key of an archive from an open binary file, with the space after it; None at the end.
-
-    Raises:
-        ArkError: the bytes are not the start of an entry.
-    """
-    with open_source(fd) as source:
-        return _read_key(source)
 
 
 def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:

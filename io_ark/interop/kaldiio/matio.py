@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
 from io_ark.interop.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
+from io_ark.interop.file_objects import read_key as read_token
 from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, open_or_fd, places_of, seekable
 from io_ark.interop.kaldiio.values import (
     KaldiioCodec,
@@ -28,9 +28,9 @@ from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.streams.output import Output
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
-from io_ark.tables.keys import read_key as _read_key
 from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
+from io_ark.tables.writers import ChunkBuffer
 from io_ark.text import WHITE_SPACE
 
 __all__ = [
@@ -213,17 +213,17 @@ def save_ark(
         script_entry = nullcontext() if script is None else script.entry
         for key, value in array_dict.items():
             check_key(key)
-            gathered = io.BytesIO()
+            gathered = ChunkBuffer()
             try:
                 codec.write(gathered, value, binary=not text)
             except ArkError as error:
                 raise name_key(error, key) from error.__cause__
             name = encode_key(key) + b" "
-            place = archive.start + archive.tell() + len(name)
             with archive.entry, script_entry:
                 if script is not None:
-                    script.write(encode_key(f"{key} {archive.name}:{place}\n"))
-                archive.write_all((name, gathered.getbuffer()))
+                    place = archive.start + archive.tell() + len(name)
+                    script.write(name + encode_key(f"{archive.name}:{place}\n"))
+                archive.write_all((name, *gathered.chunks))
         # Both are sent before either is closed, and if one fails, both are taken back.
         with archive.entry, script_entry:
             archive.flush()
@@ -248,10 +248,10 @@ def save_mat(
 
 def _save(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
     """Write an object whole, or nothing of one that is refused, and return the number of bytes written."""
-    gathered = io.BytesIO()
+    gathered = ChunkBuffer()
     codec.write(gathered, array, binary=binary)
     with output.entry:
-        output.write(gathered.getbuffer())
+        output.write_all(gathered.chunks)
     return output.tell()
 
 
@@ -261,16 +261,6 @@ def _has_position(stream: Any) -> bool:
     except (OSError, AttributeError):
         return False
     return True
-
-
-def read_token(fd: Any) -> str | None:
-    """Read the next key of an archive from an open binary file, with the space after it; None at the end.
-
-    Raises:
-        ArkError: the bytes are not the start of an entry.
-    """
-    with open_source(fd) as source:
-        return _read_key(source)
 
 
 def read_kaldi(fd: Any, endian: str = "<") -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import Sink, as_array, raw_bytes
-from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec, is_plain
+from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec
 from io_ark.errors import ArkError, FormatError
 from io_ark.extras import missing
 from io_ark.interop.file_objects import FileOrName, open_sink, open_source
@@ -87,7 +87,7 @@ def read_audio(source: Source) -> Audio:
     Raises:
         ArkError: it is not a wave file, or soundfile is needed and not installed.
     """
-    coding, bits = (_PCM, 16) if is_plain(source) else _format_of(source)
+    coding, bits = _format_of(source)
     if coding == _PCM and bits == 8:
         return _read_8_bits(source)
     if coding == _PCM and bits == 16:

@@ -41,6 +41,9 @@ RESTS = st.text("abc/.:0123 []|é", min_size=1, max_size=20).map(str.strip).filt
     st.booleans(),
 )
 @example({"a": "b"}, [" "], "", False)
+@example({"a": "x.ark:1", "é": "y.ark:2"}, [" "], "", True)
+@example({"a": "x.ark:1", "b": "c d", "e": "f"}, [" "], "", True)
+@example({"a": "b", "c": "d"}, [" "], " ", True)
 @example({"a" * 8: "x", "a" * 16: "y", "a" * 7: "z", "a" * 9: "w"}, [" "], "", False)
 def test_script_equals_a_dictionary_of_its_lines(
     table: dict[str, str], blanks: list[str], indent: str, ended: bool
