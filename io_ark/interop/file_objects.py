@@ -73,6 +73,9 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
                 opened.finish()
         return
     stream: Any = getattr(target, "buffer", target)
+    if isinstance(stream, io.TextIOBase):
+        message = "is a text stream without a binary buffer: open it in binary mode"
+        raise OpenError(message, file=name_of_stream(target))
     source, start = _source_of_file(stream, whole), 0
     if source is None:
         name, position = str(getattr(target, "name", "<stream>")), position_of(stream)

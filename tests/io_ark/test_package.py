@@ -48,11 +48,6 @@ PUBLIC = (
 )  # fmt: skip
 # Internal modules that kaldi_compat uses, and why.
 INTERNAL = {
-    "interop/torchaudio_kaldi_io.py": {
-        "interop.as_stored": "the precision that is stored, as torchaudio returns it",
-        "tables.keys": "a table in an open file, which no specifier names",
-        "tables.loader": "the key in the errors of such a table",
-    },
     "programs/copy_feats_to_htk.py": {"codecs.htk": "the features of a block in one pass"},
     "programs/copy_feats_to_sphinx.py": {"codecs.sphinx": "the features of a block in one pass"},
     "dump/commands.py": {

@@ -89,6 +89,7 @@ __all__ = [
     "read_vec_flt_scp",
     "read_vec_int",
     "read_vec_int_ark",
+    "read_vec_int_scp",
     "write_ark_scp",
     "write_mat",
     "write_post",
@@ -175,6 +176,13 @@ def read_vec_int_ark(
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
     return _archive(_INTEGERS, file_or_fd, Access(pipes, network))
+
+
+def read_vec_int_scp(
+    file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
+) -> Iterator[tuple[str, Array]]:
+    """Iterate over the vectors of integers that a script file names; see :func:`read_vec_int_ark`."""
+    return _script(_INTEGERS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
