@@ -286,34 +286,6 @@ static int finish_costs(frame_search *s, const float *local, float *highest)
     return best < 0 ? 0 : best;
 }
 
-/* Write the best paths of utterances that end before the frames `ends` (count) into `path`, each back to where the two agree, and
-   the correlation (frames, lags) of each of the first `decided` frames at its state's lag into `nccf`. See pitch_search() for
-   `before` and `best`. Returns 0, or 1 if there is no memory. */
-EXPORT int SIMD_NAME(pitch_trace)(const pitch_plan *plan, const int16_t *before, const int16_t *best, const float *correlation,
-                                  const uint8_t *groups, const int64_t *ends, int64_t count, int16_t *path, float *nccf,
-                                  int64_t decided)
-{
-    void *memory = allocate(plan->lags);
-    if (!memory)
-        return 1;
-    vf *x = aligned(memory);
-    for (int64_t u = 0; u < count; u++) {
-        int64_t start = u > 0 ? ends[u - 1] : 0, frame = ends[u] - 1;
-        for (int16_t state = frame < start ? 0 : best[frame]; frame >= start && path[frame] != state; frame--) {
-            path[frame] = state;
-            if (frame < decided) {
-                for (int k = 0; k < plan->columns[state]; k++)
-                    x[k] = splat(correlation[frame * plan->lags + plan->first[state] + k]);
-                vf value = row_product(plan->weights + plan->offset[state], plan->columns[state], x, groups[frame]);
-                nccf[frame] = ((const float *)&value)[0];
-            }
-            state = before[frame * plan->states + state];
-        }
-    }
-    free(memory);
-    return 0;
-}
-
 /* Start with paths of these costs, or of none; returns the highest cost. */
 static float start_search(frame_search *s, const float *costs)
 {
@@ -432,17 +404,26 @@ static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
     return choose(usable, square_root(choose(usable, ratio, splat(1.0f))), splat(1.0f));
 }
 
-/* Search the cheapest paths of the rows `begin` to `end`.
+/* What is known of frames that were searched; see Found in kaldi_compat/pitch/search.py. */
+typedef struct {
+    int16_t *before, *best;
+    float *correlation;
+    uint8_t *groups;
+    int16_t *path;
+    float *nccf;
+} pitch_found;
 
-   `costs` (states): of the paths before the row `begin`; afterwards, at the last row. Later utterances start without costs.
-   `before` (end - begin, states): the state before on the cheapest path to each state. `best` (end - begin): the state that the
-   cheapest path of all leads to. `correlation` (end - begin, lags): without ballast. Returns 0, 1 if there is no memory, or 2 if
-   correlations overflow. */
-EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end, float *costs,
-                                   int16_t *before, int16_t *best, float *correlation)
+/* Search the rows `begin` to `end`, which become the frames from `known` on. Returns 0, 1 if there is no memory, or 2 if correlations
+   overflow. */
+static int search_rows(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end, float *costs,
+                       const pitch_found *found, int64_t known)
 {
     int states = plan->states, lags = plan->lags, status = 0;
     int64_t gathered = 0, u = -1;
+    int16_t *before = found->before + known * states, *best = found->best + known;
+    float *correlation = found->correlation + known * lags;
+    memcpy(found->groups + known, batch->groups + begin, end - begin);
+    memset(found->path + known, 0xff, (end - begin) * sizeof(int16_t));
     track_block b;
     void *memory = make_track_block(&b, plan);
     if (!memory)
@@ -481,4 +462,42 @@ EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *ba
     memcpy(costs, b.search.before, states * sizeof(float));
     free(memory);
     return status;
+}
+
+/* Write the best paths of utterances that end before the frames `ends` (count), each back to where it agrees with the path there,
+   and interpolate the correlation of each frame to its state's lag. Returns 0, or 1 if there is no memory. */
+static int trace(const pitch_plan *plan, const pitch_found *found, const int64_t *ends, int64_t count)
+{
+    void *memory = allocate(plan->lags);
+    if (!memory)
+        return 1;
+    vf *x = aligned(memory);
+    for (int64_t u = 0; u < count; u++) {
+        int64_t start = u > 0 ? ends[u - 1] : 0, frame = ends[u] - 1;
+        int16_t state = frame < start ? 0 : found->best[frame];
+        for (; frame >= start && found->path[frame] != state; frame--) {
+            const float *correlation = found->correlation + frame * plan->lags + plan->first[state];
+            int columns = plan->columns[state];
+            for (int k = 0; k < columns; k++)
+                x[k] = splat(correlation[k]);
+            vf value = row_product(plan->weights + plan->offset[state], columns, x, found->groups[frame]);
+            found->nccf[frame] = ((const float *)&value)[0];
+            found->path[frame] = state;
+            state = found->before[frame * plan->states + state];
+        }
+    }
+    free(memory);
+    return 0;
+}
+
+/* Search the cheapest paths of the rows `begin` to `end`, the last ones of the `frames`, and trace the best ones from the frames
+   `ends` (count). `costs` (states): of the paths before the row `begin`; afterwards, at the last row. Later utterances start without
+   costs. Returns 0, 1 if there is no memory, or 2 if correlations overflow. */
+EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end, float *costs,
+                                   int16_t *before, int16_t *best, float *correlation, uint8_t *groups, int16_t *path, float *nccf,
+                                   int64_t frames, const int64_t *ends, int64_t count)
+{
+    const pitch_found found = {before, best, correlation, groups, path, nccf};
+    int status = begin < end ? search_rows(plan, batch, begin, end, costs, &found, frames - (end - begin)) : 0;
+    return status ? status : trace(plan, &found, ends, count);
 }

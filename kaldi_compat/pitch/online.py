@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,26 +18,11 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
-from kaldi_compat.pitch.search import Found, States, latency, search, trace
+from kaldi_compat.pitch.search import Found, latency, search
 from kaldi_compat.pitch.tracker import as_audio
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
-
-
-class Track(NamedTuple):
-    """The best path of frames: states, and the correlation at each state's lag."""
-
-    path: States
-    nccf: Floats
-
-    def part(self, begin: int, end: int) -> Track:
-        """Return the frames from ``begin`` to ``end``, a view."""
-        return Track(self.path[begin:end], self.nccf[begin:end])
-
-    def copied(self) -> Track:
-        """Return a copy, which later chunks do not modify."""
-        return Track(self.path.copy(), self.nccf.copy())
 
 
 @dataclass
@@ -68,25 +53,29 @@ class Analysis:
         chunks = None if ends is None else np.array(ends, np.int64)
         frames = frames_of_block(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
         count = int(frames.rows[-1])
-        final = first = Found.empty(constants, count)
-        search(constants, frames, 0, count, np.zeros(constants.states, np.float32), final)
+        final = first = _searched(constants, frames, count)
         if frames.revised is not None:
-            count = min(count, constants.recompute_frame)
-            first = Found.empty(constants, count)
-            search(constants, replace(frames, revised=None), 0, count, np.zeros(constants.states, np.float32), first)
+            first = _searched(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
         return cls(constants, frames, first, final)
 
-    def features(self, track: Track) -> Floats:
-        """Return (NCCF, pitch) of the frames of a track: ``(frames, 2)``."""
-        return np.stack((track.nccf, self.constants.pitch[track.path]), -1)
+    def features(self, found: Found) -> Floats:
+        """Return (NCCF, pitch) of frames along the best path: ``(frames, 2)``."""
+        return np.stack((found.nccf, self.constants.pitch[found.path]), -1)
+
+
+def _searched(constants: PitchConstants, frames: Frames, count: int) -> Found:
+    """Return the result of the search of some frames, without paths."""
+    found = Found.empty(constants, count)
+    search(constants, frames, 0, count, np.zeros(constants.states, np.float32), found, [])
+    return found
 
 
 def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
     """Return normalized correlation and pitch of each frame at the time it was ready: ``(frames, 2)``."""
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
-    for track, now, _ in online_tracks(analysis, options):
-        rows.append(analysis.features(track.part(ready, now)))
+    for found, now, _ in online_tracks(analysis, options):
+        rows.append(analysis.features(found.part(ready, now)))
         ready = max(ready, now)
     return np.concatenate(rows)
 
@@ -106,39 +95,33 @@ def first_pass_features(
     context = max(options.normalization_left_context, options.delta_window)
     given = 0
     rows = [np.zeros((0, options.dim), np.float32)]
-    for track, ready, finished in online_tracks(analysis, pitch_options):
+    for found, ready, finished in online_tracks(analysis, pitch_options):
         waiting = 0 if finished else max(0, options.normalization_right_context)
         now = ready - waiting + options.delay if ready else 0
         if now <= given:
             continue
         first = max(0, given - options.delay - context)
-        pitch = analysis.features(track.part(first, ready))
-        features = undelayed_features(pitch, None if noise is None else noise[first:ready], options)
+        track = analysis.features(found.part(first, ready))
+        features = undelayed_features(track, None if noise is None else noise[first:ready], options)
         rows.append(features[np.clip(np.arange(given, now) - options.delay, 0, None) - first])
         given = now
     return np.concatenate(rows)
 
 
-def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Track, int, bool]]:
+def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Found, int, bool]]:
     """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
 
-    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. The path may be the array
-    yielded before, modified.
+    A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. Each chunk changes the path.
     """
-    frames, constants, groups = int(analysis.frames.rows[-1]), analysis.constants, analysis.frames.groups
-    if frames == 0:
+    constants, frames, found = analysis.constants, analysis.frames, analysis.first
+    total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
+    if total == 0:
         return
-    found = analysis.first._replace(correlation=analysis.final.correlation)
-    track = Track(np.full(frames, -1, np.int16), np.empty(frames, np.float32))
     # The end is known together with the last chunk, before frames are requested.
-    for end in dict.fromkeys(analysis.frames.ready[:-2].tolist()):
-        if end == 0:
-            continue
-        if found is not analysis.final and end >= options.recompute_frame:
+    chunks = [(end, False) for end in dict.fromkeys(frames.ready[:-2].tolist()) if end > 0]
+    for end, finished in [*chunks, (total, True)]:
+        if finished or end >= options.recompute_frame:
             found = analysis.final
-            track.path[:] = -1
-        trace(constants, found, groups, [end], *track)
-        yield track.part(0, end), end - latency(found.before[:end], min(options.max_frames_latency, end)), False
-    track.path[:] = -1
-    trace(constants, analysis.final, groups, [frames], *track)
-    yield track, frames, True
+        search(constants, frames, 0, 0, costs, found, [end])  # traces the path to this end
+        waiting = 0 if finished else latency(found.before[:end], min(options.max_frames_latency, end))
+        yield found.part(0, end), end - waiting, finished

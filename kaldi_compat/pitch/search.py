@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,26 +34,36 @@ class Found(NamedTuple):
         before: (frames, states): the state before on the cheapest path to each state.
         best: (frames,): the state that the cheapest path up to each frame ends in.
         correlation: (frames, lags): without ballast.
+        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
+        path: (frames,): states of the best path, -1 where they are not known.
+        nccf: (frames,): correlation of each frame at the lag of its state.
     """
 
     before: States
     best: States
     correlation: Floats
+    groups: Groups
+    path: States
+    nccf: Floats
 
     def part(self, begin: int, end: int) -> Found:
         """Return the result of the frames from ``begin`` to ``end``, a view."""
-        return Found(self.before[begin:end], self.best[begin:end], self.correlation[begin:end])
+        parts: list[Any] = [each[begin:end] for each in self]
+        return Found(*parts)
 
     @classmethod
     def empty(cls, constants: PitchConstants, frames: int) -> Found:
         """Return memory for so many frames."""
-        states = np.empty((frames, constants.states), np.int16)
-        return cls(states, np.empty(frames, np.int16), np.empty((frames, constants.lags), F32))
+        before, correlation = np.empty((frames, constants.states), np.int16), np.empty((frames, constants.lags), F32)
+        best, path = np.empty((2, frames), np.int16)
+        return cls(before, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
 
 
-def _search_in_c(constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found) -> None:
-    arguments = begin, end, costs, found.before, found.best, found.correlation
-    status = native.function("pitch_search")(constants.for_c, frames.for_c, *arguments)
+def _search_in_c(
+    constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found, ends: Sequence[int]
+) -> None:
+    arguments = constants.for_c, frames.for_c, begin, end, costs, *found, len(found.best)
+    status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
         raise MemoryError("no memory for a block of frames")
     if status:
@@ -66,8 +76,10 @@ def overflow() -> AudioError:
 
 
 @native.twin(_search_in_c, much_faster=True)
-def search(constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found) -> None:
-    """Search the cheapest paths of the rows ``begin`` to ``end``.
+def search(
+    constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found, ends: Sequence[int]
+) -> None:
+    """Search the cheapest paths of the rows ``begin`` to ``end``, and trace the best ones.
 
     Args:
         constants: of the tracker.
@@ -75,12 +87,19 @@ def search(constants: PitchConstants, frames: Frames, begin: int, end: int, cost
         begin, end: rows.
         costs: (states,): of the paths before row ``begin``; set to those at the last row. Later utterances start
             without costs.
-        found: set to the result.
+        found: set to the result: the rows are its last frames, and earlier ones were searched before.
+        ends: the frame in ``found`` after the last one of each utterance. The first one starts at frame 0.
 
     Raises:
         AudioError: correlations overflow.
     """
-    rows = slice(begin, end)
+    known = len(found.best) - (end - begin)
+    _search_rows(constants, frames, slice(begin, end), costs, found.part(known, len(found.best)))
+    trace(constants, found, ends)
+
+
+def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: Floats, found: Found) -> None:
+    found.groups[:], found.path[:] = frames.groups[rows], -1
     searched, found.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(found.correlation).all()):
         raise overflow()
@@ -88,9 +107,9 @@ def search(constants: PitchConstants, frames: Frames, begin: int, end: int, cost
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
     place = np.arange(constants.states)
     steps = steps[abs(place[:, None] - place)]
-    starts = set(frames.rows[frames.rows > begin].tolist())
+    starts = set(frames.rows[frames.rows > rows.start].tolist())
     for frame, local_cost in enumerate(local):
-        if begin + frame in starts:
+        if rows.start + frame in starts:
             costs[:] = 0
         by_way = steps + costs
         before = predecessors(by_way)
@@ -222,38 +241,19 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
     return changed
 
 
-def _trace_in_c(
-    constants: PitchConstants, found: Found, groups: Groups, ends: Sequence[int], path: States, nccf: Floats
-) -> None:
-    count, after_last = len(ends), np.array(ends, np.int64)
-    if native.function("pitch_trace")(constants.for_c, *found, groups, after_last, count, path, nccf, len(nccf)):
-        raise MemoryError("no memory for a frame")
-
-
-@native.twin(_trace_in_c)
-def trace(
-    constants: PitchConstants, found: Found, groups: Groups, ends: Sequence[int], path: States, nccf: Floats
-) -> None:
+def trace(constants: PitchConstants, found: Found, ends: Sequence[int]) -> None:
     """Write the best paths of utterances, each from its end back to where it agrees with the path there.
 
-    Args:
-        constants: of the tracker.
-        found: result of the search.
-        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
-        ends: the frame after the last one of each utterance. The first one starts at frame 0.
-        path: (frames,): states, -1 where they are not known.
-        nccf: (decided,): set to the correlation of each of so many frames interpolated to the lag of its state.
+    See :func:`search`.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(found.best[end - 1]) if end > start else 0
         for frame in range(end - 1, start - 1, -1):
-            if path[frame] == state:
+            if found.path[frame] == state:
                 break
-            path[frame] = state
-            if frame < len(nccf):
-                weights, first = constants.weights_of(state), constants.first[state]
-                lags = found.correlation[frame, first : first + len(weights)]
-                nccf[frame] = sums.row_product(weights, lags, int(groups[frame]))
+            weights, first = constants.weights_of(state), constants.first[state]
+            lags = found.correlation[frame, first : first + len(weights)]
+            found.path[frame], found.nccf[frame] = state, sums.row_product(weights, lags, int(found.groups[frame]))
             state = int(found.before[frame, state])
 
 

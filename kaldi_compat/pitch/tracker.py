@@ -15,7 +15,7 @@ from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
-from kaldi_compat.pitch.search import Found, latency, search, trace
+from kaldi_compat.pitch.search import Found, latency, search
 
 __all__ = ["Paths", "track_block", "track_pitch", "track_pitches"]
 
@@ -46,28 +46,34 @@ class Paths:
         shapes = self.constants.states, self.constants.lags
         fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
         self._memory = memory if memory is not None and fits else Found.empty(self.constants, 0)
-        self._groups = np.zeros(0, np.uint8)
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return self._count
 
-    def extend(self, frames: Frames, begin: int, end: int) -> None:
-        """Search the rows ``begin`` to ``end``."""
+    def extend(self, frames: Frames, begin: int, end: int, ends: Sequence[int]) -> None:
+        """Search the rows ``begin`` to ``end``.
+
+        Args:
+            frames: of the utterances.
+            begin, end: the rows.
+            ends: the frame after the last one of each utterance, counted from the first that is not decided.
+        """
         count = len(self) + end - begin
         if count > len(self._memory.best):
             undecided, self._memory = self._found(), Found.empty(self.constants, max(count, 2 * len(self)))
             self._keep(undecided)
-        search(self.constants, frames, begin, end, self.costs, self._memory.part(len(self), count))
-        self._groups = np.concatenate((self._groups, frames.groups[begin:end]))
+        self._count = count
+        search(self.constants, frames, begin, end, self.costs, self._found(), ends)
 
     def _found(self) -> Found:
         return self._memory.part(0, len(self))
 
     def _keep(self, undecided: Found) -> None:
-        count = len(undecided.best)
-        self._memory.before[:count] = undecided.before
-        self._memory.best[:count] = undecided.best
-        self._memory.correlation[:count] = undecided.correlation
+        self._count = len(undecided.best)
+        pairs: Any = zip(self._memory, undecided, strict=True)
+        for memory, kept in pairs:
+            memory[: self._count] = kept
 
     def memory_up_to(self, frames: int) -> Found | None:
         """Return the memory for other paths, which end these; None if it is for more frames."""
@@ -78,18 +84,12 @@ class Paths:
         most = min(len(self), max_latency) - 1
         return len(self) - 1 - latency(self._found().before, most)
 
-    def decide(self, ends: Sequence[int], count: int) -> Floats:
-        """Decide frames along the best paths, and return their features: NCCF and pitch in Hz, ``(count, 2)``.
-
-        Args:
-            ends: where utterances end, and the last one so far.
-            count: number of frames to decide.
-        """
-        found, path, nccf = self._found(), np.full(len(self), -1, np.int16), np.empty(count, np.float32)
-        trace(self.constants, found, self._groups, ends, path, nccf)
+    def decide(self, count: int) -> Floats:
+        """Decide the first frames along the best paths; return their NCCF and pitch in Hz, ``(count, 2)``."""
+        found = self._found()
+        features = np.stack((found.nccf[:count], self.constants.pitch[found.path[:count]]), -1)
         self._keep(found.part(count, len(self)))
-        self._groups = self._groups[count:]
-        return np.stack((nccf, self.constants.pitch[path[:count]]), -1)
+        return features
 
 
 def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
@@ -155,13 +155,13 @@ def track_block(
         end = min(begin + _ROWS, rows)
         if begin in frames.rows:
             paths.costs[:] = 0
-        paths.extend(frames, begin, end)
-        ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)].tolist()
-        count = ends[-1] - decided if ends else 0
-        if not ends or ends[-1] < end:  # the last utterance goes on
+        ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)] - decided
+        count = int(ends.max(initial=0))
+        goes_on = decided + count < end  # the last utterance
+        paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
+        if goes_on:
             count = paths.agreed(len(paths) - count)
-            ends.append(end)
-        features[decided : decided + count] = paths.decide([each - decided for each in ends], count)
+        features[decided : decided + count] = paths.decide(count)
         decided += count
     _kept.memory = paths.memory_up_to(2 * _ROWS)
     return features, frames.rows

@@ -192,7 +192,7 @@ class Tracker:
             self._search_frames(frames)
         self._discard()
         count = len(self._paths) if finished else self._paths.agreed(self._max_latency)
-        return self._paths.decide([len(self._paths)], count)
+        return self._paths.decide(count)
 
     def _search_frames(self, frames: int) -> None:
         """Search up to frame ``frames``."""
@@ -215,7 +215,7 @@ class Tracker:
             groups=np.zeros(count, np.uint8),  # how many frames follow is not known
             ready=np.array([count]),
         )
-        self._paths.extend(alone, 0, count)
+        self._paths.extend(alone, 0, count, [len(self._paths) + count])
         self._frames = frames
 
     def _mean_square(self, end: int) -> float:

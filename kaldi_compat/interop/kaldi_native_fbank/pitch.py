@@ -8,7 +8,7 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.interop.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
 from kaldi_compat.interop.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
-from kaldi_compat.pitch.online import Analysis, Track, first_pass_features, online_tracks
+from kaldi_compat.pitch.online import Analysis, first_pass_features, online_tracks
 from kaldi_compat.pitch.process import process_pitch, standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import track_pitch
 
@@ -106,13 +106,14 @@ class OnlinePitch(FrameStore):
         # with a chunk of no samples in between, the end is not known together with the last chunk
         analysis = Analysis.of(audio, self._tracking, [*np.cumsum([len(each) for each in self._chunks]), len(audio)])
         tracks = [
-            (track.copied(), ready)
-            for track, ready, at_end in online_tracks(analysis, self._tracking)
+            analysis.features(found.part(0, ready))
+            for found, ready, at_end in online_tracks(analysis, self._tracking)
             if at_end == self._finished
         ]
-        track, ready = tracks[-1] if tracks else (Track(np.empty(0, np.int16), np.empty(0, np.float32)), 0)
+        track = tracks[-1] if tracks else np.empty((0, 2), np.float32)
+        ready = len(track)
         later = 0 if self._finished else max(0, options.normalization_right_context)
         count = max(0, ready - later + options.delay) if ready else 0
         noise = standard_normal(np.empty(ready, np.float32), KaldiRandom()) if options.add_delta_pitch else None
-        features: Floats = undelayed_features(analysis.features(track.part(0, ready)), noise, options)
+        features: Floats = undelayed_features(track, noise, options)
         return features[np.clip(np.arange(count) - options.delay, 0, None)]

@@ -85,14 +85,15 @@ def test_c_and_numpy_search_with_the_same_bits(
     )
     begin = seed % (total + 1)
     start = rng.choice([0.0, 0.5, 1.0], constants.states).astype(np.float32)
-    before = rng.integers(0, constants.states, total - begin).astype(np.int16)
+    traced = np.append(rng.integers(0, constants.states, 4), [-1, -1, -1]).astype(np.int16)
 
     def computed() -> list[np.ndarray[Any, Any]]:
         costs, found = start.copy(), Found.empty(constants, total - begin)
-        path, nccf = np.where(before % 3, before, -1).astype(np.int16), np.zeros((total - begin + 1) // 2, np.float32)
-        search.search(constants, frames, begin, total, costs, found)
-        search.trace(constants, found, frames.groups[begin:], [(total - begin) // 2, total - begin], path, nccf)
-        return [costs, *found, path, nccf]
+        search.search(constants, frames, begin, total, costs, found, [(total - begin) // 2])
+        found.path[:] = np.resize(traced, total - begin)
+        found.nccf[:] = 0
+        search.search(constants, frames, 0, 0, costs, found, [(total - begin) // 2, total - begin])
+        return [costs, *found]
 
     assert_same_bits(computed)
 

@@ -140,22 +140,22 @@ def test_narrowing_bounds_finds_the_cheapest_predecessors(seed: int, scale: floa
 @pytest.mark.parametrize("factor", [2.487557e-06, 1e-3])
 def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
     rng, constants = np.random.default_rng(5), PitchConstants.of(PitchOptions(delta_pitch=0.02))
-    states, groups, nccf = constants.states, np.zeros(30, np.uint8), np.empty(0, np.float32)
+    states = constants.states
     expected_of = cheapest_paths(
         torch.from_numpy(local := rng.uniform(0, 0.05, size=(4, 30, states)).astype(np.float32)), factor
     )
     place = np.arange(states)
     steps = (place[:, None] - place).astype(np.float32) ** 2 * np.float32(factor)
     for row, expected in zip(local, expected_of.numpy(), strict=True):
-        costs, before, best = np.zeros(states, np.float32), np.empty((30, states), np.int16), np.empty(30, np.int16)
+        costs, found = np.zeros(states, np.float32), Found.empty(constants, 30)
         for frame in range(30):
             by_way = steps + costs
-            before[frame] = predecessors(by_way)
-            costs = by_way[place, before[frame]] + row[frame]
-            best[frame] = costs.argmin()
-        path = np.full(30, -1, np.int16)
-        trace(constants, Found(before, best, np.zeros((30, 0), np.float32)), groups, [30], path, nccf)
-        np.testing.assert_array_equal(path, expected)
+            found.before[frame] = predecessors(by_way)
+            costs = by_way[place, found.before[frame]] + row[frame]
+            found.best[frame] = costs.argmin()
+        found.groups[:], found.path[:], found.correlation[:] = 0, -1, 0
+        trace(constants, found, [30])
+        np.testing.assert_array_equal(found.path, expected)
 
 
 @settings(max_examples=15, deadline=None)
