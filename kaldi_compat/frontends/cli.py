@@ -9,11 +9,12 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 import io_ark
+from io_ark.errors import FormatError
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import changed_options, text
@@ -40,6 +41,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the error for :func:`main`."""
         raise OptionError(f"{message}: {self.prog} --help explains the command line")
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help. An error of writing is raised, which argparse ignores."""
+        print(self.format_help(), end="", file=file, flush=True)
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -141,7 +146,7 @@ def _explained(given: argparse.Namespace) -> Explanation:
     features = _features_of(given.features)
     if given.audio.endswith(SUFFIXES) or ":" in given.audio:
         return explain(features, _features_of(given.audio), tolerance=given.tolerance)
-    wave = io_ark.read_object("wave", given.audio, pipes=False)
+    wave = _object("wave", given.audio, "pass one wave file of those that it lists")
     samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
     return explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
 
@@ -170,12 +175,22 @@ def _features_of(name: str) -> Any:
         raise FeatureError(f"cannot read {name}: {why}") from None
     file, _, key = name.rpartition(":")
     if not file or key.isdigit():
-        return io_ark.read_object("matrix", name, pipes=False)
+        return _object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists them")
     how = "scp" if file.endswith(".scp") else "ark"
     for found, matrix in io_ark.SequentialReader("matrix", f"{how}:{file}", pipes=False):
         if found == key:
             return matrix
     raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists them")
+
+
+def _object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
+    """Read one object; the error for a whole table says what to pass instead."""
+    try:
+        return io_ark.read_object(kind, name, pipes=False)
+    except FormatError as error:
+        if not name.endswith((".scp", ".ark")):
+            raise
+        raise FeatureError(f"{name} is a table: {advice}") from error
 
 
 def _export(preset: Preset, given: argparse.Namespace) -> int:

@@ -226,7 +226,8 @@ def storage(target: Doubles) -> tuple[list[str], float]:
     """Return how an array's numbers have been rounded, in words, and the largest error of that."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return [], 0.0
-    between = (target[1:] + target[:-1]) / 2
+    levels = np.sort(target, axis=0)  # so that neighbours of all sizes are levels next to each other
+    between = (levels[1:] + levels[:-1]) / 2
     for said, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
         if np.abs(rounded(target) - target).max() < 0.05 * step:

@@ -45,6 +45,13 @@ def test_mistake_of_a_port_is_named(mistake: str) -> None:
     assert all(word in str(found) for word in words), str(found)
 
 
+def test_archives_compressed_by_column_are_explained_where_they_are_coarsest() -> None:
+    noise = np.random.default_rng(1).normal(0, 800, 160_000).astype(np.int16)
+    found = explain(np.asarray(compress(Fbank(num_mel_bins=80, dither=0.0)(noise), 2)), noise, 16000)
+    assert found.is_exact, str(found)
+    assert "stored compressed, 8 bits a value in each column" in str(found)
+
+
 def test_page_lists_the_mistakes() -> None:
     rows = PAGE.read_text(encoding="utf-8").partition(HEAD)[2].partition("\n\n")[0].splitlines()
     assert [each.split(" | ")[0].removeprefix("| ") for each in rows] == list(MISTAKES)
@@ -344,6 +351,10 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "no/b.png: No such file or directory" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "a.ark:none"), str(WAV)]) == 255
     assert "has no entry none" in capsys.readouterr().err
+    assert explain_main([f"{tmp_path}/a.scp", str(WAV)]) == 255
+    assert f"{tmp_path}/a.scp is a table: append a key, {tmp_path}/a.scp:KEY" in capsys.readouterr().err
+    assert explain_main([f"{tmp_path}/a.npy", f"{tmp_path}/a.scp"]) == 255
+    assert "a.scp is a table: pass one wave file of those that it lists" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
     assert "missing.npy: No such file or directory" in capsys.readouterr().err
     (tmp_path / "text.npy").write_text("no array")
