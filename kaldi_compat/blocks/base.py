@@ -14,7 +14,7 @@ from kaldi_compat.exact.arrays import Floats, Integers
 
 def for_c(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int, int]:
     """Return the first arguments of most functions: features, boundaries, and the numbers of utterances and columns."""
-    if bounds[0] != 0 or bounds[-1] != len(x) or (bounds[1:] < bounds[:-1]).any():
+    if bounds[0] != 0 or bounds[-1] != len(x) or (len(bounds) > 2 and (bounds[1:] < bounds[:-1]).any()):
         raise ValueError(f"the boundaries of utterances do not belong to {len(x)} rows")
     return x, bounds, len(bounds) - 1, x.shape[1]
 

@@ -48,7 +48,7 @@ def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
         for first in range(0, len(numbers), SPACE):
             pack_floats(numbers[first : first + SPACE], buffer, place + first)
     else:
-        _packer(len(numbers))(buffer, 4 * place, *numbers)
+        functools.partial(_packer(len(numbers)), buffer, 4 * place)(*numbers)  # spares Python a list
 
 
 @functools.lru_cache(maxsize=64)

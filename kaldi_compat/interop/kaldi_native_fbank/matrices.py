@@ -21,6 +21,8 @@ from kaldi_compat.interop.kaldi_native_fbank.plans import checked
 from kaldi_compat.options import postprocessing as ours
 from kaldi_compat.options.base import require
 
+SPLICED = SpliceOptions()
+
 
 def _matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
     matrix = np.ascontiguousarray(features, np.float32)
@@ -119,7 +121,7 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
     Raises:
         FeatureError: no frames.
     """
-    opts = opts or SpliceOptions()
+    opts = opts or SPLICED
     chosen = checked(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
     matrix = _matrix(feats, "splice_frames")
     return spliced(matrix, np.array([0, len(matrix)]), chosen)

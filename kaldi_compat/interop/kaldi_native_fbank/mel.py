@@ -39,7 +39,7 @@ class MelBanks:
     ) -> None:
         opts = opts or MelBanksOptions()
         values = (frame_opts or FrameExtractionOptions()).flat() | opts.flat()
-        self._weights: Floats = np.ascontiguousarray(filters(values, vtln_warp_factor).T)
+        self._weights: Floats = np.ascontiguousarray(filters(tuple(values.items()), vtln_warp_factor).T)
         self._is_floored = opts.htk_mode
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
@@ -92,7 +93,7 @@ class OnlineNemoFbank:
         """
         samples = as_samples(waveform)
         check_chunk(sampling_rate, self._rate, self._finished)
-        self._samples = np.concatenate((self._samples, samples.astype(np.float32, copy=False)))
+        self._samples = np.concatenate((self._samples, samples))
 
     def input_finished(self) -> None:
         """End the audio."""
@@ -115,19 +116,19 @@ class OnlineNemoFbank:
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
         first, end = frame_index * self._hop, (frame_index + n) * self._hop
-        known = self._start <= first and frame_index + n <= self.num_frames_ready
-        require(known, f"requested frames are out of range: {frame_index} to {frame_index + n - 1}")
+        if first < self._start or frame_index + n > self.num_frames_ready:
+            raise OptionError(f"requested frames are out of range: {frame_index} to {frame_index + n - 1}")
         if n == 0:
             return np.empty((0, self.dim), np.float32), 0
         if is_final and self._finished and frame_index + n == self.num_frames_ready:
             end += self.num_trailing_samples
         offset = end - first - n * self._hop if n == self._capacity else 0
         self._samples, self._start = self._samples[first - self._start :], first
-        return self._features(self._samples[offset : end - first])[:n], offset
+        return self._features(self._samples[offset : end - first], n), offset
 
-    def _features(self, samples: Floats) -> Floats:
+    def _features(self, samples: Floats, most: int) -> Floats:
         emphasized = samples.copy()
         emphasized[1:] -= self._preemphasis * samples[:-1]
-        spectrum = spectra(self._stft, self._window, emphasized)
-        energies = (spectrum.real**2 + spectrum.imag**2) @ self._filters
-        return np.log(energies + GUARD).astype(np.float32)
+        power = np.abs(spectra(self._stft, self._window, emphasized, most)) ** 2
+        features: Floats = np.log(power.dot(self._filters) + GUARD)
+        return features

@@ -70,7 +70,7 @@ def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
     if kind is RawAudioSamplesOptions:
         changes |= {"kind": "frames", "dim": plan.size, "use_energy": False}
     elif values["is_librosa"] or values["htk_mode"]:
-        changes["mel"] = exact.table_of(filters(values), np.zeros(values["num_bins"], np.float32))
+        changes["mel"] = exact.table_of(filters(items), np.zeros(values["num_bins"], np.float32))
     return dataclasses.replace(plan, **changes) if changes else plan
 
 
@@ -102,12 +102,14 @@ def window_of(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     return tables.window(checked_window(name), size, blackman_coeff)
 
 
-def filters(values: dict[str, Any], vtln_warp: float = 1.0) -> Floats:
-    """Return mel filters (points // 2 + 1, num_bins) for the options of frames and of mel bins.
+@kept
+def filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
+    """Return mel filters (points // 2 + 1, num_bins), not to be changed, for the options of frames and of mel bins.
 
     Raises:
         OptionError: a value that Kaldi refuses.
     """
+    values = dict(items)
     frames = frame_options(values)
     if values["is_librosa"]:
         return librosa_filters(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from kaldi_compat.interop.kaldi_native_fbank.options import StftConfig
 from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
 from kaldi_compat.options.base import require
 
+AT_ONCE = 256  # frames, to save memory
 PADDING: dict[str, Literal["reflect", "edge"]] = {"reflect": "reflect", "replicate": "edge"}  # else with zeros
 
 
@@ -49,15 +51,16 @@ class Rfft:
             unpacked[: self._n] = values
             unpacked[1], unpacked[self._n] = 0, values[1]
             return as_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
-        spectrum = np.fft.rfft(values)
-        packed = spectrum[:-1].view(np.float64)
-        packed[1] = spectrum[-1].real
-        return as_list(packed)
+        spectrum = np.fft.rfft(values, out=np.empty(self._n // 2 + 1, np.complex128))
+        packed = as_list(spectrum.view(np.float64))
+        packed[1] = packed[-2]
+        del packed[-2:]
+        return packed
 
 
 def as_list(values: npt.NDArray[Any]) -> list[float]:
     """Return numbers in single precision as a list."""
-    numbers: list[float] = values.astype(np.float32).tolist()
+    numbers: list[float] = values.astype(np.float32, copy=False).tolist()
     return numbers
 
 
@@ -87,19 +90,19 @@ class StftResult:
         """Number of frames."""
         return self._num_frames
 
-    def spectra(self, bins: int) -> npt.NDArray[np.complex64]:
-        """Return the spectra (num_frames, bins).
+    def spectra(self, bins: int) -> Iterator[npt.NDArray[np.complex64]]:
+        """Yield the spectra in blocks (frames, bins).
 
         Raises:
             AudioError: there are more or less numbers.
         """
-        if not len(self._real) == len(self._imag) == self._num_frames * bins:
-            raise AudioError(
-                f"{self._num_frames} spectra have {self._num_frames * bins} numbers, not {len(self._real)}"
-            )
-        spectra = np.empty((self._num_frames, bins), np.complex64)
-        spectra.real, spectra.imag = self._real.reshape(-1, bins), self._imag.reshape(-1, bins)
-        return spectra
+        size = self._num_frames * bins
+        if not len(self._real) == len(self._imag) == size:
+            raise AudioError(f"{self._num_frames} spectra have {size} numbers, not {len(self._real)}")
+        for first in range(0, size, AT_ONCE * bins):
+            block = np.empty(min(AT_ONCE * bins, size - first), np.complex64)
+            block.real, block.imag = (part[first : first + len(block)] for part in (self._real, self._imag))
+            yield block.reshape(-1, bins)
 
 
 def checked_config(config: StftConfig) -> tuple[StftConfig, Floats]:
@@ -120,8 +123,8 @@ def checked_config(config: StftConfig) -> tuple[StftConfig, Floats]:
     return replace(config), window
 
 
-def spectra(config: StftConfig, window: Floats, samples: Floats) -> npt.NDArray[np.complex64]:
-    """Return the spectra of the frames of audio (T,): (frames, n_fft // 2 + 1).
+def spectra(config: StftConfig, window: Floats, samples: Floats, most: int | None = None) -> npt.NDArray[np.complex64]:
+    """Return the spectra of the frames of audio (T,), of all or at most so many: (frames, n_fft // 2 + 1).
 
     Raises:
         AudioError: the audio is shorter than a frame.
@@ -130,12 +133,14 @@ def spectra(config: StftConfig, window: Floats, samples: Floats) -> npt.NDArray[
         samples = _padded(samples, config.n_fft // 2, config.pad_mode)
     if len(samples) < config.n_fft:
         raise AudioError(f"the audio has {len(samples)} samples, less than a frame of n_fft={config.n_fft}")
-    shape = (len(samples) - config.n_fft) // config.hop_length + 1, config.n_fft
+    count = (len(samples) - config.n_fft) // config.hop_length + 1
+    shape = count if most is None else min(count, most), config.n_fft
     samples = np.ascontiguousarray(samples)
     frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))
-    return np.fft.rfft(frames * window, norm="ortho" if config.normalized else "backward").astype(
-        np.complex64, copy=False
-    )
+    # in double precision: NumPy's real transforms of float32 take seven times as long
+    found = np.empty((shape[0], config.n_fft // 2 + 1), np.complex128)
+    np.fft.rfft(frames * window, norm="ortho" if config.normalized else "backward", out=found)
+    return found.astype(np.complex64)
 
 
 def _padded(samples: Floats, size: int, mode: str) -> Floats:
@@ -189,15 +194,16 @@ class IStft:
             AudioError: there are not ``num_frames`` spectra.
         """
         config, count = self._config, stft_result.num_frames
-        spectra = stft_result.spectra(config.n_fft // 2 + 1)
-        frames = np.fft.irfft(spectra, config.n_fft, norm="ortho" if config.normalized else None) * self._window
         size = config.n_fft + (count - 1) * config.hop_length if count else 0
         samples, weight = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        squared = self._window**2
-        for first, frame in zip(range(0, size, config.hop_length), frames, strict=False):
-            samples[first : first + config.n_fft] += frame
-            weight[first : first + config.n_fft] += squared
-        samples /= np.where(weight == 0, 1, weight)
+        squared, first = self._window**2, 0
+        for block in stft_result.spectra(config.n_fft // 2 + 1):
+            for frame in np.fft.irfft(block, config.n_fft, norm="ortho" if config.normalized else None) * self._window:
+                samples[first : first + config.n_fft] += frame
+                weight[first : first + config.n_fft] += squared
+                first += config.hop_length
+        weight[weight == 0] = 1
+        samples /= weight
         half = config.n_fft // 2 if config.center else 0
         return as_list(samples[half : max(size - half, half)])
 
