@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock
-from io_ark.errors import WriteError
+from io_ark.blocks import ArrayBlock, Skip
 from io_ark.streams import open_input, open_output
 from io_ark.streams.system import WRITE_FLAGS
 from kaldi_compat.cli.command_line import quoted
@@ -66,6 +65,7 @@ class FileSink:
     Args:
         directory: directory of the files.
         extension: extension of the files.
+        file_format: name of their format for warnings.
         encode: returns the bytes of a block's files: headers ``(entries, bytes)`` and the numbers of all matrices; or
             None if a header cannot hold its fields.
 
@@ -73,8 +73,15 @@ class FileSink:
         OptionError: the directory cannot be created.
     """
 
-    def __init__(self, directory: str, extension: str, encode: Callable[[ArrayBlock], tuple[Array, Array] | None]):
+    def __init__(
+        self,
+        directory: str,
+        extension: str,
+        file_format: str,
+        encode: Callable[[ArrayBlock], tuple[Array, Array] | None],
+    ) -> None:
         self._prefix, self._suffix = os.path.join(directory, ""), f".{extension}"
+        self._format = file_format
         self._encode = encode
         if not os.path.exists(directory):
             try:
@@ -87,7 +94,7 @@ class FileSink:
 
         Raises:
             FeatureError: the files cannot hold a matrix, or what the options say of it.
-            WriteError: a file cannot be written.
+            Skip: a file cannot be written.
         """
         encoded = self._encode(block)
         if encoded is None:
@@ -97,24 +104,21 @@ class FileSink:
         ends = np.cumsum(block.sizes() * block.values.itemsize).tolist()
         data, begin = numbers.data, 0
         for key, header, end in zip(block.names(), headers, ends, strict=True):
-            write_file(f"{self._prefix}{key}{self._suffix}", header.data, data[begin:end])
+            path = f"{self._prefix}{key}{self._suffix}"
+            try:
+                write_file(path, header.data, data[begin:end])
+            except OSError as error:
+                raise Skip(f"Could not write to {self._format} feature file: {path}: {error.strerror}") from error
             begin = end
         return block
 
 
 def write_file(path: str, *parts: memoryview) -> None:
-    """Write bytes to a file, which is created or truncated.
-
-    Raises:
-        WriteError: the file cannot be written.
-    """
+    """Write bytes to a file, which is created or truncated."""
+    descriptor = os.open(path, WRITE_FLAGS, 0o666)
     try:
-        descriptor = os.open(path, WRITE_FLAGS, 0o666)
-        try:
-            for part in parts:
-                while part:
-                    part = part[os.write(descriptor, part) :]
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise WriteError(f"cannot be written to: {error.strerror}", file=path) from error
+        for part in parts:
+            while part:
+                part = part[os.write(descriptor, part) :]
+    finally:
+        os.close(descriptor)

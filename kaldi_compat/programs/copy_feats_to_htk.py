@@ -37,10 +37,10 @@ def main(options: Options, source: str) -> int:
     """Write the files."""
     kind = options.sample_kind % 2**16  # the lowest bits, as in Kaldi
     sink = FileSink(
-        options.output_dir, options.output_ext, lambda block: encode_block(block, options.sample_period, kind)
+        options.output_dir, options.output_ext, "HTK", lambda block: encode_block(block, options.sample_period, kind)
     )
     with Tables() as tables:
         counts = for_each(sink.write, tables.read("matrix", source))
     # The misspelt word is Kaldi's.
     logger.info("%d HTK feature files generated in the direcory: %s", counts.done, options.output_dir)
-    return counts.status
+    return 1 if counts.failed else counts.status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from io_ark.codecs.sphinx import encode_block
 from kaldi_compat.cli.files import FileSink
@@ -31,9 +32,9 @@ class Options(BaseOptions):
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
     """Write the files."""
-    sink = FileSink(options.output_dir, options.output_ext, lambda block: encode_block(block, big_endian=False))
+    sink = FileSink(options.output_dir, options.output_ext, "Sphinx", partial(encode_block, big_endian=False))
     with Tables() as tables:
         counts = for_each(sink.write, tables.read("matrix", source))
     # The misspelt word is Kaldi's.
     logger.info("%d Sphinx feature files generated in the direcory: %s", counts.done, options.output_dir)
-    return counts.status
+    return 1 if counts.failed else counts.status

@@ -34,6 +34,10 @@ CASES: list[dict[str, str]] = [
     {"wav-to-duration scp:odd.scp ark:out": "Printed duration for 1 audio files"},
     {"compute-fbank-feats --vtln-warp=nan scp:wav.scp ark:out": "must be positive, not nan"},
     {"copy-post ark:tight ark:out": "Done copying 1 posteriors"},
+    {
+        "copy-feats-to-htk ark:f.ark": "Could not write to HTK feature file: ./b.fea: Is a.*\n.*2 HTK",
+        "copy-feats-to-sphinx ark:f.ark": "Could not write to Sphinx feature file: ./b.mfc: Is a.*\n.*2 Sphinx",
+    },
     {"copy-feats ark:f.ark ark:-": "standard output: .* it is closed"},
     {"copy-feats ark:- ark:out": "standard input: .* it is closed"},
 ]
@@ -47,6 +51,8 @@ def write_odd_inputs() -> None:
             writer.write(key, np.ones((2, 2), np.float32))
     with io_ark.Writer("vector", "ark,scp:v.ark,v.scp") as writer:
         writer.write("u", np.ones(3, np.float32))
+    Path("b.fea").mkdir()
+    Path("b.mfc").mkdir()
     wave, lines = Path("u.wav").read_bytes(), Path("f.scp").read_text()
     Path("zero.wav").write_bytes(wave[:24] + bytes(4) + wave[28:])
     size = struct.pack("<I", len(wave) - 8 + 12)
