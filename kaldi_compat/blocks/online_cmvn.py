@@ -95,8 +95,7 @@ class OnlineCmvn:
             return features
         self._check(features)
         known = np.concatenate((self._recent, features))
-        result = self._in_c(known, np.array([0, len(known)]), len(self._recent), adapts=True)
-        result = self._plain(features) if result is None else result
+        result: Floats = self._normalized(known, np.array([0, len(known)]), len(self._recent), True)
         self._recent = known[-self.options.cmn_window :]
         return result
 
@@ -120,18 +119,12 @@ class OnlineCmvn:
         begin = self.end_utterance if adapts else self.reset
         before = vars(self).copy()
         begin()
-        rows = np.ascontiguousarray(bounds, np.int64)
-        result = self._in_c(np.ascontiguousarray(features), rows, 0, adapts=adapts)
-        if result is None:
-            parts = []
-            try:
-                for each in utterances(features, rows):
-                    begin()
-                    parts.append(self(each))
-            except FeatureError:
-                vars(self).update(before)
-                raise
-            result = np.concatenate(parts)
+        x, rows = np.ascontiguousarray(features), np.ascontiguousarray(bounds, np.int64)
+        try:
+            result: Floats = self._normalized(x, rows, 0, adapts)
+        except FeatureError:
+            vars(self).update(before)
+            raise
         begin()
         return result
 
@@ -141,15 +134,10 @@ class OnlineCmvn:
                 f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}"
             )
 
-    def _in_c(self, x: Floats, bounds: Integers, known: int, *, adapts: bool) -> Floats | None:
-        """Normalize utterances, the first of which begins with ``known`` frames that have been normalized before.
-
-        None without the C library, and for what raises an error, warns, or leaves the features as they are.
-        """
+    def _normalized_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
         options, dim = self.options, x.shape[1]
-        valid = options.norm_means and self._corpus[0, -1] > 0 and all(0 <= each < dim for each in self.skip_dims)
-        if not native.NATIVE.in_use or not valid:
-            return None
+        if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= each < dim for each in self.skip_dims)):
+            return NotImplemented  # an error, a warning, or features that are left as they are
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
         is_odd = native.function("online_cmvn")(
@@ -158,12 +146,25 @@ class OnlineCmvn:
             options.norm_vars, sums, np.empty_like(self._corpus), out,
         )  # fmt: skip
         if is_odd:
-            return None
+            return NotImplemented
         self._speaker, self._seen, self._sums = speaker, seen, sums
         return out
 
-    def _plain(self, features: Floats) -> Floats:
-        sums = window = self._windows(features)
+    @native.twin(_normalized_in_c)
+    def _normalized(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
+        """Normalize utterances, the first of which begins with ``known`` frames that have been normalized before."""
+        parts = []
+        for index, each in enumerate(utterances(x, bounds)):
+            if index:
+                known = 0
+                self.end_utterance() if adapts else self.reset()
+            if len(each):
+                parts.append(self._normalized_utterance(each, known))
+        return np.concatenate(parts)
+
+    def _normalized_utterance(self, frames: Floats, known: int) -> Floats:
+        features = frames[known:]
+        sums = window = self._windows(frames, known)
         size = self.options.cmn_window
         if self._speaker[0, -1] > 0:
             window = _filled(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
@@ -178,22 +179,21 @@ class OnlineCmvn:
             variances = mean_and_variance(window)[:, 1]
             for floored in variances[variances < VARIANCE_FLOOR].tolist():
                 logger.warning("Flooring cepstral variance from %g to %g", floored, VARIANCE_FLOOR)
-        frames: Any = features[:, None]
-        result: Floats = apply_normalization(frames, window, self._plain_options)[:, 0]
+        columns: Any = features[:, None]
+        result: Floats = apply_normalization(columns, window, self._plain_options)[:, 0]
         return result
 
-    def _windows(self, features: Floats) -> Doubles:
+    def _windows(self, x: Floats, known: int) -> Doubles:
         """Return the statistics (frames, 2, dim + 1) of the window that ends at each frame, added in Kaldi's order."""
-        size, (frames, dim) = self.options.cmn_window, features.shape
-        known = np.concatenate((self._recent, features))
+        size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
         steps = np.zeros((frames, 2, 2, dim))  # of each frame, what enters the window, and what leaves it
-        steps[:, 0] = self._terms(features)
-        leaving = known[: max(len(known) - size, 0)]
+        steps[:, 0] = self._terms(x[known:])
+        leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._terms(leaving)
         flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
         stats = np.zeros((frames, 2, dim + 1))
         stats[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
-        stats[:, 0, dim] = np.minimum(np.arange(len(self._recent), len(known)) + 1, size)
+        stats[:, 0, dim] = np.minimum(np.arange(known, len(x)) + 1, size)
         return stats
 
     def _terms(self, features: Floats) -> Doubles:
