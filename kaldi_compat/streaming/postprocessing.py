@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -83,7 +84,7 @@ class DeltaStream(ContextStream):
     def __init__(self, options: DeltaOptions | Deltas | None = None, slots: int = 1) -> None:
         given = stream_options(options, DeltaOptions)
         context = delta_context(given)
-        super().__init__(lambda frames: deltas_inside(frames, given), context, context, slots)
+        super().__init__(partial(deltas_inside, options=given), context, context, slots)
 
 
 class ShiftedDeltaStream(ContextStream):
@@ -101,7 +102,7 @@ class ShiftedDeltaStream(ContextStream):
 
     def __init__(self, options: ShiftedDeltaOptions | ShiftedDeltas | None = None, slots: int = 1) -> None:
         given = stream_options(options, ShiftedDeltaOptions)
-        super().__init__(lambda frames: shifted_deltas_inside(frames, given), *shifted_delta_context(given), slots)
+        super().__init__(partial(shifted_deltas_inside, options=given), *shifted_delta_context(given), slots)
 
 
 class SpliceStream(ContextStream):
@@ -121,7 +122,7 @@ class SpliceStream(ContextStream):
 
     def __init__(self, options: SpliceOptions | Splice | None = None, slots: int = 1) -> None:
         given = stream_options(options, SpliceOptions)
-        super().__init__(lambda frames: splice_inside(frames, given), given.left_context, given.right_context, slots)
+        super().__init__(partial(splice_inside, options=given), given.left_context, given.right_context, slots)
 
 
 class SlidingCmvnStream(WindowStream):

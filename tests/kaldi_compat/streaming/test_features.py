@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,14 @@ def test_flush_returns_the_last_frames_and_resets(stream: Stream | StreamChain, 
         before = stream(items)
         assert len(before) < len(final)
         assert_same(torch.cat((before, stream.flush())), final)
+
+
+@pytest.mark.parametrize("stream", [DeltaStream(), ShiftedDeltaStream(), SpliceStream(), SlidingCmvnStream()])
+def test_copy_in_another_process_continues_the_utterance(stream: Stream) -> None:
+    chain = StreamChain(FeatureStream(Mfcc(dither=0.0)), stream)
+    chain(noise(8000))
+    copied = pickle.loads(pickle.dumps(chain))
+    assert torch.equal(copied(noise(4000), final=True), chain(noise(4000), final=True))
 
 
 def test_flush_of_many_slots_keeps_their_axis() -> None:
