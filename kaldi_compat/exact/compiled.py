@@ -137,4 +137,7 @@ class ChunkCall:
         out = self._address + 4 * self._plan.dim * begin
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError("no memory for a block of frames")
-        return self._frames[begin:end]
+        found = self._frames[begin:end]
+        if end == len(self._frames):  # many frames, or the last ones: the caller's alone
+            self._frames, self._used = np.empty((0, self._plan.dim), np.float32), 0
+        return found

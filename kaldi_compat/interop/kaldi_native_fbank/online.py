@@ -86,7 +86,8 @@ class FrameStore:
             self._compute()
         if 0 <= index < len(self._frames):
             return self._frames[index]
-        raise StreamError(f"frame {frame} is not available: ask for {self._removed} to {self.num_frames_ready - 1}")
+        last = self._removed + len(self._frames) - 1
+        raise StreamError(f"frame {frame} is not available: ask for {self._removed} to {last}")
 
     def pop(self, n: int) -> None:
         """Discard the first ``n`` frames that are there; the others keep their numbers."""

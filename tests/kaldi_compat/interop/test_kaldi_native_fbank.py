@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -265,6 +266,29 @@ def test_a_chunk_may_be_overwritten_after_it_was_accepted() -> None:
     other = knf.OnlineFbank(without_dither())
     other.accept_waveform(16000, whole)
     np.testing.assert_array_equal(fbank.get_frame(3), other.get_frame(3))
+
+
+def test_a_long_chunk_is_not_kept_after_its_frames() -> None:
+    fbank, chunk = knf.OnlineFbank(without_dither()), audio(200000)
+    fbank.accept_waveform(16000, chunk[:1000])
+    tracemalloc.start()
+    fbank.accept_waveform(16000, chunk)
+    fbank.pop(fbank.num_frames_ready)
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 50_000  # the samples and their frames are 0.8 and 0.1 MB
+
+
+def test_a_subclass_may_count_its_frames_by_a_method() -> None:
+    class Counted(knf.OnlineFbank):  # as in online-fbank
+        def num_frames_ready(self) -> int:  # type: ignore[override]
+            return super().num_frames_ready
+
+    fbank = Counted(without_dither())
+    fbank.accept_waveform(16000, audio(900))
+    assert fbank.num_frames_ready() == 4
+    with pytest.raises(IndexError, match="0 to 3"):
+        fbank.get_frame(4)
 
 
 def test_dither_is_kaldis_noise(monkeypatch: pytest.MonkeyPatch) -> None:
