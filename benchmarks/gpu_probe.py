@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from resident import captured, seconds_taken
 
 from io_ark import Wave
 from io_ark.codecs.compressed import CompressionMethod
@@ -46,7 +47,6 @@ DEVICE = "cpu" if IN_INTERPRETER else "cuda"
 SECONDS = 1 if IN_INTERPRETER else 600  # of audio whose stages are timed
 BATCHES = 3 if IN_INTERPRETER else 200
 ROUNDS = 1 if IN_INTERPRETER else 12
-CALLS = 20  # between two events of the device's clock
 if IN_INTERPRETER:
     kernels.DEVICE_TYPE = "cpu"
     packed_batch.FRAMES_AT_ONCE = 8
@@ -72,20 +72,8 @@ def first() -> None:
     say(first_call_s=round(time.perf_counter() - begun, 2), engine=engine_for(module, x, None),
         largest=float(difference.max()), mean=float(difference.mean()))  # fmt: skip
     x = audio(1 if IN_INTERPRETER else 64, 16000 * SECONDS)
-    seconds = seconds_of(captured(module, x))
+    seconds = seconds_of((lambda: module(x)) if IN_INTERPRETER else captured(module, x))
     say(seconds_of_audio=x.numel() / 16000, seconds=seconds, times_real_time=round(x.numel() / 16000 / seconds))
-
-
-def captured(module: Fbank, x: torch.Tensor) -> Callable[[], object]:
-    """Return the replay of a CUDA graph of the features, or on a CPU their computation."""
-    if IN_INTERPRETER:
-        return lambda: module(x)
-    module(x)
-    graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        module(x)
-    return graph.replay
 
 
 CASES = list(itertools.product((16000.0, 8000.0, 32000.0, 4000.0), KINDS, (torch.int16, torch.float32), (0.0, 1.0)))
@@ -214,25 +202,8 @@ def difference(x: torch.Tensor) -> float:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return the least seconds of some rounds, by the device's clock if it is a GPU.
-
-    A round there is of several calls, so that the next one is launched while the device works on the one before.
-    """
-    best = float("inf")
-    for _ in range(ROUNDS):
-        if IN_INTERPRETER:
-            begun = time.perf_counter()
-            work()
-            best = min(best, time.perf_counter() - begun)
-            continue
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(CALLS):
-            work()
-        end.record()
-        end.synchronize()
-        best = min(best, start.elapsed_time(end) / 1000 / CALLS)
-    return best
+    """Return the least seconds of some rounds, by the device's clock if it is a GPU."""
+    return min(seconds_taken(work, not IN_INTERPRETER) for _ in range(ROUNDS))
 
 
 def stages() -> None:

@@ -62,26 +62,8 @@ def compute_kaldi_pitch(
     >>> compute_kaldi_pitch(tone, 16000).shape
     torch.Size([98, 2])
     """
-    track = Pitch(
-        sample_frequency=float(sample_rate),
-        frame_length=frame_length,
-        frame_shift=frame_shift,
-        min_f0=min_f0,
-        max_f0=max_f0,
-        soft_min_f0=soft_min_f0,
-        penalty_factor=penalty_factor,
-        lowpass_cutoff=lowpass_cutoff,
-        resample_frequency=resample_frequency,
-        delta_pitch=delta_pitch,
-        nccf_ballast=nccf_ballast,
-        lowpass_filter_width=lowpass_filter_width,
-        upsample_filter_width=upsample_filter_width,
-        max_frames_latency=max_frames_latency,
-        frames_per_chunk=frames_per_chunk,
-        simulate_first_pass_online=simulate_first_pass_online,
-        recompute_frame=recompute_frame,
-        snip_edges=snip_edges,
-    )
+    options = {name: value for name, value in locals().items() if name not in ("waveform", "sample_rate")}
+    track = Pitch(sample_frequency=float(sample_rate), **options)
     rows = track(waveform.reshape(-1, waveform.shape[-1]))
     return rows.reshape(*waveform.shape[:-1], *rows.shape[1:])
 
