@@ -138,6 +138,6 @@ class ChunkCall:
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError("no memory for a block of frames")
         found = self._frames[begin:end]
-        if end == len(self._frames):  # many frames, or the last ones: the caller's alone
-            self._frames, self._used = np.empty((0, self._plan.dim), np.float32), 0
+        if end == len(self._frames):  # release the memory: it may be that of a long chunk
+            self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return found
