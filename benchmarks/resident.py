@@ -14,17 +14,15 @@ import argparse
 import os
 import time
 import warnings
-from collections.abc import Callable
 
 import torch
+from measuring import Work
 from torch import Tensor
+from torch_batches import BINS, RATE, lhotse_fbank, torchaudio_fbank
 
 from kaldi_compat import Fbank, kernels
 
-RATE = 16000
-BINS = 80
 CALLS = 20
-Work = Callable[[], object]
 
 
 def computed(feature: Fbank, audio: Tensor, switch: str) -> object:
@@ -62,27 +60,6 @@ def captured(feature: Fbank, audio: Tensor) -> Work:
     with torch.cuda.graph(graph):
         feature(audio)
     return graph.replay
-
-
-def torchaudio_fbank(audio: Tensor) -> dict[str, Work]:
-    """torchaudio, an utterance at a time: it takes no batches."""
-    try:
-        from torchaudio.compliance import kaldi
-    except (ImportError, OSError):
-        return {}
-    samples = audio.float()
-    return {"torchaudio, one by one": lambda: [kaldi.fbank(x[None], num_mel_bins=BINS, dither=0.0) for x in samples]}
-
-
-def lhotse_fbank(audio: Tensor) -> dict[str, Work]:
-    """lhotse's layers on the whole batch."""
-    try:
-        from lhotse.features.kaldi.layers import Wav2LogFilterBank
-    except ImportError:
-        return {}
-    layer = Wav2LogFilterBank(num_filters=BINS, snip_edges=True).to(audio.device)
-    samples = audio.float()
-    return {"lhotse, batch": lambda: layer(samples)}
 
 
 def seconds_taken(work: Work, on_gpu: bool) -> float:
@@ -131,7 +108,9 @@ def main() -> None:
     audio = torch.randint(-9999, 9999, shape, dtype=torch.int16, generator=generator).to(options.device)
 
     with torch.inference_mode():
-        contestants = ours(audio) | lhotse_fbank(audio) | torchaudio_fbank(audio)
+        samples = audio.float()
+        peers = {"lhotse, batch": lhotse_fbank(samples), "torchaudio, one by one": torchaudio_fbank(samples)}
+        contestants = ours(audio) | {name: work for name, work in peers.items() if work}
         times = best_times(contestants, options.rounds, on_gpu)
         copied = best_times({"copy": copy_of(options.copied, options.device)}, options.rounds, on_gpu)["copy"]
         features = contestants["kaldi_compat, plain"]()
