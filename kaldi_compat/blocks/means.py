@@ -1,4 +1,4 @@
-"""Sums and means over the frames of blocks."""
+"""Means over the frames of blocks."""
 
 from __future__ import annotations
 
@@ -7,36 +7,9 @@ import itertools
 import numpy as np
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import for_c, utterances
+from kaldi_compat.blocks.base import for_c
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sliding import window_sums
-from kaldi_compat.exact.sums import dot
-
-
-def _products_in_c(x: Floats, bounds: Integers, y: Floats) -> Floats:
-    if y.shape != x.shape:
-        raise ValueError(f"features of shape {y.shape} do not belong to those of shape {x.shape}")
-    out = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
-    native.function("ragged_products")(*for_c(x, bounds), np.ascontiguousarray(y, np.float32), out)
-    return out
-
-
-@native.twin(_products_in_c)
-def products(x: Floats, bounds: Integers, y: Floats) -> Floats:
-    """Return sums of products over the frames of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
-
-    The order is that of Kaldi's ``compare-feats`` with OpenBLAS's ``sdot``.
-
-    Args:
-        x, bounds: the features.
-        y: other features of the same shape.
-
-    >>> products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
-    [[[5.0], [34.0], [13.0]]]
-    """
-    columns = zip(utterances(x, bounds), utterances(y, bounds), strict=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.stack([np.stack([dot(a.T, a.T), dot(b.T, b.T), dot(a.T, b.T)]) for a, b in columns])
 
 
 def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:

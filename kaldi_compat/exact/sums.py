@@ -7,14 +7,13 @@ Each function works on any number of frames at once: the summed axis is the last
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-
-_FROM_0 = np.zeros(1, np.int64)
 
 
 def fused(a: Any, b: Any, c: Any) -> Floats:
@@ -69,20 +68,42 @@ def dot(x: Floats, y: Floats) -> Floats:
     return result
 
 
-def _signal_sums_in_c(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
-    starts, lengths = (np.ascontiguousarray(each, np.int64) for each in (starts, lengths))
-    if len(starts) and (min(starts.min(), lengths.min()) < 0 or (starts + lengths).max() > len(signal)):
-        raise ValueError(f"parts that do not lie within {len(signal)} samples")
-    out = np.empty((len(starts), 2), np.float32)
-    native.function("signal_sums")(signal, starts, lengths, len(starts), out)
+def _products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
+    (rows, dim), count = x.shape, len(bounds) - 1
+    if dim != 1 if y is None else y.shape != x.shape:
+        raise ValueError(f"the other features do not belong to those of shape {x.shape}")
+    if bounds[0] != 0 or bounds[-1] != rows or (bounds[1:] < bounds[:-1]).any():
+        raise ValueError(f"the boundaries of parts do not belong to {rows} rows")
+    out = np.empty((count, 3, dim), np.float32)
+    other = None if y is None else np.ascontiguousarray(y, np.float32)
+    native.function("ragged_products")(x, bounds, count, dim, other, out)
     return out
 
 
-@native.twin(_signal_sums_in_c)
-def signal_sums(signal: Floats, starts: Integers, lengths: Integers) -> Floats:
-    """Return the sums of squares and of samples of parts of a signal: (parts, 2)."""
-    parts = [signal[a : a + n] for a, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
-    return np.array([(dot(part, part), plain_sum(part)) for part in parts], np.float32).reshape(-1, 2)
+@native.twin(_products_in_c)
+def products(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
+    """Return :func:`dot` of the columns of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
+
+    Args:
+        x: features (rows, dim).
+        bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
+        y: other features of the same shape. None for ones, of one column: x * y is then its :func:`plain_sum`.
+
+    >>> products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
+    [[[5.0], [34.0], [13.0]]]
+    """
+    found = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for sums, (first, end) in zip(found, itertools.pairwise(bounds.tolist()), strict=True):
+            a, b = x[first:end].T, None if y is None else y[first:end].T
+            sums[0] = dot(a, a)
+            sums[1], sums[2] = (end - first, plain_sum(a)) if b is None else (dot(b, b), dot(a, b))
+    return found
+
+
+def signal_sums(signal: Floats, bounds: Integers) -> Floats:
+    """Return the sums of squares and of samples of a signal's parts, of which ``bounds`` has the edges: (parts, 2)."""
+    return products(np.ascontiguousarray(signal, np.float32)[:, None], bounds)[:, ::2, 0]
 
 
 def vector_sums(x: Floats) -> tuple[float, float]:
@@ -91,7 +112,7 @@ def vector_sums(x: Floats) -> tuple[float, float]:
     >>> vector_sums(np.array([1.0, 2.0], np.float32))
     (5.0, 3.0)
     """
-    squares, total = signal_sums(np.ascontiguousarray(x, np.float32), _FROM_0, np.array([len(x)]))[0].tolist()
+    squares, total = signal_sums(x, np.array([0, len(x)]))[0].tolist()
     return squares, total
 
 

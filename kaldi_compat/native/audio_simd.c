@@ -1,4 +1,4 @@
-/* Audio at another sampling rate and sums over signals, with Kaldi's bits. */
+/* Audio at another sampling rate, with Kaldi's bits. */
 #include "frames.h"
 #include "simd.h"
 
@@ -92,66 +92,6 @@ EXPORT int SIMD_NAME(resample_chunks)(const resampling_filters *f, const void *s
         const char *audio = (const char *)samples + c->start * (type == SHORTS ? 2 : 4);
         for (int phase = 0; phase < f->phases; phase++)
             resample_phase(f, phase, audio, type, c->count, c->first, inside_begin, low, c->end, x, out + c->place);
-    }
-    return 0;
-}
-
-/* Sum of x[i] * y[i], i < n, in the order of OpenBLAS's `sdot` with SkylakeX kernels: 64 sums, then 32 of a last half of a block. */
-static float dot(const float *x, const float *y, int64_t n)
-{
-    int64_t halves = n & ~(int64_t)31, whole = n & ~(int64_t)63;
-    double rest = 0.0;
-    for (int64_t i = halves; i < n; i++)
-        rest += (double)(x[i] * y[i]);
-    if (!halves)
-        return (float)rest;
-    vf sums[64 / LANES];
-    memset(sums, 0, sizeof sums);
-    for (int64_t i = 0; i < whole; i += 64)
-        for (int k = 0; k < 64 / LANES; k++)
-            sums[k] = fused(load_floats(x + i + k * LANES), load_floats(y + i + k * LANES), sums[k]);
-    float quarters[4][16], joined[8], total;
-    memcpy(quarters, sums, sizeof quarters);
-    for (int k = 0; k < 4; k++)
-        for (int j = 0; j < 8; j++)
-            quarters[k][j] += quarters[k][j + 8];
-    if (whole < halves) {
-        float folded[32];
-        for (int i = 0; i < 32; i++)
-            folded[i] = quarters[i / 8][i % 8];
-        for (int i = 0; i < 32; i += LANES) {
-            vf sum = fused(load_floats(x + whole + i), load_floats(y + whole + i), load_floats(folded + i));
-            memcpy(folded + i, &sum, sizeof sum);
-        }
-        for (int i = 0; i < 32; i++)
-            quarters[i / 8][i % 8] = folded[i];
-    }
-    for (int j = 0; j < 8; j++)
-        joined[j] = quarters[0][j] + quarters[1][j] + quarters[2][j] + quarters[3][j];
-    for (int j = 0; j < 4; j++)
-        joined[j] += joined[j + 4];
-    total = (joined[0] + joined[1]) + (joined[2] + joined[3]);
-    return (float)(rest + (double)total);
-}
-
-/* Sum of x[i], i < n, as Kaldi's Vector::Sum computes it: pairs in float, their sum in double. */
-static float sum(const float *x, int64_t n)
-{
-    double total = 0.0;
-    for (int64_t i = 0; i + 1 < n; i += 2)
-        total += (double)(x[i] + x[i + 1]);
-    if (n % 2)
-        total += x[n - 1];
-    return (float)total;
-}
-
-/* The sums of squares and of samples of parts of a signal, which start at `starts` and have `lengths` samples: out (parts, 2). */
-EXPORT int SIMD_NAME(signal_sums)(const float *signal, const int64_t *starts, const int64_t *lengths, int64_t parts, float *out)
-{
-    for (int64_t i = 0; i < parts; i++) {
-        const float *part = signal + starts[i];
-        out[2 * i] = dot(part, part, lengths[i]);
-        out[2 * i + 1] = sum(part, lengths[i]);
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Sums of products of the columns of features, as compare-feats adds them up (OpenBLAS's `sdot`). */
+/* Sums of products of the columns of features, as OpenBLAS's `sdot` adds them up. */
 #include "simd.h"
 #include "sums.h"
 
@@ -47,13 +47,69 @@ static void products_of_columns(const float *x, const float *y, int64_t n, int64
     }
 }
 
-/* The pairs of each utterance: rows[u] to rows[u + 1] of x and y (rows, dim) are those of utterance u. `out` is (count, 3, dim). */
+/* Sum of x[i] * y[i], i < n, in the order of OpenBLAS's `sdot` with SkylakeX kernels: 64 sums, then 32 of a last half of a block. */
+static float dot(const float *x, const float *y, int64_t n)
+{
+    int64_t halves = n & ~(int64_t)31, whole = n & ~(int64_t)63;
+    double rest = 0.0;
+    for (int64_t i = halves; i < n; i++)
+        rest += (double)(x[i] * y[i]);
+    if (!halves)
+        return (float)rest;
+    vf sums[64 / LANES];
+    memset(sums, 0, sizeof sums);
+    for (int64_t i = 0; i < whole; i += 64)
+        for (int k = 0; k < 64 / LANES; k++)
+            sums[k] = fused(load_floats(x + i + k * LANES), load_floats(y + i + k * LANES), sums[k]);
+    float quarters[4][16], joined[8], total;
+    memcpy(quarters, sums, sizeof quarters);
+    for (int k = 0; k < 4; k++)
+        for (int j = 0; j < 8; j++)
+            quarters[k][j] += quarters[k][j + 8];
+    if (whole < halves) {
+        float folded[32];
+        for (int i = 0; i < 32; i++)
+            folded[i] = quarters[i / 8][i % 8];
+        for (int i = 0; i < 32; i += LANES) {
+            vf sum = fused(load_floats(x + whole + i), load_floats(y + whole + i), load_floats(folded + i));
+            memcpy(folded + i, &sum, sizeof sum);
+        }
+        for (int i = 0; i < 32; i++)
+            quarters[i / 8][i % 8] = folded[i];
+    }
+    for (int j = 0; j < 8; j++)
+        joined[j] = quarters[0][j] + quarters[1][j] + quarters[2][j] + quarters[3][j];
+    for (int j = 0; j < 4; j++)
+        joined[j] += joined[j + 4];
+    total = (joined[0] + joined[1]) + (joined[2] + joined[3]);
+    return (float)(rest + (double)total);
+}
+
+/* Sum of x[i], i < n, as Kaldi's Vector::Sum computes it: pairs in float, their sum in double. */
+static float sum(const float *x, int64_t n)
+{
+    double total = 0.0;
+    for (int64_t i = 0; i + 1 < n; i += 2)
+        total += (double)(x[i] + x[i + 1]);
+    if (n % 2)
+        total += x[n - 1];
+    return (float)total;
+}
+
+/* The pairs of each utterance: rows[u] to rows[u + 1] of x and y (rows, dim) are those of utterance u. `out` is (count, 3, dim). If y is
+   NULL, x is one column, and the other factor a 1 that is not advanced over, as in Kaldi's Vector::Sum. */
 EXPORT int SIMD_NAME(ragged_products)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *y, float *out)
 {
-    for (int64_t u = 0; u < count; u++, out += PAIRS * dim)
-        for (int64_t first = 0; first < dim; first += LANES) {
-            int64_t start = rows[u] * dim + first;
-            products_of_columns(x + start, y + start, rows[u + 1] - rows[u], dim, dim - first, out + first);
+    for (int64_t u = 0; u < count; u++, out += PAIRS * dim) {
+        const int64_t start = rows[u] * dim, n = rows[u + 1] - rows[u];
+        if (dim == 1) {
+            out[0] = dot(x + start, x + start, n);
+            out[1] = y ? dot(y + start, y + start, n) : (float)n;
+            out[2] = y ? dot(x + start, y + start, n) : sum(x + start, n);
+            continue;
         }
+        for (int64_t first = 0; first < dim; first += LANES)
+            products_of_columns(x + start + first, y + start + first, n, dim, dim - first, out + first);
+    }
     return 0;
 }

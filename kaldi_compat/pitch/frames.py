@@ -126,7 +126,8 @@ def frames_of_block(
         if constants.ballast_online:
             ballast = ballast_of(_online_energies(signal, begins, bounds, ready, done, constants), constants)
         else:
-            variance = _chunk_energies(signal, np.repeat(begins, chunks) + before, ready, before, bounds)
+            edges = np.append(np.repeat(begins, chunks) + before, len(signal))
+            variance = _chunk_energies(signal, edges, ready, bounds)
             ballast = np.repeat(ballast_of(variance, constants), new)
             revised = _revised(variance, done, new, bounds, rows, constants)
     first, shift = constants.start, constants.shift
@@ -165,9 +166,9 @@ def variance_of(total: tuple[float, float], count: int) -> float:
     return total[0] / count - mean * mean
 
 
-def _chunk_energies(signal: Floats, places: Integers, ready: Integers, before: Integers, bounds: Integers) -> Doubles:
+def _chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
     """Return the variance of the audio up to the end of each chunk; NaN of nothing."""
-    sums = signal_sums(signal, places, ready - before).astype(np.float64)
+    sums = signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
     mean_square, mean = (sums / ready[:, None]).T

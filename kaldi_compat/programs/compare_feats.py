@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.blocks.means import products
 from kaldi_compat.cli.log import as_text, logger
 from kaldi_compat.cli.loop import Counts, features, results, stacked
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.sums import products
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """

@@ -90,7 +90,7 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
             means = [mean for _, mean in result.entries()]
             if means:
                 numbers = np.concatenate(means)
-                sums = signal_sums(numbers, np.arange(0, len(numbers), dim), np.full(len(means), dim))
+                sums = signal_sums(numbers, dim * np.arange(len(means) + 1))
                 squares = sum(sums[:, 0].tolist(), squares)
                 total = np.add.reduce([total if len(total) else np.zeros(dim), *means])
             return result

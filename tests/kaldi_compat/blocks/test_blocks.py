@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
+from kaldi_compat.exact import sums
 from kaldi_compat.functional.deltas import filtered
 from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.options.postprocessing import (
@@ -39,7 +40,7 @@ FUNCTIONS: dict[str, Function] = {
     "splicing of the future": lambda x, b: columns.spliced(x, b, SpliceOptions(left_context=0, right_context=50)),
     "statistics": lambda x, b: cmvn.stats(x, b, onto=cmvn.stats(x, b)),
     "weighted statistics": lambda x, b: cmvn.weighted_stats(x, b, np.resize(np.float32([1, 0.01, 0, 0.3]), len(x))),
-    "products of columns": lambda x, b: means.products(x, b, x[::-1].copy()),
+    "products of columns": lambda x, b: sums.products(x, b, x[::-1].copy()),
     "sliding means": lambda x, b: cmvn.sliding_cmvn(x, b, SlidingCmvnOptions(cmn_window=20, min_cmn_window=7)),
     "centered variances": lambda x, b: cmvn.sliding_cmvn(
         x, b, SlidingCmvnOptions(center=True, cmn_window=30, norm_vars=True)
@@ -83,7 +84,11 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: cmvn.stats(x, bounds, onto=np.zeros((1, 2, 3))),
         lambda: smooth_ragged(x[:, :1].copy(), bounds, windows),
         lambda: cmvn.weighted_stats(x, bounds, np.ones(3, np.float32)),
-        lambda: means.products(x, bounds, x[:3]),
+        lambda: sums.products(x, bounds, x[:3]),
+        lambda: sums.products(x, bounds),
+        lambda: sums.signal_sums(x[:, 0], np.array([0, 5])),
+        lambda: sums.signal_sums(x[:, 0], np.array([1, 4])),
+        lambda: sums.signal_sums(x[:, 0], np.array([0, 3, 2, 4])),
         lambda: means.window_means(x[:, 0], x[:3, 0], bounds, 1, 1),
         lambda: means.window_means(x[:, 0], x[:, 0], bounds, -2, 1),
     ]

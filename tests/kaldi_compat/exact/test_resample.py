@@ -41,8 +41,8 @@ def test_resampling(
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(0, 400))
 def test_sums_of_vectors_and_of_parts_of_a_signal(seed: int, n: int) -> None:
     x = np.random.default_rng(seed).normal(0, 1e3, n).astype(np.float32)
-    parts = np.array([0, n // 2]), np.array([n // 3, n - n // 2])
-    assert_same_bits(lambda: (sums.vector_sums(x), sums.signal_sums(x, *parts)))
+    parts = np.array([0, n // 3, n // 3, n])
+    assert_same_bits(lambda: (sums.vector_sums(x), sums.signal_sums(x, parts)))
 
 
 @settings(max_examples=40, deadline=None)
@@ -65,6 +65,3 @@ def test_parts_outside_of_the_audio_are_refused() -> None:
     for chunk in ([0, 11, 0, 0, 2], [-1, 4, 0, 0, 1], [0, 4, 0, 2, 1]):
         with pytest.raises(ValueError, match="do not lie within"):
             resample.resample_chunks(np.zeros(10, np.int16), filters, np.array([chunk]))
-    for start, length in ((0, 11), (-1, 2), (9, 2)):
-        with pytest.raises(ValueError, match="do not lie within"):
-            sums.signal_sums(np.zeros(10, np.float32), np.array([start]), np.array([length]))

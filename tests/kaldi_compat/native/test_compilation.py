@@ -83,7 +83,7 @@ for level in library.levels:
         columns.spliced(x, bounds, SpliceOptions(left_context=3, right_context=20))
         cmvn.stats(x, bounds)
         cmvn.weighted_stats(x, bounds, x[:, 0].copy())
-        means.products(x, bounds, x)
+        sums.products(x, bounds, x)
         products.product_with_transpose(x, x[:7], bounds)
         products.matrix_vectors(x[:7], x, x[:7, 0].copy())
         for center, norm_vars in ((True, False), (False, True)):
