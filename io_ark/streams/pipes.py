@@ -12,6 +12,8 @@ from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
 
 _PATIENCE = (0.001, 0.01, 0.05, 0.1)  # seconds
+WITHHELD: set[str] = set()
+"""Variables of the environment that this process has set for itself: commands do not get them."""
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:
@@ -28,13 +30,13 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
         raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
     ours, inherited = ends[1 - target], ends[target]
     try:
-        # Python ignores SIGPIPE, which children inherit: `yes | head` in a script file would never end.
+        # Python ignores these signals, which children inherit: `yes | head` in a script file would never end.
         process = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", command],
-            os.environ,
+            {name: value for name, value in os.environ.items() if name not in WITHHELD} if WITHHELD else os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, inherited, target)],
-            setsigdef=[signal.SIGPIPE],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
         )
     except (OSError, ValueError) as error:
         os.close(ours)

@@ -48,8 +48,10 @@ PUBLIC = (
 )  # fmt: skip
 # Internal modules that kaldi_compat uses, and why.
 INTERNAL = {
+    "programs/__init__.py": {"streams.pipes": "the variables of the environment that commands do not get"},
     "programs/copy_feats_to_htk.py": {"codecs.htk": "the features of a block in one pass"},
     "programs/copy_feats_to_sphinx.py": {"codecs.sphinx": "the features of a block in one pass"},
+    "data/datasets.py": {"streams.files": "the cache of open files of its recordings"},
     "dump/commands.py": {
         "streams.files": "starts commands again when file descriptors run out, as readers do",
         "streams.pipes": "the words for the status of a command",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +51,19 @@ def test_interrupt_during_imports_ends_a_program_without_a_traceback(script: str
     """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (found.returncode, found.stdout, found.stderr) == (status, said, b"")
+
+
+def test_commands_have_the_environment_and_the_signals_of_the_program() -> None:
+    """Not the settings of a program's own NumPy, which would slow down what computes in a command."""
+    code = "import sys; from kaldi_compat.programs.copy_feats import main; main(sys.argv[1:])"
+    ignored = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # by Python
+    shown = f"env; echo IGN_=$((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & {ignored}))"
+    given = {name: value for name, value in os.environ.items() if not re.search("_NUM_THREADS|HUGEPAGE", name)}
+    lists = []
+    for command in [["sh", "-c", shown], [sys.executable, "-c", code, f"ark:({shown}) >&2 |", "ark:/dev/null"]]:
+        done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+        lists.append({line for line in (done.stdout + done.stderr).splitlines() if re.match("[A-Z]+_", line)})
+    assert lists[0] == lists[1]
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
