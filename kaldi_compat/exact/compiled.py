@@ -49,14 +49,12 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     return tables
 
 
-def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> Any:
-    """Compute :func:`kaldi_compat.exact.steps.compute`; NotImplemented for a plan that C does not know.
+def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
+    """Compute :func:`kaldi_compat.exact.steps.compute` of a plan that C knows.
 
     Raises:
         MemoryError: there is no memory for a block of frames.
     """
-    if not plan.is_in_c:
-        return NotImplemented
     audio = native.structure(
         "audio_batch",
         samples=address(batch.samples),
@@ -73,7 +71,6 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     tables = _plan_structure(plan, batch.warp_factors)
     if native.function("spectral_features")(tables, audio, begin, end, out):
         raise MemoryError("no memory for a block of frames")
-    return None
 
 
 class ChunkCall:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
-from kaldi_compat.native import NATIVE, Library, twin
+from kaldi_compat.native import NATIVE, Library
 
 # From a number of frames to the rand_r() states of their noise.
 Seeds = Callable[[int], npt.NDArray[np.int32]]
@@ -39,25 +40,30 @@ def compute(plan: Plan, batch: AudioBatch, *, threads: int = 1, out: Floats | No
     >>> compute(plan, make_batch(plan, np.arange(16000, dtype=np.int16))).shape
     (98, 80)
     """
-    rows = int(batch.rows[-1])
+    rows, half = int(batch.rows[-1]), half_of(plan)
     if out is None:
         out = np.empty((rows, plan.dim), np.float32)
     elif out.shape != (rows, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
         raise ValueError(f"out must be contiguous float32 of shape {(rows, plan.dim)}")
     if threads == 1 or rows < 64 * threads:
-        compute_rows(plan, batch, 0, rows, out)
+        half.compute(plan, batch, 0, rows, out)
         return out
     from concurrent.futures import ThreadPoolExecutor  # takes as long to import as a program's other modules
 
     edges = [rows * i // threads for i in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
         parts = itertools.pairwise(edges)
-        for done in [pool.submit(compute_rows, plan, batch, a, b, out[a:b]) for a, b in parts]:
+        for done in [pool.submit(half.compute, plan, batch, a, b, out[a:b]) for a, b in parts]:
             done.result()
     return out
 
 
-compute_rows = twin(compiled.compute, much_faster=True)(steps.compute)
+def half_of(plan: Plan) -> ModuleType:
+    """Return the module that computes a plan: in C if the library is there and knows the plan, otherwise in NumPy."""
+    if is_in_c():
+        return compiled if plan.is_in_c else steps
+    NATIVE.say_missing()
+    return steps
 
 
 def library() -> Library:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.batch import AudioBatch
+from kaldi_compat.exact.batch import AudioBatch, chunk_batch
 from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan
@@ -46,6 +46,27 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
                 chosen = warps == warp
                 table = plan.mel_table(batch.warp_factors[warp])
                 part[chosen] = _of_mel(plan, table, power[chosen], log_energy[chosen])
+
+
+class ChunkCall:
+    """Computes frames of a buffer, again and again: see :class:`kaldi_compat.exact.compiled.ChunkCall`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __call__(
+        self,
+        buffer: Floats,
+        length: int,
+        first: int,
+        count: int,
+        vtln_warp: float,
+        seeds: npt.NDArray[np.int32] | None,
+    ) -> Floats:
+        """Compute frames of the first ``length`` samples of a buffer: (count, dim)."""
+        batch, out = chunk_batch(buffer[:length], first, count, vtln_warp), np.empty((count, self._plan.dim), F32)
+        compute(self._plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
+        return out
 
 
 def _windowed(

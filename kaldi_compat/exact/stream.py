@@ -12,11 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.batch import as_samples, chunk_batch
-from kaldi_compat.exact.compiled import ChunkCall
-from kaldi_compat.exact.engine import Seeds, compute
+from kaldi_compat.exact.batch import as_samples
+from kaldi_compat.exact.engine import Seeds, half_of
 from kaldi_compat.exact.plan import Plan
-from kaldi_compat.native import NATIVE
 
 # A number of items or frames: an int for one stream, an array (slots,) for several.
 Count = Any
@@ -190,9 +188,8 @@ class ChunkStream(AudioFlow):
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
         self._lay_out(plan.size, plan.shift, plan.options.snip_edges)
-        self._call = ChunkCall(plan) if NATIVE.in_use and plan.is_in_c else None
+        self._call = half_of(plan).ChunkCall(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
         self._seeds: Seeds | None = None
@@ -242,7 +239,5 @@ class ChunkStream(AudioFlow):
         history = self.history
         length, begin = history.end - history.origin, self._first + first * self._shift - history.origin
         seeds = self._seeds(counts) if self._is_dithered and self._seeds is not None else None
-        if self._call is not None:
-            return self._call(history.buffer, length, begin, counts, self._vtln_warp, seeds)
-        batch = chunk_batch(history.buffer[:length], begin, counts, self._vtln_warp)
-        return compute(self._plan, batch if seeds is None else batch.with_seeds(seeds))
+        features: Floats = self._call(history.buffer, length, begin, counts, self._vtln_warp, seeds)
+        return features
