@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from threading import Barrier
 from typing import Any, TypeVar
 
 import io_ark
@@ -64,7 +65,10 @@ class Tables(ExitStack):
             return items
         from io_ark.tables.prefetch import ReadAhead  # slow to import, and not needed by most programs
 
-        queue = ReadAhead(item for item in items)
+        try:
+            queue = ReadAhead(item for item in items)
+        except RuntimeError:  # the system starts no more threads: ulimit -u, or the limit of a container
+            return items
         self.callback(queue.close)
         return iter(queue)
 
@@ -75,6 +79,13 @@ class Tables(ExitStack):
         from concurrent.futures import ThreadPoolExecutor  # slow to import
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
+        all_started = Barrier(THREADS)
+        try:
+            for _ in range(THREADS):
+                pool.submit(all_started.wait)
+        except RuntimeError:  # as above
+            all_started.abort()
+            return map(function, items)
         return (future.result() for future in self.ahead(pool.submit(function, item) for item in items))
 
 

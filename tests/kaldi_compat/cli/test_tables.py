@@ -34,6 +34,23 @@ def test_items_come_in_order_and_an_error_after_those_before_it() -> None:
     assert got == [number * number for number in range(20)]
 
 
+@pytest.mark.parametrize("threads", range(5))
+def test_items_are_computed_although_the_system_starts_no_more_threads(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = threading.Thread.start, []
+
+    def start_some(thread: threading.Thread) -> None:
+        if len(started) == threads:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    with Tables() as tables:
+        assert list(tables.computed(abs, tables.ahead(iter(range(20))))) == list(range(20))
+
+
 def test_the_error_of_a_computation_is_raised_in_its_place() -> None:
     got: list[float] = []
     with Tables() as tables, pytest.raises(ZeroDivisionError):
