@@ -120,6 +120,8 @@ class Deadline:
         threading.Thread(target=self._wait, args=(seconds, call), name="deadline", daemon=True).start()
 
     def _wait(self, seconds: float, call: Callable[[], object]) -> None:
+        if hasattr(signal, "pthread_sigmask"):  # not on Windows
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # this thread must not take them while the main one waits
         started = os.read(self._listening, 1)
         os.close(self._listening)
         if started and not self._cancelled.wait(seconds):

@@ -24,6 +24,7 @@ from tests.support.dump_data import (
     said_by,
     write_wav,
 )
+from tests.support.processes import output_of
 
 
 @pytest.fixture
@@ -33,6 +34,25 @@ def data(tmp_path: Path) -> Path:
 
 def run(*arguments: str) -> int:
     return command.main(["dump", "--nj=1", *arguments])
+
+
+BLOCKED = """
+import os, signal, time
+from kaldi_compat.dump.cli import Deadline, take_signals
+take_signals(Deadline(9, print))
+time.sleep(0.1)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+os.kill(os.getpid(), signal.SIGINT)
+print(sum(range(10**6)))  # as long as a worker's start
+try:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_waits_until_a_worker_has_started() -> None:
+    assert output_of(BLOCKED).split() == ["499999500000", "interrupted"]
 
 
 def test_without_a_conf_kaldis_defaults_hold(
