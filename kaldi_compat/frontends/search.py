@@ -276,13 +276,21 @@ class Search:
         return dataclasses.replace(found, fit=fits.simplest(first, second, self._tolerance), part=second)
 
     def _distinct(self, begin: Sequence[Candidate]) -> list[Candidate]:
-        """Return the few best of some candidates that do not only differ in scale, and Kaldi's own."""
+        """Return the few best of some candidates that do not only differ in scale, and Kaldi's own.
+
+        Kaldi's own have filters where the array's are, if they do not resemble it otherwise.
+        """
         chosen: dict[tuple[str, str, str], Candidate] = {}
         for each in sorted(begin, key=self.cost):
             chosen.setdefault(each.changed("scale", 1.0).name, each)
         best = list(chosen.values())[:MOST_STARTS]
         own = {(each.variant.kind, each.variant.value("num_mel_bins")): each for each in reversed(begin)}
-        return [*best, *(each for each in own.values() if each not in best and self.cost(each) < NOTHING)]
+        rest = [each for each in own.values() if each not in best and self.cost(each) < NOTHING]
+        return [*best, *(each if self.cost(each) < UNLIKE else self._moved(each) for each in rest)]
+
+    def _moved(self, candidate: Candidate) -> Candidate:
+        """Return the candidate, or the one with other edges of its filters if it resembles the array more."""
+        return min((candidate, self._centred(candidate)), key=self.cost)
 
     def cost(self, candidate: Candidate) -> float:
         """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
@@ -389,7 +397,7 @@ class Search:
 
     def _both_edges(self, candidate: Candidate) -> Candidate:
         """Change low_freq and high_freq at once, in steps that least squares give: each alone only comes near."""
-        best, before = min((candidate, self._centred(candidate)), key=self.cost), 3.0
+        best, before = self._moved(candidate), 3.0
         while EXPLAINED < self.cost(best) < before:
             before = self.cost(best)
             values = {name: self._number(best, name) for name in EDGE_STEPS}

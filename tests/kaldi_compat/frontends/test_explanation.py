@@ -125,6 +125,7 @@ def test_step_after_the_feature_is_named(how: str) -> None:
     (Plp, {"use_energy": False}, 16000), (Spectrogram, {"window_type": "hanning"}, 16000),
     (Fbank, {"use_energy": True, "num_mel_bins": 40}, 16000),
     (Fbank, {"use_energy": True, "num_mel_bins": 40, "htk_compat": True}, 16000),
+    (Fbank, {"low_freq": 400.0, "high_freq": 3400.0}, 16000),
     (Fbank, {"num_mel_bins": 40, "low_freq": 55.0}, 8000), (Fbank, {"num_mel_bins": 40, "high_freq": 7500.0}, 16000),
     (Fbank, {"num_mel_bins": 40, "high_freq": 7500.0, "window_type": "hanning"}, 16000),
     (Plp, {"num_ceps": 12, "cepstral_lifter": 0}, 16000),
