@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.blocks.base import ArrayBlock, Block, ObjectBlock, array_or_object_block, encode_keys
-from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock, posterior_block
+from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock
 from io_ark.blocks.shapes import ArrayInfo, ShapeBlock
 from io_ark.blocks.wave import Wave, WaveBlock
 
@@ -29,7 +29,7 @@ def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
         if type(value) is ArrayInfo and value.ndim == 2:
             return ShapeBlock(encode_keys(keys), np.array([value.shape], np.int64), value.dtype)
         if type(value) is PosteriorArrays:
-            return posterior_block(encode_keys(keys), np.array([len(value.counts)]), value)
+            return PosteriorBlock(encode_keys(keys), np.array([len(value.counts)]), value)
     return array_or_object_block(keys, values)
 
 
@@ -53,7 +53,7 @@ def concatenate(blocks: Sequence[Block]) -> Block:
         posteriors = [block for block in blocks if isinstance(block, PosteriorBlock)]
         if len(posteriors) == len(blocks):
             frames = np.concatenate([block.frames for block in posteriors])
-            return posterior_block(keys, frames, PosteriorArrays.joined([block.posteriors for block in posteriors]))
+            return PosteriorBlock(keys, frames, PosteriorArrays.joined([block.posteriors for block in posteriors]))
     if isinstance(first, WaveBlock):
         audio = [block for block in blocks if isinstance(block, WaveBlock) and block.only_headers == first.only_headers]
         if len(audio) == len(blocks):

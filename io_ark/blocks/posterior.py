@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -94,8 +94,8 @@ class PosteriorBlock(Block):
     keys: bytes
     frames: Integers
     posteriors: PosteriorArrays
-    data: Array
-    ends: Integers
+    data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -108,12 +108,7 @@ class PosteriorBlock(Block):
         pairs = np.repeat(frames, self.posteriors.counts)
         counts, integers, weights = self.posteriors
         chosen = PosteriorArrays(counts[frames], integers[pairs], weights[pairs])
-        return posterior_block(select_keys(self.keys, entries), self.frames[entries], chosen)
+        return PosteriorBlock(select_keys(self.keys, entries), self.frames[entries], chosen)
 
     def packed(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)
-
-
-def posterior_block(keys: bytes, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return a block of posteriors that do not come from an archive."""
-    return PosteriorBlock(keys, frames, posteriors, np.empty(0, np.uint8), np.empty(0, np.int64))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, Block, PosteriorArrays, PosteriorBlock
+from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.orders import hash_order
@@ -22,24 +22,9 @@ Weights = npt.NDArray[np.float32]
 PART = 1 << 13  # frames
 
 
-def posterior_block(block: Block, frames: Integers, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return posteriors under the keys of a block.
-
-    Args:
-        block: has the keys.
-        frames: (entries,): frames of each posterior.
-        posteriors: the frames of all, one posterior after the other.
-    """
-    counts = posteriors.counts.astype(np.int64, copy=False)
-    arrays = posteriors._replace(counts=counts)
-    return PosteriorBlock(
-        block.keys, np.asarray(frames, np.int64), arrays, np.empty(0, np.uint8), np.empty(0, np.int64)
-    )
-
-
 def changed(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
     """Return other posteriors with as many frames under the keys of a block."""
-    return posterior_block(block, block.frames, posteriors)
+    return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
 def parts(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
@@ -108,8 +93,9 @@ def hashed(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 def scaled(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
     """Multiply the weights of each frame by a factor, (frames,) or one for all; a factor of 0 removes its entries."""
-    each = np.repeat(np.broadcast_to(np.float32(factors), posteriors.counts.shape), posteriors.counts)
-    return kept(posteriors._replace(weights=posteriors.weights * each), each != 0)
+    each = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
+    multiplied = posteriors._replace(weights=posteriors.weights * each)
+    return kept(multiplied, np.broadcast_to(each != 0, multiplied.weights.shape))
 
 
 def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:

@@ -6,7 +6,6 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import posterior_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -31,4 +30,4 @@ def posteriors_of(block: ArrayBlock) -> PosteriorBlock:
     """Return posteriors with one entry of weight 1 in each frame."""
     ids = block.values
     arrays = PosteriorArrays(np.ones(len(ids), np.int64), ids, np.ones(len(ids), np.float32))
-    return posterior_block(block, block.shapes[:, 0], arrays)
+    return PosteriorBlock(block.keys, block.shapes[:, 0], arrays)

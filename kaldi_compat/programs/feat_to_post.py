@@ -6,7 +6,6 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import posterior_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -32,4 +31,4 @@ def posteriors_of(block: ArrayBlock) -> PosteriorBlock:
     rows, columns = block.shapes.T
     counts = np.repeat(columns, rows)
     places = np.arange(len(block.values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return posterior_block(block, rows, PosteriorArrays(counts, places.astype(np.int32), block.values))
+    return PosteriorBlock(block.keys, rows, PosteriorArrays(counts, places.astype(np.int32), block.values))

@@ -29,7 +29,6 @@ from io_ark.blocks import (
     concatenate,
 )
 from io_ark.blocks.base import pack_entries
-from io_ark.blocks.posterior import posterior_block
 from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
 
 POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32))
@@ -116,7 +115,7 @@ def test_map_makes_arrays_of_small_arrays_of_one_type_only() -> None:
 WITH_EMPTY = [np.ones((2, 2), np.float32), np.ones((0, 2), np.float32), np.ones((3, 0), np.float32)]
 PAIRS = ArrayBlock(b"a\nb\nc\n", np.array([1, -2, 3, 40, 5, 6], np.int32), np.array([[2, 2], [0, 2], [1, 2]]))
 LISTS = PosteriorArrays(np.array([2, 0, 1]), np.array([7, -8, 9], np.int32), np.array([0.5, np.nan, 1e-8], np.float32))
-FRAMES = posterior_block(b"a\nb\nc\n", np.array([2, 0, 1]), LISTS)
+FRAMES = PosteriorBlock(b"a\nb\nc\n", np.array([2, 0, 1]), LISTS)
 
 
 @pytest.mark.parametrize("options", ["", ",t"])

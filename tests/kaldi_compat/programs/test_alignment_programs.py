@@ -18,6 +18,7 @@ from kaldi_compat.cli.alignments import read_symbols
 from kaldi_compat.errors import OptionError
 from kaldi_compat.programs import (
     convert_ali,
+    copy_post,
     ivector_normalize_length,
     post_to_pdf_post,
     vector_sum,
@@ -152,3 +153,9 @@ def test_the_deviation_of_lengths_is_rounded_as_kaldis() -> None:
     vectors = text("vectors", "".join(f"u{i} [ {length} ]\n" for i, length in enumerate(lengths)))
     log = run(ivector_normalize_length.main, "--scaleup=false", vectors, "ark:out")[1]
     assert "was 424.417, standard deviation was 254.831\n" in log
+
+
+def test_posteriors_scaled_by_zero_in_single_precision_are_removed_as_in_kaldi(tmp_path: Path) -> None:
+    source, target = text(f"{tmp_path}/post", "u [ 0 0.5 1 0.25 ] [ 2 1 ]\n"), f"ark,t:{tmp_path}/out"
+    assert run(copy_post.main, "--scale=1e-50", source, target)[0] == 0
+    assert Path(f"{tmp_path}/out").read_text() == "u [ ] [ ] \n"
