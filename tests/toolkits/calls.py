@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import shutil
 import sys
 import tempfile
 import types
+import unittest.mock
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from tests.toolkits.manifest import Call, Recording, Result
 Make = Callable[[Any], Callable[[Recording], Result]]
 CEPSTRA = 5e-3  # torchaudio's DCT: the MFCCs of digital silence, which are 0, reach 2e-3 there
 QUIET = 3e-3  # of log energies far below the loudest bins, where float32 rounds the FFT
+ROOT = Path(__file__).parents[2]
 HAMMING = types.SimpleNamespace(model=types.SimpleNamespace(frontend_type="fbank"), window_type="hamming")
 
 
@@ -479,6 +482,81 @@ def espnet_reader(code: Any, folder: str) -> Any:
     return [*found, *(np.array(shape) for _, shape in code.KaldiReader(f"scp:{folder}/feats.scp", return_shape=True))]
 
 
+def voiced(code: Any, folder: str) -> Any:
+    """dropclass_speaker's test, up to the scores: features through a pipeline of two of Kaldi's programs."""
+    kaldiio = sys.modules["kaldiio"]
+    shutil.copyfile(f"{folder}/feats.scp", f"{folder}/feats_trimmed.scp")
+    lengths = {key: len(matrix) for key, matrix in kaldiio.load_scp(f"{folder}/feats.scp").items()}
+    decisions = {key: (np.arange(length) % 3 > 0).astype(np.float32) for key, length in lengths.items()}
+    kaldiio.save_ark(f"{folder}/vad.ark", decisions, scp=f"{folder}/vad_trimmed.scp")
+    seen: list[torch.Tensor] = []
+    network = unittest.mock.Mock(side_effect=lambda feats: seen.append(feats[0]) or feats[0, :1])
+    code.tqdm = lambda data, **_: data
+    with contextlib.suppress(TypeError):  # the scores need other modules
+        code.test_nosil(network, types.SimpleNamespace(data_base_path=folder, veri_utts=UTTERANCES), "cpu")
+    return seen
+
+
+class Layered(torch.nn.Module):
+    """A network with a layer, whose output pytorch_xvectors takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Identity()
+
+    def forward(self, x: torch.Tensor, eps: float) -> torch.Tensor:
+        return self.layer(x.mean(2) + eps)  # type: ignore[no-any-return]
+
+
+def layer_outputs(code: Any, folder: str) -> Any:
+    """pytorch_xvectors: the vectors of a script file's features."""
+    code.kaldi_python_io = unittest.mock.MagicMock()
+    code.par_core_extractXvectors(f"{folder}/feats.scp", "", "", Layered(), "layer")
+    written = code.kaldi_python_io.ArchiveWriter.return_value.__enter__.return_value.write
+    return np.stack([call.args[1] for call in written.call_args_list])
+
+
+def labelled(code: Any, folder: str) -> Any:
+    """pytorch_MLP_for_ASR: features, and the states of their alignments, both through Kaldi's programs."""
+    models, library = ROOT / "reference_data" / "inputs" / "models", sys.modules["kaldi_io"]
+    shutil.copyfile(models / "ali.gz", f"{folder}/ali.1.gz")
+    shutil.copyfile(models / "mono.mdl", f"{folder}/final.mdl")
+    first = library.read_mat(place(folder))
+    with open(f"{folder}/x.ark", "wb") as file, open(f"{folder}/x.scp", "w") as script:
+        for key, states in library.read_vec_int_ark(f"gunzip -c {folder}/ali.1.gz |"):
+            script.write(f"{key} {folder}/x.ark:{file.tell() + len(key) + 1}\n")
+            library.write_mat(file, np.resize(first, (len(states), 20)), key=key)
+    options = " add-deltas ark:- ark:- |"
+    _, features, states, ends = code.load_dataset(f"{folder}/x.scp", options, folder, "ali-to-pdf", 0, 0)
+    return [features, states, np.array(ends)]
+
+
+def decoar(code: Any) -> Callable[[Recording], Result]:
+    """speech-representations: normalized features of a file by three of Kaldi's programs, up to the model."""
+    featurizer = bare(code.DeCoAR2Featurizer, _ctx=None, _model=lambda data, _: data)
+    return lambda r: featurizer.file_to_feats(r.path)
+
+
+def telespeech(code: Any) -> Callable[[Recording], Result]:
+    """telespeech-asr-python: MFCCs of a file, of an object for each file."""
+    code.OrtInferRuntimeSession = unittest.mock.Mock()
+    return lambda r: code.TeleSpeechAsrInferSession("").get_features(r.path)
+
+
+def ced(code: Any) -> Callable[[Recording], Result]:
+    """CED's script with kaldi_native_fbank, with options as numbers, up to the model."""
+
+    def call(r: Recording) -> Result:
+        code.ort = unittest.mock.Mock()
+        run = code.ort.InferenceSession.return_value.run
+        run.return_value = np.zeros((1, 1, 5))
+        sys.argv = [code.__file__, r.path, "--chunk=100"]
+        code.main()
+        return [each.kwargs["input_feed"]["feats"] for each in run.call_args_list]
+
+    return call
+
+
 def xvectors(code: Any, folder: str) -> Any:
     """Kaldi's diarization recipe: vectors of a script file."""
     return list(code.ReadXvecs(f"{folder}/vec.scp").values())
@@ -811,6 +889,10 @@ CALLS = (
                    "parakeet-tdt-0.6b-v3/test_onnx.py", "parakeet-unified-en-0.6b/test_onnx.py")),
     Call("sherpa-onnx/scripts/gtcrn/test.py", "main's Stft and IStft", "kaldi_native_fbank", gtcrn,
          unlike={"10ms": "shorter than the padding: the original reads past the audio"}),
+    Call("CED/onnx_inference_with_kaldi.py", "main", "kaldi_native_fbank", ced, any_rate=False, root=".",
+         tolerance=QUIET),
+    Call("telespeech-asr-python/telespeechasr/onnx/onnx_infer.py", "get_features", "kaldi_native_fbank", telespeech,
+         any_rate=False, tolerance=CEPSTRA),
     Call("sherpa-ncnn/scripts/sense-voice/test-ncnn.py", "compute_feat", "kaldi_native_fbank",
          lambda code: lambda r: code.compute_feat(r.unit, r.rate), tolerance=QUIET),
     *(Call(f"sherpa/scripts/{path}", "compute_features", "kaldi_native_fbank",
@@ -1058,6 +1140,13 @@ CALLS = (
     Call("espresso/espresso/data/feat_text_dataset.py", "AudioFeatDataset", "kaldi_io",
          archived(lambda code, folder: bare(code.AudioFeatDataset, input_format="feat", rxfiles=[place(folder)],
                                             feature_transforms=None)._get_features(0), "kaldi_io")),
+    Call("dropclass_speaker/test_model_speaker.py", "test_nosil", "kaldiio", archived(voiced), any_rate=False,
+         programs=True),
+    Call("pytorch_xvectors/train_utils.py", "par_core_extractXvectors", "kaldiio", archived(layer_outputs)),
+    Call("pytorch_MLP_for_ASR/data_io.py", "load_dataset", "kaldi_io", archived(labelled, "kaldi_io"), any_rate=False,
+         programs=True),
+    Call("speech-representations/src/speech_reps/featurize.py", "DeCoAR2Featurizer.file_to_feats", "kaldi_io", decoar,
+         any_rate=False, programs=True),
     *(Call(f"kaldi/egs/callhome_diarization/v1/diarization/{path}.py", name, "kaldi_io", archived(read, "kaldi_io"))
       for path, name, read in (("calc_cossim_scores", "ReadXvecs", xvectors),
                                ("spec_clust", "LoadAffinityMatrix", affinities))),

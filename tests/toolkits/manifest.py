@@ -76,6 +76,7 @@ class Call:
         unlike: recordings whose values differ, and why.
         tolerance: largest difference that rounding makes, relative to values above 1.
         root: folder of the checkout where the file finds modules of its own; without it, these are empty.
+        programs: the function runs Kaldi's programs, which are ours in both processes: it is timed once.
     """
 
     file: str
@@ -86,6 +87,7 @@ class Call:
     unlike: Mapping[str, str] = field(default_factory=dict)
     tolerance: float = 1e-3
     root: str | None = None
+    programs: bool = False
 
     @property
     def name(self) -> str:
