@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
-import stat
 import sys
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -266,15 +264,14 @@ def open_output(
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
-    status = os.fstat(raw.fileno())
-    start = status.st_size if append else 0
+    start = raw.tell() if append and raw.seekable() else 0
 
     def discard() -> None:
         with raw:
             if append and raw.seekable():  # entries after a part of one could not be read
                 raw.truncate(start)
 
-    buffer = FILE_BUFFER if stat.S_ISREG(status.st_mode) else None
+    buffer = FILE_BUFFER if raw.seekable() else None
     return Output(target.path, raw, raw.close, discard=discard, buffer=buffer, start=start)
 
 

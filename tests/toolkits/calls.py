@@ -181,20 +181,6 @@ def whale(code: Any) -> Callable[[Recording], Result]:
     )
 
 
-def archives(code: Any) -> Callable[[Recording], Result]:
-    """FunASR's loader of audio in archives, which kaldiio has written."""
-    kaldiio = sys.modules["kaldiio"]
-
-    def call(r: Recording) -> Result:
-        with tempfile.TemporaryDirectory() as folder:
-            kaldiio.save_ark(f"{folder}/a.ark", {"a": (r.rate, r.pcm[0])}, scp=f"{folder}/a.scp")
-            place = Path(f"{folder}/a.scp").read_text().split()[1]
-            found = code.load_audio_text_image_video(place, fs=r.rate, data_type="kaldi_ark")
-            return [torch.as_tensor(found), np.frombuffer(Path(f"{folder}/a.ark").read_bytes(), np.uint8)]
-
-    return call
-
-
 def triton(code: Any) -> Callable[[Recording], Result]:
     """The module that WeNet's and FunASR's Triton servers compute features with."""
     kaldifeat = sys.modules["kaldifeat"]
@@ -771,7 +757,9 @@ CALLS = (
         """,
         "extract_feature", lambda code: lambda r: code.extract_feature([r.wave[0]])[0],
     ),
-    Call("FunASR/funasr/utils/load_utils.py", "load_audio_text_image_video", "kaldiio", archives),
+    Call("FunASR/funasr/utils/load_utils.py", "load_audio_text_image_video", "kaldiio",
+         archived(lambda code, folder: torch.as_tensor(
+             code.load_audio_text_image_video(place(folder, "wav"), data_type="kaldi_ark"))), any_rate=False),
     *shared(
         """
         FunASR/runtime/python/onnxruntime/funasr_onnx/utils/frontend.py

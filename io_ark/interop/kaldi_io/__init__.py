@@ -512,7 +512,7 @@ _MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _
 
 
 def _without_prefix(name: str) -> str:
-    prefix = _PREFIX.match(name)
+    prefix = ":" in name and _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
 
 

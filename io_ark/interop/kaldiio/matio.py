@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -207,9 +207,10 @@ def save_ark(
         raise SpecifierError("the archive is a stream without positions, so a script file cannot point into it: pass "
                              "the name of a file")  # fmt: skip
     access = Access(pipes, network)
-    with ExitStack() as outputs:
-        archive = outputs.enter_context(open_sink(ark, access, append=append))
-        script = outputs.enter_context(open_sink(scp, access, append=append)) if scp is not None else None
+    with (
+        open_sink(ark, access, append=append) as archive,
+        nullcontext() if scp is None else open_sink(scp, access, append=append) as script,
+    ):
         script_entry = nullcontext() if script is None else script.entry
         for key, value in array_dict.items():
             check_key(key)
