@@ -57,12 +57,13 @@ def test_arrays_are_read_and_written(table: Any, read_ark: Any, read_one: Any, w
     same({"a": read_one(f"{tmp_path}/one")}, {"a": table["a"]})
 
 
-@pytest.mark.parametrize("how", ["file", "memory", "pipe"])
+@pytest.mark.parametrize("how", ["file", "buffer within a key", "memory", "pipe"])
 def test_keys_and_objects_are_read_in_turn_from_an_open_file(how: str, tmp_path: Path) -> None:
     kaldiio.save_ark(f"{tmp_path}/a.ark", MATRICES)
     data = (tmp_path / "a.ark").read_bytes()
     opened = {
         "file": lambda: kaldi_io.open_or_fd(f"{tmp_path}/a.ark"),
+        "buffer within a key": lambda: open(f"{tmp_path}/a.ark", "rb", buffering=2),
         "memory": lambda: io.BytesIO(data),
         "pipe": lambda: kaldi_io.popen(f"cat {tmp_path}/a.ark"),
     }[how]
@@ -71,6 +72,16 @@ def test_keys_and_objects_are_read_in_turn_from_an_open_file(how: str, tmp_path:
         while (key := kaldi_io.read_key(file)) is not None:
             read[key] = kaldi_io.read_mat(file)
         same(read, MATRICES)
+
+
+@pytest.mark.parametrize("buffering", [3, 4096])
+def test_key_after_white_space_is_read_from_an_open_file(buffering: int, tmp_path: Path) -> None:
+    (tmp_path / "a.ark").write_bytes(b"\n  key [ 1 ]\n")
+    with open(tmp_path / "a.ark", "rb", buffering=buffering) as file:
+        assert kaldi_io.read_key(file) == "key"
+        assert file.tell() == 7
+        assert kaldi_io.read_vec_flt(file).tolist() == [1]
+        assert kaldi_io.read_key(file) is None
 
 
 def test_errors_in_an_open_file_name_the_offset_in_the_file(tmp_path: Path) -> None:
