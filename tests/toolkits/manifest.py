@@ -76,7 +76,7 @@ class Call:
         unlike: recordings whose values differ, and why.
         tolerance: largest difference that rounding makes, relative to values above 1.
         root: folder of the checkout where the file finds modules of its own; without it, these are empty.
-        programs: the function runs Kaldi's programs, which are ours in both processes: it is timed once.
+        programs: the function runs Kaldi's programs, ours in both processes: it takes one turn in each pair of these.
     """
 
     file: str

@@ -360,8 +360,7 @@ def main() -> None:
         return
     chosen = [i for i, call in enumerate(CALLS) if not given.names or any(name in call.name for name in given.names)]
     pairs = [measured(chosen, given.sources)]
-    timed = [i for i in chosen if CALLS[i].name in pairs[0][0] and not CALLS[i].programs]
-    close = [i for i in timed if is_close(pairs, CALLS[i].name)]
+    close = [i for i in chosen if CALLS[i].name in pairs[0][0] and is_close(pairs, CALLS[i].name)]
     pairs += [measured(close, given.sources) for _ in range(REPEATED)]
     lines = list(rows(pairs))
     print("\n".join(lines))

@@ -63,7 +63,7 @@ def test_keys_and_objects_are_read_in_turn_from_an_open_file(how: str, tmp_path:
     data = (tmp_path / "a.ark").read_bytes()
     opened = {
         "file": lambda: kaldi_io.open_or_fd(f"{tmp_path}/a.ark"),
-        "buffer within a key": lambda: open(f"{tmp_path}/a.ark", "rb", buffering=2),
+        "buffer within a key": lambda: open(f"{tmp_path}/a.ark", "rb", buffering=2),  # noqa: SIM115
         "memory": lambda: io.BytesIO(data),
         "pipe": lambda: kaldi_io.popen(f"cat {tmp_path}/a.ark"),
     }[how]
