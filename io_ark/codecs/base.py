@@ -21,7 +21,6 @@ from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.scan import KindScan, Scan
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
-from io_ark.native import NATIVE
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -128,11 +127,6 @@ class Codec(Generic[T]):
     def write_body(self, sink: Sink, value: T, binary: bool) -> None:
         """Write the object without its marker."""
         raise NotImplementedError
-
-
-def scan_of(codec: Codec[Any]) -> Scan | None:
-    """Return the reader of blocks of a codec's objects; None if there is none, or without the C library."""
-    return codec.scan() if NATIVE.in_use else None
 
 
 # The kind that instances of a class are written as, if none is asked for.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 _LONGEST_KEY = 1 << 12  # bytes of a key before objects that are converted
 _SHORTEST_LIST = 4  # bytes: "[ ] "
+_MOST_BYTES = 4  # of a number for each character of its text: of "1 " as a float64
 # The order of `enum kind` in scan.c, by the names in io_ark.codecs.
 _KINDS = (
     "vector",
@@ -154,11 +155,22 @@ class KindScan:
         count = len(found.shapes)
         return self._scanned(join_keys(keys[:count]), found, np.empty(0, np.uint8), self._ends[:count].copy())
 
-    def _call(self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None) -> _Numbers | None:
+    def line(self, line: bytes) -> Any:
+        """Return the object whose text is a line; None if the line is not laid out as Kaldi writes it."""
+        size = len(line) + 1
+        found = self._call(Window(line + b"\n", 0, size, size), None, np.zeros(1, np.int64), _MOST_BYTES * size)
+        if found is None or self._ends[0] != size:
+            return None
+        block = self._scanned(b"\n", found, np.empty(0, np.uint8), self._ends[:1].copy()).block
+        return next(iter(block.entries()))[1]
+
+    def _call(
+        self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None, room: int | None = None
+    ) -> _Numbers | None:
         data = window.bytes()
         largest = len(data) if self.of_any_size else window.largest
-        values = np.empty(len(data), np.uint8)  # text that needs more is left to the next call
-        lists = np.empty(len(data) // _SHORTEST_LIST if self._nested else 0, np.int64)
+        room = len(data) if room is None else room  # text that needs more is left to the next call
+        values, lists = np.empty(room, np.uint8), np.empty(room // _SHORTEST_LIST if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
             lists_room=len(lists), largest=largest, most=MAX_ENTRIES if places is None else len(places),
@@ -197,17 +209,17 @@ def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
-def _scan_line_in_c(kind: str, line: bytes) -> Any:
-    # Short numbers need more bytes than their text, so the window is longer than the line.
-    window = Window(line + b"\n" + bytes(3 * len(line)), 0, 4 * len(line) + 1, 4 * len(line) + 1)
-    found = KindScan(kind).objects(window, [b""], [0])
-    return next(iter(found.block.entries()))[1] if found is not None and found.size == len(line) + 1 else None
+Result = TypeVar("Result")
 
 
-@NATIVE.twin(_scan_line_in_c)
+def in_c(make: Callable[[], Result]) -> Result | None:
+    """Return what ``make`` returns, such as a reader of blocks; None without the C library."""
+    return make() if NATIVE.in_use else None
+
+
 def scan_line(kind: str, line: bytes) -> Any:
-    """Return in C the object whose text is a line; None if the line is not laid out as Kaldi writes it."""
-    return None
+    """Return the object whose text is a line; None without C, or if the line is not laid out as Kaldi writes it."""
+    return in_c(lambda: KindScan(kind).line(line))
 
 
 class ShapeScan:

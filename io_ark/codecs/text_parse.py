@@ -117,8 +117,9 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
     parts = []
     at = 0
     while at < len(text):
-        # Split at newlines, so that each part holds whole rows.
-        end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or len(text)
+        end = len(text)
+        if end - at > _PIECE:  # split at newlines, so that each part holds whole rows
+            end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or end
         part = read_rows(text[at:end], single)
         if part is None:
             rows = scan(text[at:end], single, partial(_fail_within, fail, at))

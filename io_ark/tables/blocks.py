@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import BLOCK_BYTES, MAX_ENTRIES, Block
 from io_ark.codecs import Codec
-from io_ark.codecs.base import scan_of
-from io_ark.codecs.scan import Scanned, Window
+from io_ark.codecs.scan import Scanned, Window, in_c
 from io_ark.errors import ArkError
 from io_ark.native import NATIVE
 from io_ark.streams.files import OpenFiles
@@ -85,7 +84,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     Raises:
         ArkError: an entry cannot be read; those before it have been yielded.
     """
-    scan = scan_of(codec)
+    scan = in_c(codec.scan)
     # The first entry is read alone: if it is large, nothing is read ahead.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
@@ -170,7 +169,7 @@ class BlockLoader:
     def __init__(
         self, codec: Codec[Any], files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
     ) -> None:
-        scan = scan_of(codec)
+        scan = in_c(codec.scan)
         self._scan = scan if scan is not None and scan.reads_places else None
         self._files = files
         self._largest = largest
