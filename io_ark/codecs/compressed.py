@@ -20,7 +20,6 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, PackedBlock
 from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, quoted, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
-from io_ark.codecs.text_format import aligned
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
 from io_ark.streams.source import BytesSource, Source
@@ -37,6 +36,11 @@ _ENTRY_ROOM = 24  # bytes before the integers of a matrix, after its key and a s
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
+
+
+def aligned(array: Array) -> Array:
+    """Return a contiguous array whose numbers are aligned, as C needs them: views of a file in memory may not be."""
+    return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
 
 class CompressionMethod(enum.IntEnum):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import Sink, as_array, end_line, quoted, raw_bytes
 from io_ark.codecs.ranges import slices
-from io_ark.codecs.text_format import format_numbers
+from io_ark.codecs.text_format import encode_lists
 from io_ark.codecs.text_parse import parse, warn_of_words
 from io_ark.errors import FormatError
 from io_ark.specifier import Range
@@ -141,5 +141,7 @@ def write_text(sink: Sink, matrix: Array) -> None:
     # A block of rows at a time, to bound the memory for the text of a large matrix.
     step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
-        sink.write(format_numbers(matrix[first : first + step], matrix.shape[1]))
+        rows = matrix[first : first + step]
+        numbers = np.ascontiguousarray(rows).reshape(-1)
+        sink.write(encode_lists([matrix.shape[1]] * len(rows), (numbers,), (b"\n  ", b""))[0])
     sink.write(b"]\n")

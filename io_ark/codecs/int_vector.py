@@ -19,21 +19,10 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
 from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, as_array, int32_bytes, quoted, raw_bytes
-from io_ark.codecs.nested_lists import (
-    entries_of,
-    format_lists,
-    pack_lists,
-    pack_nested,
-    pack_objects,
-    print_nested,
-    print_objects,
-    read_lists,
-    remove_counts,
-    write_lists,
-)
+from io_ark.codecs.nested_lists import encode_nested, encode_objects, entries_of, read_lists, remove_counts, write_lists
 from io_ark.codecs.pack import Pack, objects
 from io_ark.codecs.scan import scan_line
-from io_ark.codecs.text_format import format_integers
+from io_ark.codecs.text_format import encode_list, encode_lists
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -158,7 +147,7 @@ class IntVectorCodec(ArrayCodec):
             sink.write(int32_bytes(len(numbers)))
             write_sized(sink, self._layout, value=numbers)
         else:
-            sink.write(format_integers(numbers) + b"\n")
+            sink.write(encode_list(numbers.astype(np.int32, copy=False), (b"", b"\n")))
 
     def pack(self, binary: bool) -> Pack:
         return Pack(block=partial(self._pack_block, binary)) if self.dtype.itemsize == 4 else Pack()
@@ -168,8 +157,8 @@ class IntVectorCodec(ArrayCodec):
             return None
         lengths, columns = block.shapes[:, 0], (np.ascontiguousarray(block.values),)
         if binary:
-            return pack_objects(block.keys, None, lengths, columns)
-        return entries_of(block.keys, b" ", print_objects(None, lengths, b"", b"\n", columns))
+            return entries_of(block.keys, b" \0B", encode_objects(None, lengths, columns))
+        return entries_of(block.keys, b" ", encode_objects(None, lengths, columns, (b"", b"\n")))
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
@@ -212,18 +201,15 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
-        if binary and (packed := pack_nested(value, 2, "i")) is not None:
-            sink.write(packed)
-            return
-        if not binary and (text := print_nested(value, 2, "i", b"", b"; ")) is not None:
-            sink.write(text + b"\n")
+        if (encoded := encode_nested(value, 2, b"i", None if binary else (b"", b"; "))) is not None:
+            sink.write(encoded if binary else encoded + b"\n")
             return
         arrays = [as_integers(vector, _INT32) for vector in value]
         lengths, numbers = list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
         if binary:
             write_lists(sink, lengths, (numbers,))
         else:
-            sink.write(format_lists(lengths, b"", b"; ", (numbers,)) + b"\n")
+            sink.write(encode_lists(lengths, (numbers,), (b"", b"; "))[0] + b"\n")
 
 
 class PairVectorCodec(Codec[Array]):
@@ -237,7 +223,7 @@ class PairVectorCodec(Codec[Array]):
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self._layout = sized(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
-        self._types = "ii" if self.dtype.kind == "i" else "ff"
+        self._types = b"ii" if self.dtype.kind == "i" else b"ff"
 
     def pack(self, binary: bool) -> Pack:
         pack = Pack(block=partial(self._pack_block, binary))
@@ -248,16 +234,16 @@ class PairVectorCodec(Codec[Array]):
             return None
         counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
         if binary:
-            return pack_objects(block.keys, None, counts, (first, second))
-        lines = print_objects(counts, np.ones(len(first), np.int64), b"", b"; ", (first, second))
+            return entries_of(block.keys, b" \0B", encode_objects(None, counts, (first, second)))
+        lines = encode_objects(counts, np.ones(len(first), np.int64), (first, second), (b"", b"; "))
         return entries_of(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
 
     def _small(self, value: object) -> bytes | None:
         """Encode a list of few pairs in binary with the marker; return None for anything else."""
         if type(value) is not list or len(value) > _FEW_PAIRS:
             return None
-        packed = pack_nested(value, 1, self._types)
-        return None if packed is None else BINARY_MARKER + packed
+        encoded = encode_nested(value, 1, self._types)
+        return None if encoded is None else BINARY_MARKER + encoded
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -294,17 +280,12 @@ class PairVectorCodec(Codec[Array]):
         return np.array(numbers, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        if binary and (packed := pack_nested(value, 1, self._types)) is not None:
-            sink.write(packed)
-            return
-        if not binary and (text := print_nested(value, 1, self._types, b"", b"; ")) is not None:
-            sink.write(text.removesuffix(b"; ") + b"\n")
-            return
-        first, second = map(np.ascontiguousarray, self._checked(value).T)
-        if binary:
-            sink.write(pack_lists([len(first)], (first, second)))
-        else:
-            sink.write(format_lists([1] * len(first), b"", b"; ", (first, second)).removesuffix(b"; ") + b"\n")
+        brackets = None if binary else (b"", b"; ")
+        encoded = encode_nested(value, 1, self._types, brackets)
+        if encoded is None:
+            first, second = map(np.ascontiguousarray, self._checked(value).T)
+            encoded, _ = encode_lists([len(first)] if binary else [1] * len(first), (first, second), brackets)
+        sink.write(encoded if binary else encoded.removesuffix(b"; ") + b"\n")
 
     def _checked(self, value: npt.ArrayLike) -> Array:
         array = as_array(value)
@@ -344,4 +325,4 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
             sink.write(int32_bytes(len(numbers)))
             sink.write(raw_bytes(numbers))
         else:
-            sink.write(b"[ " + format_integers(numbers) + b"]\n")
+            sink.write(encode_list(numbers, (b"[ ", b"]\n")))

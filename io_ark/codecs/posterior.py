@@ -28,21 +28,11 @@ from io_ark.codecs.base import (
     read_size,
 )
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
-from io_ark.codecs.nested_lists import (
-    Columns,
-    entries_of,
-    format_lists,
-    pack_nested,
-    pack_objects,
-    print_nested,
-    print_objects,
-    read_lists,
-    remove_counts,
-    write_lists,
-)
+from io_ark.codecs.nested_lists import encode_nested, encode_objects, entries_of, read_lists, remove_counts, write_lists
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.scan import posterior_arrays, scan_line, unweighted
+from io_ark.codecs.text_format import Columns, encode_lists
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -56,7 +46,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
     """Codec of posteriors as arrays, for many frames."""
 
     scan_kind = "posterior-arrays"
-    _brackets = b"[ ", b"] "  # of each frame in text
+    brackets = b"[ ", b"] "  # of each frame in text
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
         return _read_arrays(source, binary)
@@ -65,7 +55,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
         if binary:
             write_lists(sink, value.counts, self._columns(value))
         else:
-            sink.write(format_lists(value.counts, *self._brackets, self._columns(value)) + b"\n")
+            sink.write(encode_lists(value.counts, self._columns(value), self.brackets)[0] + b"\n")
 
     def _columns(self, value: PosteriorArrays) -> Columns:
         integers, weights = as_array(value.integers), as_array(value.weights)
@@ -79,8 +69,8 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
             return None
         counts, columns = block.posteriors.counts, self._columns(block.posteriors)
         if binary:
-            return pack_objects(block.keys, block.frames, counts, columns)
-        lines = print_objects(block.frames, counts, *self._brackets, columns)
+            return entries_of(block.keys, b" \0B", encode_objects(block.frames, counts, columns))
+        lines = encode_objects(block.frames, counts, columns, self.brackets)
         return entries_of(block.keys, b" ", [line + b"\n" for line in lines])
 
 
@@ -94,10 +84,8 @@ class PosteriorCodec(Codec[Posterior]):
         return _read_arrays(source, binary).lists()
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
-        if binary and (packed := pack_nested(value, 2, "if")) is not None:
-            sink.write(packed)
-        elif not binary and (text := print_nested(value, 2, "if", b"[ ", b"] ")) is not None:
-            sink.write(text + b"\n")
+        if (encoded := encode_nested(value, 2, b"if", None if binary else self._plain.brackets)) is not None:
+            sink.write(encoded if binary else encoded + b"\n")
         else:
             self._plain.write_body(sink, _arrays(value), binary)
 
@@ -106,7 +94,7 @@ class IntListsCodec(PosteriorArraysCodec):
     """Codec of lists of vectors of int32, such as selected Gaussians, as posteriors whose weights are all 1."""
 
     scan_kind = "int-lists"
-    _brackets = b"", b"; "
+    brackets = b"", b"; "
     _lists = IntVectorVectorCodec()
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:

@@ -1,8 +1,9 @@
-"""Format numbers as Kaldi's C++ streams do (precision 7, so ``%.7g``): many at a time in C, where it is there."""
+"""Lists of numbers to bytes: as Kaldi's C++ streams print them (precision 7, so ``%.7g``), or in binary."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,18 @@ import numpy.typing as npt
 
 from io_ark.native import NATIVE
 
-Floats = npt.NDArray[Any]
+Column = npt.NDArray[Any]
+Columns = tuple[Column] | tuple[Column, Column]
+"""Numbers of all lists, as int32, float32 or float64: one array, or two for pairs."""
+Places = npt.NDArray[np.int64]
+Lengths = Sequence[int] | Places
+"""Number of elements of each list."""
+Brackets = tuple[bytes, bytes]
+"""Text before each list and after it: five characters at most."""
 
-# Characters of a number with the space after it, and for the first of a row, the end of the row before it.
-_LONGEST_NUMBER = 18
-_LONGEST_INTEGER = 12
-# Numbers printed at a time, to bound the memory that the text of a large matrix takes.
-_PIECE = 1 << 14
+_LONGEST_NUMBER = 15  # characters, with the space after it
+_AROUND = 5  # bytes of a list besides its numbers: the brackets, or in binary the length
+_TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype(np.float64): ord("d")}
 
 
 def format_row(values: Sequence[float]) -> str:
@@ -31,54 +37,59 @@ def format_row(values: Sequence[float]) -> str:
     return " ".join(words)
 
 
-def _format_integers_in_c(values: npt.NDArray[Any]) -> Any:
-    if values.dtype not in (np.int32, np.int8):  # 64-bit integers need more room
-        return NotImplemented
-    numbers = np.ascontiguousarray(values, np.int32)
-    text = np.empty(_LONGEST_INTEGER * len(numbers), np.uint8)
-    used: int = NATIVE.function("ark_print_integers")(numbers, len(numbers), text)
-    return text[:used].tobytes()
+def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | None = None) -> tuple[bytes, Places]:
+    first, last, (begin, end) = columns[0], columns[-1], brackets or (None, None)
+    counts, ends = np.array(lengths, np.int64), np.empty(len(lengths), np.int64)
+    longest = 2 * _LONGEST_NUMBER if brackets else 2 + first.itemsize + last.itemsize
+    data = np.empty(longest * len(first) + _AROUND * len(counts), np.uint8)
+    used = -1
+    if len(first) == len(last) and first.dtype in _TYPES and last.dtype in _TYPES:
+        used = NATIVE.function("ark_encode_lists")(
+            first, _TYPES[first.dtype], last if len(columns) > 1 else None, _TYPES[last.dtype], len(first), counts,
+            len(counts), begin, end, data, ends,
+        )  # fmt: skip
+    if used < 0:
+        raise _mismatch(columns)
+    return data[:used].tobytes(), ends
 
 
-@NATIVE.twin(_format_integers_in_c)
-def format_integers(values: npt.NDArray[Any]) -> bytes:
-    """Format integers, each followed by a space."""
-    return b"%d " * len(values) % tuple(values.tolist())
+@NATIVE.twin(_encode_lists_in_c)
+def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None = None) -> tuple[bytes, Places]:
+    """Return lists of numbers as bytes, and where each list ends.
+
+    Args:
+        lengths: number of elements of each list.
+        columns: numbers of all lists: one array, or two if the elements are pairs.
+        brackets: text around each list, with a space after each number. None: in binary, each list after its length,
+            and each number after a byte with its size.
+
+    >>> encode_lists([2, 0], (np.array([1.5, 2.0]),), (b"[ ", b"] "))
+    (b'[ 1.5 2 ] [ ] ', array([10, 14]))
+    """
+    counts = np.array(lengths, np.int64).tolist()
+    total = len(columns[0]) if min(counts, default=0) >= 0 and columns[0].dtype in _TYPES else -1
+    if not total == sum(counts) == len(columns[-1]) or columns[-1].dtype not in _TYPES:
+        raise _mismatch(columns)
+    words = chain.from_iterable(zip(*[_words(column, brackets is None) for column in columns], strict=True))
+    lists = []
+    for length in counts:
+        begin, end = brackets or (b"\4%b" % length.to_bytes(4, "little"), b"")
+        lists.append(begin + b"".join(islice(words, len(columns) * length)) + end)
+    return b"".join(lists), np.cumsum([len(each) for each in lists], dtype=np.int64)
 
 
-def _format_numbers_in_c(values: Floats, columns: int = 0) -> bytes:
-    numbers = aligned(values).reshape(-1)
-    if numbers.dtype not in (np.float32, np.float64):
-        numbers = numbers.astype(np.float64)
-    step = max(1, _PIECE // columns) * columns if columns else _PIECE
-    return b"".join([_print_piece(numbers[i : i + step], columns) for i in range(0, len(numbers), step)])
+def _words(column: Column, binary: bool) -> Iterator[bytes]:
+    if binary:
+        size = column.itemsize
+        return (b"%c%b" % (size, each) for each in column.view(f"V{size}").tolist())
+    text = format_row(column.tolist()) if column.dtype.kind == "f" else "%d " * len(column) % tuple(column.tolist())
+    return (word + b" " for word in text.encode("ascii").split())
 
 
-def _print_piece(numbers: Floats, columns: int) -> bytes:
-    text, used = np.empty(_LONGEST_NUMBER * len(numbers), np.uint8), np.zeros(1, np.int64)
-    parts = []
-    done = 0
-    while True:
-        done = NATIVE.function("ark_print_numbers")(
-            numbers, numbers.itemsize == 8, done, len(numbers), columns, text, used
-        )
-        parts.append(text[: used[0]].tobytes())
-        if done == len(numbers):
-            return b"".join(parts)
-        # Python looks at all digits of a number that is close to the middle between two texts.
-        start = b"\n  " if columns and done % columns == 0 else b""
-        parts.append(start + b"%.7g " % numbers[done])
-        done += 1
+def _mismatch(columns: Columns) -> ValueError:
+    return ValueError(f"{len(columns[0])} and {len(columns[-1])} numbers are not such lists")
 
 
-@NATIVE.twin(_format_numbers_in_c)
-def format_numbers(values: Floats, columns: int = 0) -> bytes:
-    """Format numbers, each followed by a space; with ``columns`` in rows, on lines that start with two spaces."""
-    rows = values.reshape(-1, columns or max(1, values.size)).tolist()
-    start = "\n  " if columns else ""
-    return "".join([start + format_row(row) for row in rows]).encode("ascii")
-
-
-def aligned(array: Floats) -> Floats:
-    """Return a contiguous array whose numbers are aligned, as C needs them: views of a file in memory may not be."""
-    return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
+def encode_list(numbers: Column, brackets: Brackets) -> bytes:
+    """Return the text of one list: see :func:`encode_lists`."""
+    return encode_lists([len(numbers)], (np.ascontiguousarray(numbers),), brackets)[0]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from io_ark.codecs.base import ArrayCodec, Sink, as_array, quoted, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.pack import LARGEST, Pack, objects
-from io_ark.codecs.text_format import format_numbers
+from io_ark.codecs.text_format import encode_list
 from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -99,7 +99,7 @@ class VectorCodec(ArrayCodec):
             sink.write(_HEADER.pack(self._marker_and_token[2:], 4, len(vector)))
             sink.write(raw_bytes(vector))
         else:
-            sink.write(b" [ " + format_numbers(vector) + b"]\n")
+            sink.write(encode_list(vector, (b" [ ", b"]\n")))
 
 
 def _read_header(source: Source) -> tuple[np.dtype[Any], int]:

@@ -24,8 +24,9 @@ int ark_read_double(const uint8_t **at, const uint8_t *end, double *value);
 /* Read an integer of at most 9 digits, maybe after a minus sign; returns as above. */
 int ark_read_int(const uint8_t **at, const uint8_t *end, int32_t *value);
 
-/* Print a number of 32 bits, at most 14 characters. Returns the place after it, or NULL if the caller has to print it. */
-uint8_t *ark_put_element(uint8_t *to, const uint8_t *element, int is_float);
+/* Write a number of type 'i' (int32), 'f' (float32) or 'd' (float64) with a space after it, at most 15 characters; or in
+ * binary, after a byte with its size. Returns the place after it. */
+uint8_t *ark_put_element(uint8_t *to, const uint8_t *number, int type, int text);
 
 /* C's isspace in the "C" locale. */
 static inline int ark_is_space(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }

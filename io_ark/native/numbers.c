@@ -1,10 +1,12 @@
 /* Decimal text to numbers, rounded correctly, and numbers to text as C++ streams print them for Kaldi ("%.7g").
  *
  * Most numbers take a few operations in float64 (W. D. Clinger, How to read floating point numbers accurately, PLDI
- * 1990). What is too close to the middle between two results to be decided that way is left to the caller. Nothing here
- * depends on the locale.
+ * 1990). What is too close to the middle between two results to be decided that way is left to the caller when it is read,
+ * and to the C library when it is printed. No result depends on the locale.
  */
 #include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "ark.h"
 
@@ -222,7 +224,20 @@ static int floor_log10(int binary)
     return binary >= 0 ? binary * 78913 >> 18 : -((-binary * 78913 + (1 << 18) - 1) >> 18);
 }
 
-/* The text of a number, at most 14 characters; NULL if it is too close to the middle between two texts, or subnormal. */
+/* Seven digits of a number and its decimal exponent, from the C library, which looks at all digits of the number. */
+static uint32_t exact_digits(double size, int *exponent)
+{
+    char text[32];
+    const char *at = text;
+    uint32_t whole = 0;
+    snprintf(text, sizeof text, "%.6e", size);
+    for (; *at != 'e'; at++)
+        if (is_digit((uint8_t)*at)) whole = 10 * whole + (uint32_t)(*at - '0'); /* the dot depends on the locale */
+    *exponent = atoi(at + 1);
+    return whole;
+}
+
+/* The text of a number, at most 14 characters. */
 static uint8_t *put_number(uint8_t *to, double value)
 {
     uint64_t bits;
@@ -231,7 +246,6 @@ static uint8_t *put_number(uint8_t *to, double value)
     if (bits >> 63) *to++ = '-';
     if (field == 0x7FF) return ark_put_text(to, bits << 12 ? "nan" : "inf");
     if (!(bits << 1)) return ark_put_text(to, "0");
-    if (!field) return NULL;
     /* The exponent of the power of two below the number: its decimal exponent, or one less. */
     const int binary = field - 1023;
     int exponent = floor_log10(binary);
@@ -241,100 +255,67 @@ static uint8_t *put_number(uint8_t *to, double value)
     if (digits >= 1e7) digits = scaled(size, 6 - ++exponent);
     uint32_t whole = (uint32_t)digits;
     const double rest = digits - whole;
-    if (rest > 0.5 - 1e-6 && rest < 0.5 + 1e-6) return NULL;
-    whole += rest > 0.5;
-    if (whole == 10000000) {
+    if (!field || (rest > 0.5 - 1e-6 && rest < 0.5 + 1e-6)) {
+        whole = exact_digits(size, &exponent);
+    } else if ((whole += rest > 0.5) == 10000000) {
         whole = 1000000;
         exponent++;
     }
     return put_decimal(to, whole, exponent);
 }
 
-/* Print numbers (float64 if `wide`, else float32) from `begin` to `count`, each followed by a space. With `columns` above
- * 0, each row of so many starts on a line of its own with two spaces. `text` has room for 18 characters a number.
- * Returns the place of the first number that the caller has to print, or `count`; in *used, how many characters. */
-EXPORT int64_t ark_print_numbers(const void *values, int wide, int64_t begin, int64_t count, int64_t columns,
-                                 uint8_t *text, int64_t *used)
+/* Bytes of a number of type 'i' (int32), 'f' (float32) or 'd' (float64). */
+static int64_t bytes_of(int type) { return type == 'd' ? 8 : 4; }
+
+uint8_t *ark_put_element(uint8_t *to, const uint8_t *number, int type, int text)
 {
-    uint8_t *to = text;
-    int64_t i = begin;
-    int64_t in_row = columns > 0 ? begin % columns : 1;
-    for (; i < count; i++) {
-        if (in_row == columns) in_row = 0;
-        uint8_t *const start = in_row == 0 ? ark_put_text(to, "\n  ") : to;
-        uint8_t *const behind = put_number(start, wide ? ((const double *)values)[i] : ((const float *)values)[i]);
-        if (!behind) break;
-        to = behind;
-        *to++ = ' ';
-        in_row += columns > 0;
+    const size_t size = (size_t)bytes_of(type);
+    double value;
+    float single;
+    if (!text) {
+        *to = (uint8_t)size;
+        memcpy(to + 1, number, size);
+        return to + 1 + size;
     }
-    *used = to - text;
-    return i;
-}
-
-/* Print integers, each followed by a space; `text` has room for 12 characters each. Returns how many characters. */
-EXPORT int64_t ark_print_integers(const int32_t *values, int64_t count, uint8_t *text)
-{
-    uint8_t *to = text;
-    for (int64_t i = 0; i < count; i++) {
-        to = put_int(to, values[i]);
-        *to++ = ' ';
+    if (type == 'i') {
+        to = put_int(to, ark_load_int32(number));
+    } else if (type == 'f') {
+        memcpy(&single, number, sizeof single);
+        to = put_number(to, single);
+    } else {
+        memcpy(&value, number, sizeof value);
+        to = put_number(to, value);
     }
-    return to - text;
+    *to++ = ' ';
+    return to;
 }
 
-uint8_t *ark_put_element(uint8_t *to, const uint8_t *element, int is_float)
-{
-    float value;
-    if (!is_float) return put_int(to, ark_load_int32(element));
-    memcpy(&value, element, sizeof value);
-    return put_number(to, value);
-}
-
-/* Print lists of numbers, or of pairs of numbers: `begin`, the numbers with a space after each, and `end`, each of these
- * of at most 2 characters.
+/* Write lists of numbers, or of pairs of numbers: in text `begin`, the numbers and `end`, or in binary, if `begin` is NULL,
+ * the length and the numbers.
  *
- * `first` and `second` have the numbers of 32 bits of all lists, floats if `first_float` or `second_float`; `second` is
- * NULL if there are no pairs. `lengths` are the numbers of elements of each list. `text` has room for 15 characters a
- * number and 4 a list. Returns how many characters, or -1 if the caller has to print the lists. */
-EXPORT int64_t ark_print_lists(const uint8_t *first, int first_float, const uint8_t *second, int second_float,
-                               const int64_t *lengths, int64_t lists, const char *begin, const char *end, uint8_t *text)
+ * `first` and `second` have `count` numbers each, of all lists and of the types above; `second` is NULL if there are no
+ * pairs. `lengths` are the numbers of elements of each list. `bytes` has room for 15 characters a number, or its size and
+ * one more in binary, and 5 bytes a list. Out: where each list ends. Returns how many bytes; -1 if the lengths are not
+ * those of `count` elements. */
+EXPORT int64_t ark_encode_lists(const uint8_t *first, int first_type, const uint8_t *second, int second_type,
+                                int64_t count, const int64_t *lengths, int64_t lists, const char *begin, const char *end,
+                                uint8_t *bytes, int64_t *ends)
 {
-    uint8_t *to = text;
-    int64_t i = 0;
+    uint8_t *to = bytes;
+    for (int64_t list = 0; list < lists; count -= lengths[list++])
+        if (lengths[list] < 0 || lengths[list] > count) return -1;
+    if (count) return -1;
     for (int64_t list = 0; list < lists; list++) {
-        to = ark_put_text(to, begin);
-        for (const int64_t behind = i + lengths[list]; i < behind; i++) {
-            if (!(to = ark_put_element(to, first + 4 * i, first_float))) return -1;
-            *to++ = ' ';
+        to = begin ? ark_put_text(to, begin) : ark_put_sized(to, (int32_t)lengths[list]);
+        for (int64_t i = 0; i < lengths[list]; i++) {
+            to = ark_put_element(to, first, first_type, begin != NULL);
+            first += bytes_of(first_type);
             if (!second) continue;
-            if (!(to = ark_put_element(to, second + 4 * i, second_float))) return -1;
-            *to++ = ' ';
+            to = ark_put_element(to, second, second_type, begin != NULL);
+            second += bytes_of(second_type);
         }
-        to = ark_put_text(to, end);
+        if (begin) to = ark_put_text(to, end);
+        ends[list] = to - bytes;
     }
-    return to - text;
-}
-
-/* Print entries of a table: each key, a space, its number, " \n". `keys` are `count` keys with a newline after each;
- * `numbers` are float64 if `floats`, else int32. `text` has room for the keys and 18 characters a number.
- * Returns how many characters, or -1 if the caller has to print them. */
-EXPORT int64_t ark_print_entries(const uint8_t *keys, const uint8_t *numbers, int floats, int64_t count, uint8_t *text)
-{
-    uint8_t *to = text;
-    for (int64_t i = 0; i < count; i++) {
-        double value;
-        while (*keys != '\n') *to++ = *keys++;
-        keys++;
-        *to++ = ' ';
-        if (floats) {
-            memcpy(&value, numbers + 8 * i, sizeof value);
-            to = put_number(to, value);
-            if (!to) return -1;
-        } else {
-            to = put_int(to, ark_load_int32(numbers + 4 * i));
-        }
-        to = ark_put_text(to, " \n");
-    }
-    return to - text;
+    return to - bytes;
 }

@@ -121,50 +121,30 @@ static void test_text(int rounds)
     }
 }
 
-static void test_print(int rounds)
+/* Any bytes as numbers, and as nested lists. */
+static void test_lists(int rounds)
 {
     for (int i = 0; i < rounds; i++) {
-        const int64_t count = draw(40), columns = draw(4), whole = columns ? count / columns * columns : count;
-        const int wide = (int)draw(2);
-        uint8_t *const values = exactly((size_t)count * 8), *const text = exactly((size_t)whole * 18);
-        for (int64_t k = 0; k < 8 * count; k++) values[k] = (uint8_t)draw(256);
-        int64_t used;
-        for (int64_t done = 0; done < whole; done++) {
-            done = ark_print_numbers(values, wide, done, whole, columns, text, &used);
-            if (used < 0 || used > 18 * whole) abort();
-        }
-        uint8_t *const integers = exactly((size_t)count * 12), *const lists = exactly((size_t)(2 * count * 15 + 5));
-        uint8_t *const keys = exactly((size_t)count * 2), *const entries = exactly((size_t)count * 20);
-        const uint8_t *const second = draw(2) ? values + 4 * count : NULL;
-        const int64_t length = second ? count : 2 * count;
-        for (int64_t k = 0; k < 2 * count; k++) keys[k] = k % 2 ? '\n' : 'k';
-        ark_print_integers((const int32_t *)(void *)values, count, integers);
-        ark_print_lists(values, (int)draw(2), second, (int)draw(2), &length, 1, "[ ", "] ", lists);
-        ark_pack_lists(values, second, &length, 1, lists);
-        int64_t *const ends = exactly((size_t)count * 8);
-        for (int64_t k = 0; k < count; k++) values[4 * k + 3] = 0, values[4 * k + 2] = 0, values[4 * k + 1] &= 1;
-        ark_list_ends((const int32_t *)(void *)values, count, draw((uint32_t)count + 1), 1 + (int)draw(2), ends);
-        free(ends);
-        uint8_t *const marshalled = exactly((size_t)count), *const nested = exactly((size_t)count);
-        for (int64_t k = 0; k < count; k++) marshalled[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
-        ark_pack_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), nested);
-        uint8_t *const shown = exactly((size_t)count * 3);
-        ark_print_marshalled(marshalled, count, 1 + (int)draw(2), (int)draw(2), (int)draw(4), "[ ", "] ", shown);
-        free(shown);
-        free(marshalled);
-        free(nested);
-        const int64_t pairs[] = {count, 0};
-        uint8_t *const read_back = exactly((size_t)count * 19 + 15);
-        ark_marshal_pairs((const int32_t *)(void *)values, (const float *)(void *)(values + 4 * count), pairs, 2, read_back);
-        free(read_back);
-        ark_print_entries(keys, values, (int)draw(2), count, entries);
-        ark_pack_entries(keys, values, 8, count, entries);
-        free(values);
-        free(text);
-        free(integers);
-        free(lists);
-        free(keys);
-        free(entries);
+        const int64_t count = draw(40), size = 5 * count + draw(5), lengths[] = {count / 2, 0, count - count / 2};
+        const int first_type = "ifd"[draw(3)], second_type = "ifd"[draw(3)], text = (int)draw(2);
+        uint8_t *const first = exactly((size_t)(bytes_of(first_type) * count)), *const second = exactly((size_t)(bytes_of(second_type) * count));
+        for (int64_t k = 0; k < bytes_of(first_type) * count; k++) first[k] = (uint8_t)draw(256);
+        for (int64_t k = 0; k < bytes_of(second_type) * count; k++) second[k] = (uint8_t)draw(256);
+        const int64_t longest = text ? 30 : 2 + bytes_of(first_type) + bytes_of(second_type);
+        uint8_t *const room = exactly((size_t)(longest * count + 15)), *const pairs = exactly((size_t)(19 * count + 20));
+        int64_t ends[3];
+        ark_encode_lists(first, first_type, draw(2) ? second : NULL, second_type, count, lengths, 3, text ? "\n  " : NULL, "] ", room, ends);
+        uint8_t *const numbers = exactly((size_t)count * 4), *const data = exactly((size_t)size);
+        int64_t *const places = exactly((size_t)count * 8);
+        for (int64_t k = 0; k < 4 * count; k++) numbers[k] = k % 4 > 1 ? 0 : (uint8_t)draw(k % 4 ? 2 : 256);
+        ark_list_ends((const int32_t *)(void *)numbers, count, draw((uint32_t)count + 1), 1 + (int)draw(2), places);
+        ark_marshal_pairs((const int32_t *)(void *)numbers, (const float *)(void *)numbers, lengths, 3, pairs);
+        for (int64_t k = 0; k < size; k++) data[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
+        uint8_t *const nested = exactly((size_t)(text ? 4 * size : size));
+        const char *const types = (const char *[]){"i", "f", "ii", "if", "ff"}[draw(5)];
+        ark_encode_marshalled(data, size, 1 + (int)draw(2), types, text ? "\n  " : NULL, "] ", nested);
+        uint8_t *const all[] = {first, second, room, pairs, numbers, data, (uint8_t *)places, nested};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
     }
 }
 
@@ -245,7 +225,7 @@ int main(int count, char **arguments)
         test_scan(kind, path, copies);
     }
     test_text(copies * 10);
-    test_print(copies * 10);
+    test_lists(copies * 10);
     test_compressed(copies);
     test_blocks(copies * 10);
     return 0;

@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as arrays
 from io_ark.blocks import ArrayBlock
 from io_ark.codecs import codec, compressed, text_format, text_parse
 from io_ark.codecs.base import Codec
-from io_ark.codecs.text_format import aligned, format_numbers
+from io_ark.codecs.compressed import aligned
+from io_ark.codecs.text_format import encode_list, encode_lists
 from io_ark.codecs.text_parse import read_rows
 from io_ark.native import NATIVE, library
 from tests.support.reading_ways import without_library
@@ -114,8 +115,7 @@ def test_percentiles_of_long_columns(rows: int) -> None:
 def test_any_float_is_printed_as_python_does(numbers: Any, wide: Any) -> None:
     for values in numbers.view(np.float32), wide.view(np.float64), np.arange(len(wide)) * 2.0**-11:
         expected = text_format.format_row(values.tolist()).encode()
-        assert format_numbers(values) == expected
-        assert format_numbers(values, 1) == b"".join(b"\n  " + word + b" " for word in expected.split())
+        assert encode_list(values, (b"", b"")) == expected
 
 
 def test_text_next_to_the_middle_of_two_floats_is_read_as_the_nearest() -> None:
@@ -144,7 +144,7 @@ def test_text_is_read_as_the_nearest_number(value: float, layout: str) -> None:
 
 def test_numbers_as_kaldi_writes_them_are_not_left_to_python() -> None:
     values = np.random.default_rng(0).standard_normal((50, 40)).astype(np.float32)
-    text = format_numbers(values, 40)
+    text, _ = encode_lists([40] * 50, (values.reshape(-1),), (b"\n  ", b""))
     for single in True, False:
         found = read_rows(text, single)
         assert found is not None

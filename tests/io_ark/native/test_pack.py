@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from io_ark.blocks import posterior
 from io_ark.codecs import codec, nested_lists
+from io_ark.codecs.text_format import encode_lists
 from io_ark.errors import ArkError
 from io_ark.native import NATIVE
 from tests.support.reading_ways import without_library
@@ -87,13 +89,43 @@ def test_random_nested_lists_are_written_alike_with_and_without_the_library(
 
 @needs_library
 def test_common_lists_are_written_by_the_library() -> None:
-    assert nested_lists.pack_nested([[(1, 0.5)], []], 2, "if") == bytes.fromhex(
+    assert nested_lists.encode_nested([[(1, 0.5)], []], 2, b"if") == bytes.fromhex(
         "04 02000000 04 01000000 04 01000000 04 0000003f 04 00000000"
     )
-    assert nested_lists.pack_nested([[1, 2.5]], 2, "i") is None
-    assert nested_lists.print_nested([[(1, 0.5)], []], 2, "if", b"[ ", b"] ") == b"[ 1 0.5 ] [ ] "
-    assert nested_lists.print_nested([(1, -2), (3, 4)], 1, "ii", b"", b"; ") == b"1 -2 ; 3 4 ; "
-    assert nested_lists.print_nested([[1, 2.5]], 2, "i", b"", b"; ") is None
+    assert nested_lists.encode_nested([[1, 2.5]], 2, b"i") is None
+    assert nested_lists.encode_nested([[(1, 0.5)], []], 2, b"if", (b"[ ", b"] ")) == b"[ 1 0.5 ] [ ] "
+    assert nested_lists.encode_nested([(1, -2), (3, 4)], 1, b"ii", (b"", b"; ")) == b"1 -2 ; 3 4 ; "
+    assert nested_lists.encode_nested([[1, 2.5]], 2, b"i", (b"", b"; ")) is None
+
+
+LISTS = [
+    ([2, 0, 1], (np.array([7, -(2**31), 9], np.int32),)),
+    ([2, 0, 1], (np.array([7, -8, 9], np.int32), np.array([0.5, np.nan, 1e-40], np.float32))),
+    ([3], (np.array([-np.inf, 1e-310, -0.0]), np.array([-np.nan, 0.1, 2.5e300]))),
+    ([], (np.empty(0, np.float32),)),
+]
+
+
+@needs_library
+@pytest.mark.parametrize("brackets", [None, (b"[ ", b"] "), (b"\n  ", b"")])
+@pytest.mark.parametrize(("lengths", "columns"), LISTS)
+def test_lists_of_arrays_are_encoded_alike_with_and_without_the_library(
+    lengths: list[int], columns: Any, brackets: Any
+) -> None:
+    data, ends = encode_lists(lengths, columns, brackets)
+    with without_library():
+        plain, places = encode_lists(lengths, columns, brackets)
+    assert (data, ends.tolist()) == (plain, places.tolist())
+    assert ends[-1:].tolist() == [len(data)] * bool(lengths)
+
+
+@pytest.mark.parametrize("counts", [[1], [3], [3, -1]])
+@pytest.mark.parametrize("native", [True, False])
+def test_lists_of_other_arrays_are_refused(counts: list[int], native: bool) -> None:
+    with nullcontext() if native else without_library():
+        for lengths, dtype in (counts, "<i4"), ([2], ">i4"), ([2], "<i8"):
+            with pytest.raises(ValueError, match="not such lists"):
+                encode_lists(lengths, (np.zeros(2, dtype),))
 
 
 @needs_library
