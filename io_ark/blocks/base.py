@@ -319,6 +319,9 @@ def _is_array(value: Any) -> bool:
     return value.dtype in (np.float32, np.float64) or (value.dtype == np.int32 and value.ndim == 1)
 
 
+_START = np.arange(-1, 2)  # of an object in binary: the blank before it and its marker
+
+
 def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
     """Return entries of an archive as a block; None if there are none, or they are not in binary.
 
@@ -329,9 +332,9 @@ def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None
     """
     if not len(data):
         return None
-    before = np.diff(np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")), prepend=-1)  # a key and a blank
-    objects = np.append(0, ends[:-1]) + before
-    if (objects + 1 >= ends).any() or (data[objects[:, None] + np.arange(-1, 2)] != list(b" \0B")).any():
+    objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # a key and a blank are before an object
+    objects[1:] += ends[:-1] - objects[:-1]
+    if (objects + 1 >= ends).any() or data[objects[:, None] + _START].tobytes() != b" \0B" * len(objects):
         return None
     return PackedBlock(keys, data, objects)
 

@@ -267,16 +267,22 @@ static uint8_t *put_number(uint8_t *to, double value)
 /* Bytes of a number of type 'i' (int32), 'f' (float32) or 'd' (float64). */
 static int64_t bytes_of(int type) { return type == 'd' ? 8 : 4; }
 
+/* A number in binary, after a byte with its size; copies of known sizes are no calls. */
+static inline uint8_t *put_sized(uint8_t *to, const uint8_t *number, int64_t size)
+{
+    *to = (uint8_t)size;
+    if (size == 4)
+        memcpy(to + 1, number, 4);
+    else
+        memcpy(to + 1, number, 8);
+    return to + 1 + size;
+}
+
 uint8_t *ark_put_element(uint8_t *to, const uint8_t *number, int type, int text)
 {
-    const size_t size = (size_t)bytes_of(type);
     double value;
     float single;
-    if (!text) {
-        *to = (uint8_t)size;
-        memcpy(to + 1, number, size);
-        return to + 1 + size;
-    }
+    if (!text) return put_sized(to, number, bytes_of(type));
     if (type == 'i') {
         to = put_int(to, ark_load_int32(number));
     } else if (type == 'f') {
@@ -301,18 +307,16 @@ EXPORT int64_t ark_encode_lists(const uint8_t *first, int first_type, const uint
                                 int64_t count, const int64_t *lengths, int64_t lists, const char *begin, const char *end,
                                 uint8_t *bytes, int64_t *ends)
 {
+    const int64_t size = bytes_of(first_type), second_size = bytes_of(second_type);
     uint8_t *to = bytes;
     for (int64_t list = 0; list < lists; count -= lengths[list++])
         if (lengths[list] < 0 || lengths[list] > count) return -1;
     if (count) return -1;
     for (int64_t list = 0; list < lists; list++) {
         to = begin ? ark_put_text(to, begin) : ark_put_sized(to, (int32_t)lengths[list]);
-        for (int64_t i = 0; i < lengths[list]; i++) {
-            to = ark_put_element(to, first, first_type, begin != NULL);
-            first += bytes_of(first_type);
-            if (!second) continue;
-            to = ark_put_element(to, second, second_type, begin != NULL);
-            second += bytes_of(second_type);
+        for (int64_t i = 0; i < lengths[list]; i++, first += size, second += second ? second_size : 0) {
+            to = begin ? ark_put_element(to, first, first_type, 1) : put_sized(to, first, size);
+            if (second) to = begin ? ark_put_element(to, second, second_type, 1) : put_sized(to, second, second_size);
         }
         if (begin) to = ark_put_text(to, end);
         ends[list] = to - bytes;
