@@ -237,9 +237,9 @@ class Resampler:
     """Resampling to the rate that pitch is tracked at, of audio in chunks; the result does not depend on the chunks."""
 
     def __init__(self, constants: PitchConstants) -> None:
-        self._constants, self._filters = constants, constants.filters
+        self._constants = constants
         # number of whole periods before a sample that its filter reaches
-        self._reach = -(self._filters.first[0] // self._filters.period)
+        self._reach = -(constants.filters.first[0] // constants.filters.period)
         self._kept: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
         self._from = 0
         self._received = self._returned = 0  # samples in, samples out
@@ -252,14 +252,15 @@ class Resampler:
         if finished:  # filters that reach past the end are summed up in another order
             count = self._constants.samples_out(self._received, finished=True)
             parts.append(self._resampled_until(count, len(self._kept)))
-        phases = len(self._filters.first)
-        keep_from = max(self._returned // phases - self._reach, self._from)
-        self._kept = self._kept[(keep_from - self._from) * self._filters.period :]
+        filters = self._constants.filters
+        keep_from = max(self._returned // len(filters.first) - self._reach, self._from)
+        self._kept = self._kept[(keep_from - self._from) * filters.period :]
         self._from = keep_from
         return np.concatenate(parts)
 
     def _resampled_until(self, until: int, chunk_start: int) -> Samples:
-        offset = self._from * len(self._filters.first)
+        filters = self._constants.filters
+        offset = self._from * len(filters.first)
         outputs = (self._returned - offset, max(until, self._returned) - offset)
         self._returned = max(until, self._returned)
-        return resample_chunk(self._kept, self._filters, outputs, chunk_start)
+        return resample_chunk(self._kept, filters, outputs, chunk_start)

@@ -45,6 +45,6 @@ def test_few_places_choose_between_c_and_numpy() -> None:
         path.relative_to(ROOT).as_posix(): len(asked.findall(path.read_text(encoding="utf-8")))
         for package in ("io_ark", "kaldi_compat")
         for path in (ROOT / package).rglob("*.py")
-        if path.parent.name != "native"
+        if path.parent.name != "native" and path.name != "info.py"  # which only says what is in use
     }
-    assert sum(found.values()) <= 33, {path: count for path, count in found.items() if count}
+    assert sum(found.values()) <= 25, {path: count for path, count in found.items() if count}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,15 @@ def test_a_chain_from_audio_to_processed_pitch() -> None:
     # feature made of it shows the last digits of a matrix product a hundred times as large.
     track = stream_all(PitchStream(pitch), samples, 1700)
     torch.testing.assert_close(stream_all(chain, samples, 1700), ProcessPitch(options)(track))
+
+
+def test_copy_in_another_process_continues_the_utterance() -> None:
+    options = ProcessPitchOptions(delta_pitch_noise_stddev=0.0)
+    chain = StreamChain(PitchStream(PitchOptions(nccf_ballast_online=True)), ProcessPitchStream(options))
+    chain(speech(8000))
+    copied = pickle.loads(pickle.dumps(chain))
+    given = [each(speech(4000), final=True) for each in (copied, chain)]
+    assert len(given[0]) > 40 and torch.equal(*given)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.005])
