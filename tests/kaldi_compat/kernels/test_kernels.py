@@ -574,6 +574,7 @@ def test_the_benchmark_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     script = Path(__file__).parents[3] / "benchmarks" / "resident.py"
     small = ["--device", DEVICE.type, "--seconds", "1", "--batch", "2", "--rounds", "1", "--copied", "1000000"]
     monkeypatch.setattr(sys, "argv", [str(script), *small])
+    monkeypatch.syspath_prepend(script.parent)
     monkeypatch.setattr(torch, "compile", lambda module, **options: module)
     monkeypatch.setattr(kernels, "DEVICE_TYPE", "cuda")  # not in the interpreter
     runpy.run_path(str(script), run_name="__main__")
