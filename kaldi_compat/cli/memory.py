@@ -1,9 +1,12 @@
-"""Memory of the processes of programs and dumps."""
+"""Memory and environment of the processes of programs and dumps."""
 
 from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
+
+SETTINGS: dict[str, str] = {}
+"""Variables of the environment that a program has set for its own NumPy: commands that it runs do not get them."""
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 

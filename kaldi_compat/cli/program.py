@@ -38,9 +38,11 @@ from typing import Any
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, missing
 from io_ark.specifier import is_table_wspecifier
+from io_ark.streams.pipes import WITHHELD
 from io_ark.tables.overwriting import refuse_overwriting, refuse_sharing
 from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
+from kaldi_compat.cli.memory import SETTINGS
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import UsageError, spell_as_flags
@@ -48,6 +50,8 @@ from kaldi_compat.options.config import UsageError, spell_as_flags
 USAGE_STATUS = 1
 ERROR_STATUS = 255
 BROKEN_PIPE_STATUS = 141  # as shells report a program ended by SIGPIPE
+
+WITHHELD.update(SETTINGS)
 
 
 @dataclass(frozen=True)

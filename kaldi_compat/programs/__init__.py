@@ -13,24 +13,20 @@ _module = os.path.join(__path__[0], os.path.basename((sys.argv or [""])[0]).repl
 if os.path.isfile(_module) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from kaldi_compat.cli.memory import keep_freed_memory  # noqa: E402  takes time
+from kaldi_compat.cli.memory import SETTINGS, keep_freed_memory  # noqa: E402  takes time
 
 # NumPy and its BLAS read the environment when they are first imported or used, which is after this.
 # Huge pages make programs slower that write each number of a large array once: clearing them takes longer than clearing
 # small ones (splicing 6 hours: 2.1 s of system time, 1.2 s without).
-_settings = {"NUMPY_MADVISE_HUGEPAGE": "0"}
+_wanted = {"NUMPY_MADVISE_HUGEPAGE": "0"}
 # Recipes start one process per core: threads of NumPy's BLAS would compete for the cores, and small products run slower
 # with them.
 if "OMP_NUM_THREADS" not in os.environ:
-    _settings |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
-_settings = {name: value for name, value in _settings.items() if name not in os.environ}
-os.environ.update(_settings)
+    _wanted |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
+SETTINGS.update({name: value for name, value in _wanted.items() if name not in os.environ})
+os.environ.update(SETTINGS)
 
 # Modules are many objects and no garbage: collecting it while they are imported takes a tenth of a program's start-up.
 gc.set_threshold(max(100_000, gc.get_threshold()[0]))
 
 keep_freed_memory()
-
-from io_ark.streams.pipes import WITHHELD  # noqa: E402  imports NumPy
-
-WITHHELD.update(_settings)

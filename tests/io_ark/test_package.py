@@ -48,7 +48,6 @@ PUBLIC = (
 )  # fmt: skip
 # Internal modules that kaldi_compat uses, and why.
 INTERNAL = {
-    "programs/__init__.py": {"streams.pipes": "the variables of the environment that commands do not get"},
     "programs/copy_feats_to_htk.py": {"codecs.htk": "the features of a block in one pass"},
     "programs/copy_feats_to_sphinx.py": {"codecs.sphinx": "the features of a block in one pass"},
     "data/datasets.py": {"streams.files": "the cache of open files of its recordings"},
@@ -66,7 +65,10 @@ INTERNAL = {
     "dump/catalogue.py": {"cli.ark": "the options of `ark`", "cli.completion": "the completion of shells"},
     "cli/tables.py": {"tables.prefetch": "reads tables ahead in a thread"},
     "cli/files.py": {"streams.system": "how files are opened for writing"},
-    "cli/program.py": {"tables.overwriting": "no output is one of the inputs"},
+    "cli/program.py": {
+        "streams.pipes": "the variables of the environment that commands do not get",
+        "tables.overwriting": "no output is one of the inputs",
+    },
     "cli/info.py": {"native": "says whether the C library is in use"},
     "native/__init__.py": {"native.signatures": "the loader of C libraries"},
 }
