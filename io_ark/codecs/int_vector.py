@@ -19,8 +19,8 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
 from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, as_array, int32_bytes, quoted, raw_bytes
-from io_ark.codecs.nested_lists import encode_nested, encode_objects, entries_of, read_lists, remove_counts, write_lists
-from io_ark.codecs.pack import Pack, objects
+from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
+from io_ark.codecs.pack import Pack, entries_of, objects
 from io_ark.codecs.scan import scan_line
 from io_ark.codecs.text_format import encode_list, encode_lists
 from io_ark.codecs.text_parse import nearest_float32

@@ -8,14 +8,12 @@ left to the codec, which reads them one by one and raises the errors.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import PackedBlock
 from io_ark.codecs.base import Sink, int32_bytes
 from io_ark.codecs.text_format import Brackets, Columns, Lengths, Places, encode_lists
 from io_ark.native import NATIVE
@@ -108,16 +106,6 @@ def encode_objects(
     starts = [int32_bytes(count) for count in counts] or [b""] * len(lists)
     bounds = bounds[np.append(0, np.cumsum(lists))]
     return [start + data[begin:end] for start, (begin, end) in zip(starts, pairwise(bounds.tolist()), strict=True)]
-
-
-def entries_of(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
-    """Return entries as an archive has them: each key, ``start``, which begins with a space, and the object."""
-    names = keys.split(b"\n")[:-1]
-    parts = [start] * (3 * len(names))
-    parts[::3], parts[2::3] = names, objects
-    before = np.cumsum([0, *map(len, parts)])[::3][:-1]  # bytes before each entry
-    data = np.frombuffer(b"".join(parts), np.uint8)
-    return PackedBlock(keys, data, before + np.fromiter(map(len, names), np.int64, len(names)) + 1)
 
 
 def _encode_nested_in_c(value: Any, depth: int, types: bytes, brackets: Brackets | None = None) -> bytes | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
-from io_ark.codecs.text_format import encode_list
+from io_ark.codecs.text_format import encode_lists
 
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38
@@ -68,43 +69,67 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     >>> number_lines(b"a\nb\n", np.array([1.5, 2.0]))
     b'a 1.5 \nb 2 \n'
     """
-    words = encode_list(numbers, (b"", b"")).split()
-    return b"".join([b"%b %b \n" % entry for entry in zip(keys.split(b"\n")[:-1], words, strict=True)])
+    return _joined(keys.split(b"\n")[:-1], *_numbers(False, numbers))
 
 
-def _entries(keys: Sequence[str], start: bytes, values: Sequence[bytes]) -> bytes:
-    parts = [start] * (3 * len(keys))
-    parts[0::3] = "\n".join(keys).encode("ascii").split(b"\n")
-    parts[2::3] = values
+def entries_of(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
+    """Return entries as an archive has them: each key, ``start``, which begins with a space, and the object."""
+    names = keys.split(b"\n")[:-1]
+    data = np.frombuffer(_joined(names, start, objects), np.uint8)
+    before, after = (np.fromiter(map(len, each), np.int64, len(names)) for each in (names, objects))
+    ends = np.cumsum(before + len(start) + after)
+    return PackedBlock(keys, data, ends - after - len(start) + 1)
+
+
+def _joined(names: Sequence[bytes], start: bytes, objects: Sequence[bytes]) -> bytes:
+    parts = [start] * (3 * len(names))
+    parts[0::3], parts[2::3] = names, objects
     return b"".join(parts)
 
 
-def _numbers(binary: bool, keys: Sequence[str], numbers: npt.NDArray[Any]) -> bytes:
+def _names(keys: Sequence[str]) -> list[bytes]:
+    return "\n".join(keys).encode("ascii").split(b"\n")
+
+
+def _numbers(binary: bool, numbers: npt.NDArray[Any]) -> tuple[bytes, list[bytes]]:
+    """Return what is between a key and its number, and the numbers."""
     if binary:
         size = numbers.itemsize
-        return _entries(keys, b" \0B%c" % size, numbers.view(f"V{size}").tolist())
-    return number_lines(("\n".join(keys) + "\n").encode("ascii"), numbers)
+        return b" \0B%c" % size, numbers.view(f"V{size}").tolist()
+    text, _ = encode_lists([1] * len(numbers), (numbers,), (b"", b"\n"))
+    return b" ", text.splitlines(keepends=True)
+
+
+def _block(binary: bool, dtype: Any, block: Block) -> PackedBlock | None:
+    if not isinstance(block, ArrayBlock) or (block.values.dtype, block.dimensions) != (dtype, 0):
+        return None
+    return entries_of(block.keys, *_numbers(binary, np.ascontiguousarray(block.values)))
 
 
 def integers(binary: bool) -> Pack:
     """Return how single int32 values are written."""
-    if not binary:
-        return lines(_take_integer, " \n")
-    return Pack(_take_integer, lambda keys, values: _numbers(True, keys, np.array(array("i", values))))
+
+    def encode(keys: Sequence[str], values: Sequence[int]) -> bytes:
+        return _joined(_names(keys), *_numbers(binary, np.array(array("i", values))))
+
+    return Pack(_take_integer, encode, block=partial(_block, binary, np.int32))
 
 
 def floats(binary: bool, double: bool) -> Pack:
     """Return how single floats, or doubles, are written."""
     dtype = np.float64 if double else np.float32
-    take = _take_double if double else _take_float
-    return Pack(take, lambda keys, values: _numbers(binary, keys, np.array(values, dtype)))
+
+    def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
+        return _joined(_names(keys), *_numbers(binary, np.array(values, dtype)))
+
+    return Pack(_take_double if double else _take_float, encode, block=partial(_block, binary, dtype))
 
 
-def lines(take: Callable[[Any], object], end: str = "\n") -> Pack:
+def lines(take: Callable[[Any], str | None]) -> Pack:
     """Return how objects are written that are one line of ASCII text each, which ``take`` returns; None for others."""
 
-    def encode(keys: Sequence[str], values: Sequence[object]) -> bytes:
-        return "".join([f"{key} {value}{end}" for key, value in zip(keys, values, strict=True)]).encode("ascii")
+    def encode(keys: Sequence[str], values: Sequence[str]) -> bytes:
+        return "".join([f"{key} {value}\n" for key, value in zip(keys, values, strict=True)]).encode("ascii")
 
     return Pack(take, encode)
 
@@ -116,4 +141,4 @@ def objects(take: Callable[[Any], bytes | None]) -> Pack:
         taken = take(value)
         return taken if taken is not None and len(taken) <= LARGEST else None
 
-    return Pack(take_small, lambda keys, values: _entries(keys, b" ", values))
+    return Pack(take_small, lambda keys, values: _joined(_names(keys), b" ", values))

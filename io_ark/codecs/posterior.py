@@ -28,8 +28,8 @@ from io_ark.codecs.base import (
     read_size,
 )
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
-from io_ark.codecs.nested_lists import encode_nested, encode_objects, entries_of, read_lists, remove_counts, write_lists
-from io_ark.codecs.pack import Pack
+from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
+from io_ark.codecs.pack import Pack, entries_of
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.scan import posterior_arrays, scan_line, unweighted
 from io_ark.codecs.text_format import Columns, encode_lists

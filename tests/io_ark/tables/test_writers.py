@@ -9,12 +9,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import io_ark
 from io_ark.blocks import ArrayBlock, PackedBlock, PosteriorArrays
+from io_ark.blocks.base import encode_keys
 from io_ark.codecs import KINDS
 from io_ark.codecs.sparse import SparseVector
 from io_ark.errors import (
@@ -279,3 +281,19 @@ def test_file_on_standard_input_is_an_input(tmp_path: Path) -> None:
         os.dup2(before, 0)
         os.close(before)
     assert [bool(each) for each in found] == [True, False]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("int", np.int32), ("float", np.float32), ("double", np.float64)])
+@pytest.mark.parametrize("form", ["ark", "ark,t"])
+def test_blocks_of_numbers_are_written_as_entries(kind: io_ark.Kind, dtype: Any, form: str, tmp_path: Path) -> None:
+    edges = [0.0, -0.0, 1 / 3, 1e38, np.inf, -np.inf, np.nan, -np.nan, 2.5e-45, 1234567.5]
+    numbers = np.array([0, -1, 2**31 - 1, -(2**31)] if kind == "int" else edges, dtype)
+    names = [f"utt-{'é' * i}{i}" for i in range(len(numbers))]
+    block = ArrayBlock(encode_keys(names), numbers, np.zeros((len(numbers), 2), np.int64), 0)
+    with io_ark.Writer[Any](kind, f"{form},scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        writer.write_block(block)
+    with io_ark.Writer[Any](kind, f"{form},scp:{tmp_path}/b.ark,{tmp_path}/b.scp") as writer:
+        for name, number in zip(names, numbers.tolist(), strict=True):
+            writer.write(name, number)
+    assert (tmp_path / "a.ark").read_bytes() == (tmp_path / "b.ark").read_bytes()
+    assert (tmp_path / "a.scp").read_text() == (tmp_path / "b.scp").read_text().replace("b.ark", "a.ark")
