@@ -43,7 +43,7 @@ _AFTER_LARGE = 4
 # Names of files that have no other meaning, such as a command or an offset.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 # Files that are read by one call of C.
-_TOGETHER = 64
+_TOGETHER = 128
 
 
 class _Pause:
