@@ -27,25 +27,35 @@ static int read_start(const char *path, uint8_t *target, int64_t size)
     return got == size;
 }
 
-/* Read at most the first `wanted` bytes of each file. `paths` has a zero after each name.
+/* The name of a file, after its key and a space; NULL unless the name consists of bytes that are 1 in `plain`. */
+static const char *name_of(const char *line, const uint8_t *plain)
+{
+    const char *const blank = strchr(line, ' ');
+    if (!blank || blank == line || !blank[1] || blank[1] == '-') return NULL;
+    for (const char *at = blank + 1; *at; at++)
+        if (!plain[(uint8_t)*at]) return NULL;
+    return blank + 1;
+}
+
+/* Read at most the first `wanted` bytes of each file. `lines` has a zero after each line, a key and the name of a file.
  *
  * The first file comes to lie after the `*end` bytes of `target` that are in use, of `room`: `lead` bytes before a
  * multiple of `alignment`, as each of the others. Out: where each file starts, and where the last one ends. Returns how
- * many were read, up to the first that is not a regular file, cannot be read, has more than `largest` bytes, or does
- * not fit. Only a regular file is opened: opening a named pipe or a device can have effects. */
-EXPORT int64_t ark_read_files(const uint8_t *paths, int64_t count, int64_t wanted, int64_t largest, int64_t lead, int64_t alignment,
-                              uint8_t *target, int64_t room, int64_t *starts, int64_t *end)
+ * many were read, up to the first that has another name, is not a regular file, cannot be read, has more than `largest`
+ * bytes, or does not fit. Only a regular file is opened: opening a named pipe or a device can have effects. */
+EXPORT int64_t ark_read_files(const uint8_t *lines, int64_t count, const uint8_t *plain, int64_t wanted, int64_t largest,
+                              int64_t lead, int64_t alignment, uint8_t *target, int64_t room, int64_t *starts, int64_t *end)
 {
     for (int64_t i = 0; i < count; i++) {
-        const char *const path = (const char *)paths;
+        const char *const path = name_of((const char *)lines, plain);
         struct stat status;
-        if (stat(path, &status) || !S_ISREG(status.st_mode) || status.st_size > largest) return i;
+        if (!path || stat(path, &status) || !S_ISREG(status.st_mode) || status.st_size > largest) return i;
         const int64_t size = status.st_size < wanted ? status.st_size : wanted;
         const int64_t at = (*end + lead + alignment - 1) / alignment * alignment - lead;
         if (size > room - at || !read_start(path, target + at, size)) return i;
         starts[i] = at;
         *end = at + size;
-        paths += strlen(path) + 1;
+        lines = (const uint8_t *)path + strlen(path) + 1;
     }
     return count;
 }

@@ -13,7 +13,6 @@ import stat
 import sys
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from itertools import takewhile
 from typing import Any, cast
 
 import numpy as np
@@ -42,6 +41,7 @@ _LONGEST_PAUSE = 64
 _AFTER_LARGE = 4
 # Names of files that have no other meaning, such as a command or an offset.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
+_IN_PLAIN_NAMES = bytes(_PLAIN_NAME.fullmatch(b"a%c" % byte) is not None for byte in range(256))
 # Files that are read by one call of C.
 _TOGETHER = 128
 
@@ -234,15 +234,17 @@ class BlockLoader:
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, wanted)))
         keys, places, starts, end = list[bytes](), list[int](), np.empty(_TOGETHER, np.int64), np.zeros(1, np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _TOGETHER):
-            entries = [line.partition(b" ") for line in lines[begin : begin + _TOGETHER]]
-            paths = [*takewhile(_PLAIN_NAME.fullmatch, [path for _, _, path in entries])]
+            some = lines[begin : begin + _TOGETHER]
+            joined = b"\0".join(some)
+            if joined.count(b"\0") >= len(some):  # one has a zero itself
+                break
             count = NATIVE.function("ark_read_files")(
-                b"\0".join(paths), len(paths), wanted, self._largest, memory.lead, memory.alignment,
+                joined, len(some), _IN_PLAIN_NAMES, wanted, self._largest, memory.lead, memory.alignment,
                 contents, len(contents), starts, end,
             )  # fmt: skip
-            keys += [key for key, _, _ in entries[:count]]
+            keys += [line.partition(b" ")[0] for line in some[:count]]
             places += starts[:count].tolist()
-            if count < len(entries):
+            if count < len(some):
                 break
         if not keys or not _without_white_space(keys):
             return None

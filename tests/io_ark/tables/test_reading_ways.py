@@ -196,3 +196,16 @@ def test_files_of_a_script_file_are_read_whole_and_once(tmp_path: Path) -> None:
     for key, wave in found.items():
         assert wave.sample_frequency == waves[key].sample_frequency
         np.testing.assert_array_equal(wave.samples, waves[key].samples)
+
+
+def test_names_with_a_zero_or_other_bytes_are_not_mixed_up(tmp_path: Path) -> None:
+    for n in range(8):
+        io_ark.write_object("wave", tmp_path / f"{n}.wav", Wave(8000, np.array([[n]], np.int16)))
+    lines = [f"u{n} {tmp_path}/{n}.wav" for n in range(8)]
+    lines[2] = f"u2 {tmp_path}/2.wav\0u3 {tmp_path}/3.wav"
+    lines[5] = f"u5 {tmp_path}/5\u00e9.wav"
+    lines[6] = f"u6 cat {tmp_path}/6.wav |"
+    (tmp_path / "wav.scp").write_text("".join(f"{line}\n" for line in lines))
+    with io_ark.SequentialReader[Any]("wave", f"scp,p:{tmp_path}/wav.scp") as reader:
+        found = {key: int(value.samples[0, 0]) for block in reader.blocks() for key, value in block.entries()}
+    assert found == {f"u{n}": n for n in (0, 1, 3, 4, 6, 7)}
