@@ -73,7 +73,7 @@ class OpenFile:
         from mmap import mmap as map_file
 
         size = os.fstat(self.descriptor).st_size
-        if size <= len(self._map or b""):
+        if size == len(self._map or b""):
             return self._map
         # Before Python 3.13 a map has its own descriptor, which stays open as long as an array is a view of the map.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
@@ -93,8 +93,8 @@ class OpenFile:
             ahead: read ahead, because more than one object is likely to be read.
         """
         if self._map is not None:
-            mapped = self._map if offset < len(self._map) else self.mapped()
-            return MapSource(mapped, offset, self.path, self.mapped)
+            # Reading a map past the end of a file that has become shorter would kill the process.
+            return MapSource(self.mapped(), offset, self.path, self.mapped)
         if offset > self.size:
             self.size = os.fstat(self.descriptor).st_size  # the file may have grown
             if offset > self.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import tracemalloc
 from collections import Counter
@@ -241,6 +242,17 @@ def test_a_segment_is_read_without_the_rest_of_its_recording(tmp_path: Path) -> 
     assert peak < 1_000_000
     cut[0].input.zero_()
     assert cut[0].input.all()
+
+
+def test_a_recording_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
+    io_ark.write_object("wave", f"{tmp_path}/rec.wav", Wave(16000.0, np.ones((1, 10_000_000), np.int16)))
+    (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/rec.wav\n")
+    (tmp_path / "segments").write_text("a rec 1.0 2.0\nb rec 600.0 600.5\n")
+    cut = WaveDataset(tmp_path / "wav.scp", tmp_path / "segments")
+    assert len(cut[0].input) == 16000
+    os.truncate(tmp_path / "rec.wav", 100_000)  # reading the old map there would end the process by SIGBUS
+    with pytest.raises(io_ark.ArkError, match="outside the recording of 3"):
+        cut[1]
 
 
 def test_lengths_of_audio_are_read_from_headers_or_durations(corpus: Path, tmp_path: Path) -> None:
