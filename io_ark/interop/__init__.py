@@ -1,1 +1,0 @@
-"""APIs of other libraries, implemented by io_ark."""
