@@ -28,8 +28,8 @@ TESTED_WITHOUT_TORCH = ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "
 TORCHLESS = ["tests/io_ark", "tests/kaldi_compat/exact", "tests/kaldi_compat/native", "tests/kaldi_compat/options",
              "tests/kaldi_compat/cli", "tests/kaldi_compat/programs/test_reference.py"]  # fmt: skip
 # Enough to see that a version of PyTorch or NumPy works: features, functions, streams, data sets and programs.
-CORE = ["tests/kaldi_compat/features", "tests/kaldi_compat/functional", "tests/kaldi_compat/streaming",
-        "tests/kaldi_compat/data", "tests/kaldi_compat/options", "tests/io_ark"]  # fmt: skip
+CORE = ["tests/kaldi_compat/torch/features", "tests/kaldi_compat/functional", "tests/kaldi_compat/torch/streaming",
+        "tests/kaldi_compat/torch/data", "tests/kaldi_compat/options", "tests/io_ark"]  # fmt: skip
 # What the session aarch64 runs, and the Debian packages that have it.
 CROSS_TOOLS = {"qemu-aarch64-static": "qemu-user-static", "debootstrap": "debootstrap", "fakeroot": "fakeroot",
                "dpkg": "dpkg", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}  # fmt: skip

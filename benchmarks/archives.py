@@ -222,7 +222,7 @@ def small_objects(folder: Path) -> dict[str, dict[str, Work]]:
     works: dict[str, dict[str, Work]] = {}
     for library, name, work in rows:
         if importlib.util.find_spec(library) is not None:
-            ours, original = import_module(f"io_ark.interop.{library}"), import_module(library)
+            ours, original = import_module(f"kaldi_standins.{library}"), import_module(library)
             works[f"{library} {name}"] = {OURS: partial(work, ours), ORIGINAL: partial(work, original)}
     return works
 

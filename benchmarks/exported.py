@@ -16,8 +16,8 @@ import torch
 from figures import Table, report
 from measuring import least_times, parser_of
 
-from kaldi_compat.frontends import Frontend
-from kaldi_compat.frontends.export import export_frontend
+from kaldi_compat import Frontend
+from kaldi_compat.torch.export import export_frontend
 
 PRESETS = ("paraformer", "seamless-m4t", "ast")
 SECONDS = 10

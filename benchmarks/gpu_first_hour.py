@@ -36,12 +36,10 @@ try:
 except ImportError as error:
     print(error)
 """
-GPU_TESTS = (
-    "tests/kaldi_compat/dump tests/kaldi_compat/features tests/kaldi_compat/kernels tests/kaldi_compat/streaming"
-)
-PROPERTIES = "tests/kaldi_compat/features/test_properties.py tests/kaldi_compat/features/test_export.py"
+GPU_TESTS = "tests/kaldi_compat/dump tests/kaldi_compat/torch"
+PROPERTIES = "tests/kaldi_compat/torch/features/test_properties.py tests/kaldi_compat/torch/features/test_export.py"
 KEPT = "; done=$?; cp docs/supported.md {out}; exit $done"
-EXAMPLES = "KALDI_COMPAT_EXAMPLES=200 {python} -m pytest -n 14 tests/kaldi_compat/kernels -k 'exact or codec'"
+EXAMPLES = "KALDI_COMPAT_EXAMPLES=200 {python} -m pytest -n 14 tests/kaldi_compat/torch/kernels -k 'exact or codec'"
 SANITIZED = "PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --error-exitcode 9 --tool"
 
 
@@ -76,11 +74,11 @@ STEPS = {
     "dump": dump(300, 100, 16),
     "dithered dump": dump(200, 100, 16, "--dither=1"),
     "tests": Step(570, "{python} -m pytest -n 14 -m gpu " + GPU_TESTS,
-                  "{python} -m pytest tests/kaldi_compat/kernels/test_launch.py", "pytest"),
-    "kernels": Step(570, "{python} -m pytest -n 14 -m 'not slow' tests/kaldi_compat/kernels",
-                    "{python} -m pytest tests/kaldi_compat/kernels/test_ptx_emulator.py -k 'not compiled'", "pytest"),
+                  "{python} -m pytest tests/kaldi_compat/torch/kernels/test_launch.py", "pytest"),
+    "kernels": Step(570, "{python} -m pytest -n 14 -m 'not slow' tests/kaldi_compat/torch/kernels",
+                    "{python} -m pytest tests/emulator/test_ptx_emulator.py -k 'not compiled'", "pytest"),
     "supported": Step(300, "{python} -m pytest -n 14 --write-supported " + PROPERTIES + KEPT,
-                      "{python} -m pytest --co tests/kaldi_compat/features/test_properties.py", "pytest"),
+                      "{python} -m pytest --co tests/kaldi_compat/torch/features/test_properties.py", "pytest"),
     "overlap": Step(200, "{python} benchmarks/gpu_probe.py --overlap", "{python} benchmarks/gpu_probe.py --overlap"),
     "faults": Step(400, "{python} benchmarks/gpu_dump_faults.py",
                    "{python} benchmarks/gpu_dump_faults.py --device cpu"),

@@ -37,14 +37,14 @@ from figures import Table, report
 from measuring import parser_of
 
 from io_ark.tables.blocks import BlockLoader
-from kaldi_compat import kernels
 from kaldi_compat.dump import features, files, packed_batch, shard, spectral_gpu, write
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.dump.write import ArchiveWriter
-from kaldi_compat.kernels import compression, launch
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.kernels import compression, launch
+from kaldi_compat.torch.kernels.transfers import Transfers
 
 RATE = 16000
 LEAST_PIECE = packed_batch.LEAST_PIECE

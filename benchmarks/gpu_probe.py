@@ -33,13 +33,14 @@ from resident import captured, seconds_taken
 
 from io_ark import Wave
 from io_ark.codecs.compressed import CompressionMethod
-from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
+from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
 from kaldi_compat.dump import packed_batch
 from kaldi_compat.dump.entries import Audio
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral_gpu import PackedComputer
-from kaldi_compat.features.engines import engine_for
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.features.engines import engine_for
 
 IN_INTERPRETER = os.environ.get("TRITON_INTERPRET") == "1"
 KINDS = (Fbank, Mfcc, Plp, Spectrogram)
@@ -100,7 +101,7 @@ def trusted(cases: Sequence[Any], samples: int = 40000) -> None:
 
 def trusted_compression() -> None:
     """Compare the kernels that compress with the codec."""
-    from kaldi_compat.kernels.compression import fault_of_compression
+    from kaldi_compat.torch.kernels.compression import fault_of_compression
 
     say(compression=fault_of_compression(torch.device(DEVICE)) or "trusted")
 
@@ -208,7 +209,7 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 def stages() -> None:
     """Time each stage on 600 s of audio, its features compressed in matrices of 12 s."""
-    from kaldi_compat.kernels.compression import compress_rows
+    from kaldi_compat.torch.kernels.compression import compress_rows
 
     x = audio(1, SECONDS * 16000)[0]
     host = x.cpu() if IN_INTERPRETER else x.cpu().pin_memory()

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 RATE, CHUNK = 16000, 160
-OURS = "kaldi_compat.features.numpy"
+OURS = "kaldi_compat.numpy"
 TORCH = "kaldi_compat.FeatureStream"
 PEER = "kaldi-native-fbank, arrays"
 CONTESTANTS = {OURS: {}, f"{OURS}, without C": {"KALDI_COMPAT_NATIVE": "0"}, TORCH: {}, PEER: {}}
@@ -27,7 +27,7 @@ COLUMNS = ["stream", "start: ms", "chunk, median: µs", "chunk, 99%: µs", "peak
 
 def numpy_stream() -> Callable[[object], object]:
     """Return our stream of NumPy arrays."""
-    from kaldi_compat.features.numpy import Fbank
+    from kaldi_compat.numpy import Fbank
 
     return Fbank(num_mel_bins=80, dither=0.0).stream()
 

@@ -20,7 +20,8 @@ from measuring import Work
 from torch import Tensor
 from torch_batches import BINS, RATE, lhotse_fbank, torchaudio_fbank
 
-from kaldi_compat import Fbank, kernels
+from kaldi_compat import Fbank
+from kaldi_compat.torch import kernels
 
 CALLS = 20
 

@@ -276,16 +276,16 @@ def transformers_cases(lib: Any) -> Cases:
 
 # Library: its module, the module that stands in for it, the calls, and the head of the rows.
 LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
-    "kaldiio": ("kaldiio", "io_ark.interop.kaldiio", kaldiio_cases, "call"),
-    "kaldi_native_io": ("kaldi_native_io", "io_ark.interop.kaldi_native_io", kaldi_native_io_cases, "class"),
-    "kaldi_io": ("kaldi_io", "io_ark.interop.kaldi_io", kaldi_io_cases, "function"),
-    "torchaudio": ("torchaudio.compliance.kaldi", "kaldi_compat.interop.torchaudio", torchaudio_cases, "function"),
-    "kaldifeat": ("kaldifeat", "kaldi_compat.interop.kaldifeat", kaldifeat_cases, "feature"),
+    "kaldiio": ("kaldiio", "kaldi_standins.kaldiio", kaldiio_cases, "call"),
+    "kaldi_native_io": ("kaldi_native_io", "kaldi_standins.kaldi_native_io", kaldi_native_io_cases, "class"),
+    "kaldi_io": ("kaldi_io", "kaldi_standins.kaldi_io", kaldi_io_cases, "function"),
+    "torchaudio": ("torchaudio.compliance.kaldi", "kaldi_standins.torchaudio", torchaudio_cases, "function"),
+    "kaldifeat": ("kaldifeat", "kaldi_standins.kaldifeat", kaldifeat_cases, "feature"),
     "kaldi_native_fbank": (
-        "kaldi_native_fbank", "kaldi_compat.interop.kaldi_native_fbank", kaldi_native_fbank_cases, "audio",
+        "kaldi_native_fbank", "kaldi_standins.kaldi_native_fbank", kaldi_native_fbank_cases, "audio",
     ),
-    "lhotse": ("lhotse", "kaldi_compat.interop.lhotse", lhotse_cases, "feature"),
-    "transformers": ("transformers", "kaldi_compat.interop.transformers", transformers_cases, "extractor"),
+    "lhotse": ("lhotse", "kaldi_standins.lhotse", lhotse_cases, "feature"),
+    "transformers": ("transformers", "kaldi_standins.transformers", transformers_cases, "extractor"),
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from measuring import Work, parser_of
 from torch import Tensor
 
 from kaldi_compat import Fbank, FeatureStream
-from kaldi_compat.features.engines import Engine
+from kaldi_compat.torch.features.engines import Engine
 
 RATE = 16000
 BINS = 80

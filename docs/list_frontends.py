@@ -17,8 +17,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from kaldi_compat import list_presets
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.frontends import Preset, preset_names
+from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.base import columns_of
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.steps import STEPS
@@ -74,7 +75,7 @@ REPORTED = {
 def families() -> dict[str, list[Preset]]:
     """Return the presets of each page."""
     pages: dict[str, list[Preset]] = {}
-    for name in preset_names():
+    for name in list_presets():
         preset = Preset.of(name)
         pages.setdefault(preset.family, []).append(preset)
     return pages

@@ -21,15 +21,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import onnxruntime
 import torch
 
-from kaldi_compat.frontends import Frontend, Preset, preset_names
-from kaldi_compat.frontends.export import export_frontend
+from kaldi_compat import Frontend, list_presets
+from kaldi_compat.frontends import Preset
+from kaldi_compat.torch.export import export_frontend
 from tests.support.frontend_audio import clips
 
 PAGE = Path(__file__).with_name("frontends") / "onnx.md"
 NODES, ACCURACY, END = (f"<!-- {text} by docs/list_onnx.py -->\n" for text in ("nodes", "accuracy", "end"))
 COMMON, LENGTHS = "all", "with `lengths`, all"
 RATE = 16000
-EXPORTED = [name for name in preset_names() if not Preset.of(name).why_no_graph]
+EXPORTED = [name for name in list_presets() if not Preset.of(name).why_no_graph]
 
 Graph = tuple[str, bool]  # a preset, and whether the graph takes lengths
 Nodes = Mapping[Graph, frozenset[str]]

@@ -29,7 +29,7 @@ from kaldi_compat import (
     SpecAugment,
     WaveDataset,
 )
-from kaldi_compat.data.batching import ALIGNMENT_PADDING
+from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING
 
 RATE = 16000
 

@@ -29,9 +29,9 @@ from kaldi_compat import (
     StreamChain,
     WaveDataset,
 )
-from kaldi_compat.data.batching import ALIGNMENT_PADDING, collate
-from kaldi_compat.data.sampling import BucketBatchSampler
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
+from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, collate
+from kaldi_compat.torch.data.sampling import BucketBatchSampler
 
 RATE = 16000
 FRAME = RATE // 100

@@ -19,9 +19,9 @@ from torch.utils.data import DataLoader, Subset
 
 import io_ark
 from io_ark.models import TransitionModel, read_transition_model, read_tree
-from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, collate
-from kaldi_compat.data.datasets import FeatureDataset
-from kaldi_compat.data.sampling import BucketBatchSampler
+from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, collate
+from kaldi_compat.torch.data.datasets import FeatureDataset
+from kaldi_compat.torch.data.sampling import BucketBatchSampler
 
 
 def write_targets(alignments: Path, folder: Path, model: TransitionModel) -> np.ndarray:

@@ -24,14 +24,14 @@ from typing import overload
 from torch import Tensor
 
 from kaldi_compat.pitch.process import Generator as PitchGenerator
-from kaldi_compat.tensors.dither import Generator
+from kaldi_compat.torch.tensors.dither import Generator
 
 Warp = float | Sequence[float] | Tensor
 """
 
 
 def source() -> str:
-    """Return the text of ``kaldi_compat/features/calls.pyi``."""
+    """Return the text of ``kaldi_compat/torch/features/calls.pyi``."""
     return HEADER + "".join(_class(name, *call) for name, call in CALLS.items())
 
 

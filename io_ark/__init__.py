@@ -2,8 +2,8 @@
 
 :func:`load`, :func:`read`, :func:`load_scp` and :func:`writer` detect the type from the data. The typed readers and
 writers enforce a type: :class:`SequentialReader`, :class:`RandomAccessReader`, :class:`Writer`, :func:`read_object` and
-:func:`write_object` take the name of a kind of object (see :mod:`io_ark.codecs`). :mod:`io_ark.interop.kaldi` offers
-them under Kaldi's names, and :mod:`io_ark.interop.kaldiio` offers kaldiio's functions.
+:func:`write_object` take the name of a kind of object (see :mod:`io_ark.codecs`). :mod:`kaldi_standins.kaldi` offers
+them under Kaldi's names, and :mod:`kaldi_standins.kaldiio` offers kaldiio's functions.
 """
 
 import sys

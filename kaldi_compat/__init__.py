@@ -9,28 +9,29 @@ __version__ = "1.0.0rc1"
 
 # The public names of each module. ``make generate`` writes them to __init__.pyi, for type checkers and editors.
 NAMES = {
-    "data.archives": "ArchiveDataset",
-    "data.batching": "Batch Posteriors Utterance collate pad unpad",
-    "data.ctm": "Word",
-    "data.datasets": "FeatureDataset WaveDataset",
-    "data.on_device": "FeaturesOnDevice",
-    "data.reverberation": "NoiseAndReverberation",
-    "data.sampling": "BucketBatchSampler",
-    "data.spec_augment": "SpecAugment",
+    "torch.data.archives": "ArchiveDataset",
+    "torch.data.batching": "Batch Posteriors Utterance collate pad unpad",
+    "torch.data.ctm": "Word",
+    "torch.data.datasets": "FeatureDataset WaveDataset",
+    "torch.data.on_device": "FeaturesOnDevice",
+    "torch.data.reverberation": "NoiseAndReverberation",
+    "torch.data.sampling": "BucketBatchSampler",
+    "torch.data.spec_augment": "SpecAugment",
     "errors": "AudioError FeatureError KaldiCompatError OptionError",
     "exact.rand": "KaldiRandom",
-    "features.fbank": "Fbank",
-    "features.mfcc": "Mfcc",
-    "features.model_input": (
+    "torch.features.fbank": "Fbank",
+    "torch.features.mfcc": "Mfcc",
+    "torch.features.model_input": (
         "CenteredMean Floor GlobalCmvn LowFrameRate PadFrames RepeatedDeltas StackFrames UtteranceCmvn VoicedCmvn"
     ),
-    "features.pitch": "Pitch ProcessPitch",
-    "features.plp": "Plp",
-    "features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",
-    "features.spectrogram": "Spectrogram",
-    "features.resample": "resample_waveform",
-    "frontends.conform": "Scorecard conform",
-    "frontends.explanation": "Explanation explain",
+    "torch.features.pitch": "Pitch ProcessPitch",
+    "torch.features.plp": "Plp",
+    "torch.features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",
+    "torch.features.spectrogram": "Spectrogram",
+    "torch.features.resample": "resample_waveform",
+    "explain.conform": "Scorecard conform",
+    "explain.explanation": "Explanation explain",
+    "frontends.preset": "Preset list_presets",
     "options.config": "load_options",
     "options.pitch": "InterpolatePitchOptions PitchOptions ProcessPitchOptions SmoothPitchOptions",
     "options.postprocessing": "CmvnOptions DeltaOptions OnlineCmvnOptions ReverberationOptions ShiftedDeltaOptions "
@@ -38,11 +39,12 @@ NAMES = {
     "options.spectral": "FbankOptions MfccOptions PlpOptions SpectrogramOptions",
     "pitch.process": "process_pitch",
     "pitch.tracker": "track_pitch",
-    "streaming.base": "StreamChain",
-    "streaming.features": "FeatureStream",
-    "streaming.pitch": "PitchStream ProcessPitchStream",
-    "streaming.postprocessing": "DeltaStream OnlineCmvnStream ShiftedDeltaStream SlidingCmvnStream SpliceStream",
-    "streaming.stacking": "LowFrameRateStream StackFramesStream",
+    "torch.frontend": "Frontend FrontendStream",
+    "torch.streaming.base": "StreamChain",
+    "torch.streaming.features": "FeatureStream",
+    "torch.streaming.pitch": "PitchStream ProcessPitchStream",
+    "torch.streaming.postprocessing": "DeltaStream OnlineCmvnStream ShiftedDeltaStream SlidingCmvnStream SpliceStream",
+    "torch.streaming.stacking": "LowFrameRateStream StackFramesStream",
 }
 _MODULE_OF = {name: module for module, names in NAMES.items() for name in names.split()}
 __all__ = ["__version__", *_MODULE_OF]
@@ -62,7 +64,7 @@ def __getattr__(name: str) -> object:
 
         raise ModuleNotFoundError(
             f"{missing('torch', f'kaldi_compat.{name}')}. The features of NumPy arrays need NumPy only: "
-            "kaldi_compat.features.numpy",
+            "kaldi_compat.numpy",
             name="torch",
         ) from None
     globals()[name] = value

@@ -2,7 +2,7 @@
 
 The classes have the options and the call of the torch modules of the same names::
 
-    from kaldi_compat.features.numpy import Fbank
+    from kaldi_compat.numpy import Fbank
 
     fbank = Fbank(num_mel_bins=80, dither=0.0)
     features = fbank(samples)                       # (T,) -> (frames, 80)
@@ -21,14 +21,14 @@ from typing import Any, ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.features.checks import Audio, AudioFeature
+from kaldi_compat.functional.checks import Audio, AudioFeature
+from kaldi_compat.functional.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
     FbankConstructor,
@@ -171,7 +171,7 @@ class ArrayStream:
     audio are returned with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
 
     >>> import numpy as np
-    >>> from kaldi_compat.features.numpy import Fbank
+    >>> from kaldi_compat.numpy import Fbank
     >>> stream = Fbank(dither=0.0).stream()
     >>> stream(np.zeros(500, np.int16)).shape, stream(np.zeros(300, np.int16), final=True).shape
     ((1, 23), (2, 23))
@@ -228,7 +228,7 @@ class Fbank(FbankConstructor, ArrayFeature):
     """Log-mel filter bank features of NumPy arrays (Kaldi: compute-fbank-feats).
 
     >>> import numpy as np
-    >>> from kaldi_compat.features.numpy import Fbank
+    >>> from kaldi_compat.numpy import Fbank
     >>> Fbank(num_mel_bins=80, dither=0.0)(np.zeros(16000, np.int16)).shape
     (98, 80)
     """
@@ -240,7 +240,7 @@ class Mfcc(MfccConstructor, ArrayFeature):
     """Mel-frequency cepstral coefficients of NumPy arrays (Kaldi: compute-mfcc-feats).
 
     >>> import numpy as np
-    >>> from kaldi_compat.features.numpy import Mfcc
+    >>> from kaldi_compat.numpy import Mfcc
     >>> Mfcc(dither=0.0)([np.zeros(16000, np.int16), np.zeros(800, np.int16)])[1].shape
     (3, 13)
     """
@@ -252,7 +252,7 @@ class Plp(PlpConstructor, ArrayFeature):
     """Perceptual linear prediction cepstra of NumPy arrays (Kaldi: compute-plp-feats).
 
     >>> import numpy as np
-    >>> from kaldi_compat.features.numpy import Plp
+    >>> from kaldi_compat.numpy import Plp
     >>> Plp(dither=0.0)(np.ones((2, 800), np.int16), [800, 400])[1]
     array([3, 1])
     """
@@ -264,7 +264,7 @@ class Spectrogram(SpectrogramConstructor, ArrayFeature):
     """Log power spectra of NumPy arrays (Kaldi: compute-spectrogram-feats).
 
     >>> import numpy as np
-    >>> from kaldi_compat.features.numpy import Spectrogram
+    >>> from kaldi_compat.numpy import Spectrogram
     >>> Spectrogram(dither=0.0)(np.zeros(16000, np.int16)).shape
     (98, 257)
     """

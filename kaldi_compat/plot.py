@@ -60,7 +60,7 @@ def show_features(
     >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from kaldi_compat import plot
-    >>> from kaldi_compat.features.numpy import Fbank
+    >>> from kaldi_compat.numpy import Fbank
     >>> fbank = Fbank(num_mel_bins=40, dither=0.0)
     >>> axes = plot.show_features(fbank(np.random.default_rng(0).standard_normal(16000) * 1000), fbank)
     >>> axes.get_xlabel(), axes.get_ylabel()

@@ -1,8 +1,10 @@
-"""APIs of other libraries: torchaudio, kaldifeat, kaldi_native_fbank, lhotse and transformers.
+"""Interfaces of other libraries over io_ark and kaldi_compat.
 
-:func:`install` puts them, and those of :mod:`io_ark.interop`, in place of the libraries themselves.
+There are stand-ins for torchaudio, kaldifeat, kaldi_native_fbank, lhotse, transformers, kaldiio, kaldi_native_io,
+kaldi_io and omniio. :func:`install` puts them in place of the libraries themselves, as
+``python -m kaldi_standins replace`` does.
 """
 
-from kaldi_compat.interop.replace import install
+from kaldi_standins.replace import install
 
 __all__ = ["install"]

@@ -1,6 +1,6 @@
 """Readers and writers under Kaldi's names (src/util/table-types.h), typed by their values.
 
->>> from io_ark.interop.kaldi import SequentialBaseFloatMatrixReader
+>>> from kaldi_standins.kaldi import SequentialBaseFloatMatrixReader
 >>> with SequentialBaseFloatMatrixReader("ark:feats.ark") as reader:  # doctest: +SKIP
 ...     for key, matrix in reader:
 ...         print(key, matrix.shape)

@@ -3,7 +3,7 @@
 ``Fbank``, ``Mfcc``, ``Spectrogram``, ``LogSpectrogram``, ``WhisperFbank`` and their configurations have lhotse's names,
 options, defaults and features. What they store has lhotse's feature types, so that lhotse mixes it anywhere::
 
-    from kaldi_compat.interop.lhotse import Fbank, FbankConfig
+    from kaldi_standins.lhotse import Fbank, FbankConfig
     cuts = cuts.compute_and_store_features(Fbank(FbankConfig(num_mel_bins=80)), "data/fbank")
 
 ``KaldiFbank``, ``KaldiMfcc``, ``KaldiPlp`` and ``KaldiSpectrogram`` have lhotse's units and Kaldi's features: audio in
@@ -24,11 +24,11 @@ from lhotse.utils import EPSILON
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError
-from kaldi_compat.features import fbank, mfcc, plp, spectrogram
-from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, normalized
-from kaldi_compat.interop.lhotse_config.base import Config, LhotseOptions
-from kaldi_compat.interop.lhotse_config.options import (
+from kaldi_compat.torch.features import fbank, mfcc, plp, spectrogram
+from kaldi_compat.torch.features.spectral import SpectralFeature
+from kaldi_standins.kaldifeat.whisper import WhisperMel, normalized
+from kaldi_standins.lhotse_config.base import Config, LhotseOptions
+from kaldi_standins.lhotse_config.options import (
     FbankConfig,
     KaldiFbankConfig,
     KaldiMfccConfig,

@@ -2,12 +2,12 @@
 
 ::
 
-    python -m kaldi_compat.interop replace torchaudio,kaldiio,kaldi_native_fbank -- train.py --epochs=3
+    python -m kaldi_standins replace torchaudio,kaldiio,kaldi_native_fbank -- train.py --epochs=3
 
 or, before the first import of the libraries::
 
-    import kaldi_compat.interop
-    kaldi_compat.interop.install("kaldiio", "kaldi_native_fbank")
+    import kaldi_standins
+    kaldi_standins.install("kaldiio", "kaldi_native_fbank")
 
 The processes that such a process starts have the stand-ins, too, by the environment: workers of a DataLoader (fork and
 spawn), ``torchrun``, a shell script that calls Python. The libraries need not be installed. Where torchaudio is
@@ -33,8 +33,8 @@ STARTUP = os.path.join(os.path.dirname(__file__), "startup")
 USAGE = f"""\
 Runs a program with this package's stand-ins for other libraries.
 
-Usage: python -m kaldi_compat.interop replace NAMES [--] COMMAND
-e.g.:  python -m kaldi_compat.interop replace torchaudio,kaldiio -- train.py --epochs=3
+Usage: python -m kaldi_standins replace NAMES [--] COMMAND
+e.g.:  python -m kaldi_standins replace torchaudio,kaldiio -- train.py --epochs=3
 NAMES: one or more of {{names}}, separated by commas.
 COMMAND: a Python file or -m MODULE with arguments, or a program, such as bash run.sh, with {VARIABLE} set.
 Python's own options, such as -u or -c, may come first.
@@ -42,22 +42,22 @@ Python's own options, such as -u or -c, may come first.
 
 # The modules of a library and ours. The submodules of a package are those of ours.
 LIBRARIES: Mapping[str, Mapping[str, str]] = {
-    "kaldi_io": {"kaldi_io": "io_ark.interop.kaldi_io"},
+    "kaldi_io": {"kaldi_io": "kaldi_standins.kaldi_io"},
     "kaldi_native_fbank": {
-        "kaldi_native_fbank": "kaldi_compat.interop.kaldi_native_fbank",
-        "_kaldi_native_fbank": "kaldi_compat.interop.kaldi_native_fbank",
+        "kaldi_native_fbank": "kaldi_standins.kaldi_native_fbank",
+        "_kaldi_native_fbank": "kaldi_standins.kaldi_native_fbank",
     },
     "kaldi_native_io": {
-        "kaldi_native_io": "io_ark.interop.kaldi_native_io",
-        "_kaldi_native_io": "io_ark.interop.kaldi_native_io",
+        "kaldi_native_io": "kaldi_standins.kaldi_native_io",
+        "_kaldi_native_io": "kaldi_standins.kaldi_native_io",
     },
-    "kaldifeat": {"kaldifeat": "kaldi_compat.interop.kaldifeat", "_kaldifeat": "kaldi_compat.interop.kaldifeat"},
-    "kaldiio": {"kaldiio": "io_ark.interop.kaldiio"},
-    "omniio": {"omniio": "io_ark.interop.omniio"},
+    "kaldifeat": {"kaldifeat": "kaldi_standins.kaldifeat", "_kaldifeat": "kaldi_standins.kaldifeat"},
+    "kaldiio": {"kaldiio": "kaldi_standins.kaldiio"},
+    "omniio": {"omniio": "kaldi_standins.omniio"},
     "torchaudio": {
-        "torchaudio.compliance.kaldi": "kaldi_compat.interop.torchaudio",
-        "torchaudio.kaldi_io": "kaldi_compat.interop.torchaudio_kaldi_io",
-        "torchaudio": "kaldi_compat.interop.torchaudio_package",
+        "torchaudio.compliance.kaldi": "kaldi_standins.torchaudio",
+        "torchaudio.kaldi_io": "kaldi_standins.torchaudio_kaldi_io",
+        "torchaudio": "kaldi_standins.torchaudio_package",
     },
 }
 # Libraries whose other modules stay the original's, with our names where they lack some.
@@ -78,9 +78,9 @@ def install(*names: str) -> dict[str, str]:
     Raises:
         OptionError: there is no stand-in for a library.
 
-    >>> import kaldi_compat.interop
-    >>> kaldi_compat.interop.install("kaldiio")  # doctest: +SKIP
-    {'kaldiio': 'io_ark.interop.kaldiio'}
+    >>> import kaldi_standins
+    >>> kaldi_standins.install("kaldiio")  # doctest: +SKIP
+    {'kaldiio': 'kaldi_standins.kaldiio'}
     """
     for name in names:
         if name not in LIBRARIES:
@@ -239,7 +239,7 @@ def _exists(module: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run ``python -m kaldi_compat.interop``: become the command, or exit with 2 for an invalid command line."""
+    """Run ``python -m kaldi_standins``: become the command, or exit with 2 for an invalid command line."""
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):
         print(usage, end="")

@@ -2,7 +2,7 @@
 
 Code written for torchaudio runs after a change of one import::
 
-    import kaldi_compat.interop.torchaudio as kaldi
+    import kaldi_standins.torchaudio as kaldi
     features = kaldi.fbank(waveform, num_mel_bins=80, sample_frequency=16000)
 
 In addition, ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
@@ -29,13 +29,15 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import engine, mel
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.mfcc import Mfcc
-from kaldi_compat.features.plp import Plp
-from kaldi_compat.features.spectral import MelFeature, SpectralFeature
-from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.interop.torchaudio_internals import (  # noqa: F401  names that public code imports
+from kaldi_compat.options.base import as_float32
+from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
+from kaldi_compat.torch.features.fbank import Fbank
+from kaldi_compat.torch.features.mfcc import Mfcc
+from kaldi_compat.torch.features.plp import Plp
+from kaldi_compat.torch.features.spectral import MelFeature, SpectralFeature
+from kaldi_compat.torch.features.spectrogram import Spectrogram
+from kaldi_standins.torchaudio_internals import (  # noqa: F401  names that public code imports
     BLACKMAN,
     EPSILON,
     HAMMING,
@@ -55,8 +57,6 @@ from kaldi_compat.interop.torchaudio_internals import (  # noqa: F401  names tha
     _next_power_of_2,
     _subtract_column_mean,
 )
-from kaldi_compat.options.base import as_float32
-from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
 
 __all__ = [
     "WaveformError",

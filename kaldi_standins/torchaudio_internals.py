@@ -1,6 +1,6 @@
 """The helpers of ``torchaudio.compliance.kaldi`` that public code imports although they are private, and its constants.
 
-Import them from :mod:`kaldi_compat.interop.torchaudio`. Names, arguments, results and AssertionErrors are torchaudio's.
+Import them from :mod:`kaldi_standins.torchaudio`. Names, arguments, results and AssertionErrors are torchaudio's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from kaldi_compat.exact import tables
 from kaldi_compat.functional.array_api import tracing
-from kaldi_compat.tensors import frames
+from kaldi_compat.torch.tensors import frames
 
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001

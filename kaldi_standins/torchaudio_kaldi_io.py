@@ -1,4 +1,4 @@
-"""API of the ``kaldi_io`` module that torchaudio removed: :mod:`io_ark.interop.kaldi_io` with tensors.
+"""API of the ``kaldi_io`` module that torchaudio removed: :mod:`kaldi_standins.kaldi_io` with tensors.
 
 A function takes an rspecifier (``ark:feats.ark``, ``scp:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the path of
 an archive or script file (which may be gzipped: ``feats.ark.gz``), or an open file. It returns an iterator of
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import torch
 
-import io_ark.interop.kaldi_io as kaldi_io
+import kaldi_standins.kaldi_io as kaldi_io
 
 __all__ = [
     "read_mat_ark",

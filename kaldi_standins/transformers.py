@@ -2,7 +2,7 @@
 
 Code written for transformers runs after a change of one import::
 
-    from kaldi_compat.interop.transformers import SeamlessM4TFeatureExtractor
+    from kaldi_standins.transformers import SeamlessM4TFeatureExtractor
     extractor = SeamlessM4TFeatureExtractor.from_pretrained("facebook/w2v-bert-2.0")
     inputs = extractor(audio, sampling_rate=16000, return_tensors="pt")
 
@@ -24,8 +24,8 @@ import transformers
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.fbank import Fbank
 from kaldi_compat.options.extractors import FbankSettings, fbank_settings
+from kaldi_compat.torch.features.fbank import Fbank
 
 __all__ = [
     "ASTFeatureExtractor",
@@ -165,9 +165,9 @@ def drop_in(extractor: Extractor) -> Extractor:
         OptionError: the extractor does not compute Kaldi's filter bank.
 
     >>> import transformers
-    >>> from kaldi_compat.interop.transformers import drop_in
+    >>> from kaldi_standins.transformers import drop_in
     >>> type(drop_in(transformers.SeamlessM4TFeatureExtractor())).__module__
-    'kaldi_compat.interop.transformers'
+    'kaldi_standins.transformers'
     """
     inner: Any = getattr(extractor, "feature_extractor", None)
     if inner is not None:

@@ -11,7 +11,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import ptx_emulator, supported
+from tests.emulator import ptx_emulator
+from tests.support import supported
 
 try:
     import torch

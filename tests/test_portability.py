@@ -48,7 +48,7 @@ USE = """
 import numpy as np, threading
 import io_ark
 from io_ark.cli.ark import main
-from kaldi_compat.features.numpy import Fbank
+from kaldi_compat.numpy import Fbank
 feats = Fbank(dither=0.0)(np.arange(16000).astype(np.int16))
 with io_ark.writer("ark,scp:f.ark,f.scp") as writer:
     for i in range(20):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.conformance.by_programs import programs
-from kaldi_compat.frontends.conform import vectors
+from kaldi_compat.explain.conform import vectors
 
 Array = np.ndarray[Any, Any]
 Options = dict[str, Any]

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import kaldi_compat
-from kaldi_compat.frontends.conform import Vector, kit_folder, vectors
+from kaldi_compat.explain.conform import Vector, kit_folder, vectors
 
 SMALLEST = 2e-4  # smaller ones are not stored
 MODULES = {

@@ -18,9 +18,9 @@ import warnings
 from pathlib import Path
 
 from benchmarks.conformance.implementations import Implementation, implementations
-from kaldi_compat.frontends.causes import Cause
-from kaldi_compat.frontends.conform import LEVELS, Scorecard, conform, vectors
-from kaldi_compat.frontends.conform_command import conform_command
+from kaldi_compat.explain.causes import Cause
+from kaldi_compat.explain.conform import LEVELS, Scorecard, conform, vectors
+from kaldi_compat.explain.conform_command import conform_command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
 MOST = 8  # causes that are listed for each

@@ -15,8 +15,8 @@ import io_ark
 from benchmarks import figures
 from kaldi_compat import PitchOptions, plot, track_pitch
 from kaldi_compat.exact.tables import window
-from kaldi_compat.features.numpy import Fbank, Mfcc, Spectrogram
 from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.numpy import Fbank, Mfcc, Spectrogram
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 from kaldi_compat.options.spectral import WINDOW_TYPES, FbankOptions
 

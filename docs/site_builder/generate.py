@@ -32,17 +32,21 @@ only one has the option. The options of `kaldi-compat dump` are on [its own page
 """
 # Title -> modules of which the public names are documented, in this order. "package.*" is every module of a package.
 API = {
-    "Features": ("kaldi_compat:features.*", "kaldi_compat.features.spectral", "kaldi_compat.features.module"),
-    "Features of NumPy arrays": ("kaldi_compat.features.numpy",),
+    "Features": (
+        "kaldi_compat:features.*",
+        "kaldi_compat.torch.features.spectral",
+        "kaldi_compat.torch.features.module",
+    ),
+    "Features of NumPy arrays": ("kaldi_compat.numpy",),
     "Pitch": ("kaldi_compat:pitch.*", "kaldi_compat.pitch.interpolate", "kaldi_compat.pitch.smooth"),
     "Options": ("kaldi_compat:options.*", "kaldi_compat.options.base"),
     "Streaming": ("kaldi_compat:streaming.*",),
-    "Data sets and batches": ("kaldi_compat:data.*", "kaldi_compat.data.annotations"),
+    "Data sets and batches": ("kaldi_compat:data.*", "kaldi_compat.torch.data.annotations"),
     "Plots": ("kaldi_compat.plot",),
     "Front ends of models": ("kaldi_compat:frontends.*", "kaldi_compat.frontends", "kaldi_compat.frontends.*"),
-    "Functions": ("kaldi_compat:tensors.*", "kaldi_compat.functional.*", "kaldi_compat.tensors.*"),
+    "Functions": ("kaldi_compat:tensors.*", "kaldi_compat.functional.*", "kaldi_compat.torch.tensors.*"),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
-    "Interfaces of other libraries": ("kaldi_compat.interop.*", "io_ark.interop.*"),
+    "Interfaces of other libraries": ("kaldi_standins.*", "kaldi_standins.*"),
     "io_ark": ("io_ark", "io_ark.blocks", "io_ark.codecs", "io_ark.errors", "io_ark.models"),
     "Parts of io_ark": (
         "io_ark.streams",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from io_ark.interop import kaldi
-from io_ark.interop.kaldi_native_io import table_types
-from io_ark.interop.kaldi_native_io.kinds import ROWS
+from kaldi_standins import kaldi
+from kaldi_standins.kaldi_native_io import table_types
+from kaldi_standins.kaldi_native_io.kinds import ROWS
 
 # Types of the values of each kind, which are the same for reading and writing.
 VALUES = {
@@ -89,9 +89,9 @@ KALDI_NATIVE_IO = """\
 from collections.abc import Callable
 from typing import Any
 
-from io_ark.interop.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
-from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
-from io_ark.interop.kaldi_native_io.values import WaveData, WaveInfo
+from kaldi_standins.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
+from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
+from kaldi_standins.kaldi_native_io.values import WaveData, WaveInfo
 
 def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
 def function_of(row: Row) -> Callable[..., Any]: ...
@@ -100,7 +100,7 @@ def function_of(row: Row) -> Callable[..., Any]: ...
 
 
 def kaldi_source() -> str:
-    """Return the text of ``io_ark/interop/kaldi.pyi``."""
+    """Return the text of ``kaldi_standins/kaldi.pyi``."""
     lines = [
         f"{name}: {protocol}[{VALUES[kind]}]\n"
         for each, kind in kaldi.KINDS.items()
@@ -115,7 +115,7 @@ def kaldi_source() -> str:
 
 
 def kaldi_native_io_source() -> str:
-    """Return the text of ``io_ark/interop/kaldi_native_io/table_types.pyi``."""
+    """Return the text of ``kaldi_standins/kaldi_native_io/table_types.pyi``."""
     classes = [
         f'class {name}({base.__name__}):\n    """{text}"""\n\n'
         for row in ROWS

@@ -10,13 +10,13 @@ HEADER = "# Written by `make generate`: do not edit.\nfrom dataclasses import da
 KALDIFEAT = """
 import torch
 
-from kaldi_compat.interop.kaldifeat.base import FeatureOptions as FeatureOptions, Options, WhisperOptions
+from kaldi_standins.kaldifeat.base import FeatureOptions as FeatureOptions, Options, WhisperOptions
 """
 LHOTSE = """
-from kaldi_compat.interop.lhotse_config.base import Config, EnergyConfig, PowerConfig, WhisperConfig
+from kaldi_standins.lhotse_config.base import Config, EnergyConfig, PowerConfig, WhisperConfig
 """
 KALDI_NATIVE_FBANK = """
-from kaldi_compat.interop.kaldi_native_fbank.base import (
+from kaldi_standins.kaldi_native_fbank.base import (
     ListedOptions,
     Options,
     PitchExtractionBase,
@@ -29,22 +29,22 @@ EPSILON: float
 
 
 def kaldifeat_source() -> str:
-    """Return the text of ``kaldi_compat/interop/kaldifeat/options.pyi``."""
+    """Return the text of ``kaldi_standins/kaldifeat/options.pyi``."""
     return _source("kaldifeat", KALDIFEAT)
 
 
 def kaldi_native_fbank_source() -> str:
-    """Return the text of ``kaldi_compat/interop/kaldi_native_fbank/options.pyi``."""
+    """Return the text of ``kaldi_standins/kaldi_native_fbank/options.pyi``."""
     return _source("kaldi_native_fbank", KALDI_NATIVE_FBANK)
 
 
 def lhotse_source() -> str:
-    """Return the text of ``kaldi_compat/interop/lhotse_config/options.pyi``."""
+    """Return the text of ``kaldi_standins/lhotse_config/options.pyi``."""
     return _source("lhotse_config", LHOTSE)
 
 
 def _source(library: str, imports: str) -> str:
-    module = importlib.import_module(f"kaldi_compat.interop.{library}.options")
+    module = importlib.import_module(f"kaldi_standins.{library}.options")
     kinds = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
     return HEADER + imports + "".join(_class(each) for each in kinds if dataclasses.is_dataclass(each))
 

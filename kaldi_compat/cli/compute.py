@@ -30,12 +30,12 @@ from kaldi_compat.exact.engine import compute, subtract_mean
 from kaldi_compat.exact.plan import is_supported, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform, waveform_filter
-from kaldi_compat.features.registry import SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.registry import SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.spectral import Engine, FrameOptions
 
 if TYPE_CHECKING:
-    from kaldi_compat.features.spectral import SpectralFeature
+    from kaldi_compat.torch.features.spectral import SpectralFeature
 
 Options = TypeVar("Options", bound=FrameOptions)
 
@@ -331,7 +331,7 @@ class TorchComputer:
     def _features(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         import torch
 
-        from kaldi_compat.features.resample import linear_resample
+        from kaldi_compat.torch.features.resample import linear_resample
 
         rate, wanted = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():

@@ -30,7 +30,7 @@ def append_to_table(
         options: the number of columns.
         source: rspecifier of features.
         target: wspecifier of the results.
-        append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.blocks`).
+        append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.functional`).
     """
 
     def appended(block: ArrayBlock) -> ArrayBlock:

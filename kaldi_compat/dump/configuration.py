@@ -11,7 +11,6 @@ from kaldi_compat.cli.compute import program_options
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, spectral_of
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.base import Scalar, require
 from kaldi_compat.options.config import (
     Flag,
@@ -24,6 +23,7 @@ from kaldi_compat.options.config import (
     split_flag,
 )
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
 # Options of the programs that a dump does not use.
 NOT_IN_CONF = {

@@ -82,7 +82,7 @@ def watched(device: str) -> Iterator[None]:
             raise
         import torch
 
-        from kaldi_compat import kernels
+        from kaldi_compat.torch import kernels
 
         if not kernels.is_broken(torch.device(device)):
             raise

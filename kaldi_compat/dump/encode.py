@@ -13,10 +13,10 @@ from io_ark.blocks import ArrayBlock, PackedBlock, pack_arrays
 from io_ark.codecs import Codec, codec, compressed_block
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams import BytesSource
-from kaldi_compat.blocks.cmvn import stats as cmvn_stats
 from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.functional.block_cmvn import stats as cmvn_stats
 
 logger = logging.getLogger(__name__)
 

@@ -15,14 +15,15 @@ def main() -> int:
         signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
     if sys.argv[1:2] in (["frontend"], ["explain"], ["conform"]):
         from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
-        from kaldi_compat.frontends import cli
 
         open_closed_streams()
-        if sys.argv[1] == "conform":
-            from kaldi_compat.frontends import conform_command
-
-            return end_of_process(printing(conform_command.main))
-        return end_of_process(printing(cli.explain_main if sys.argv[1] == "explain" else cli.main))
+        if sys.argv[1] == "frontend":
+            from kaldi_compat.cli.frontends import main as command
+        elif sys.argv[1] == "explain":
+            from kaldi_compat.explain.command import main as command
+        else:
+            from kaldi_compat.explain.conform_command import main as command
+        return end_of_process(printing(command))
     from kaldi_compat.dump.cli import main
 
     return main()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from kaldi_compat.features.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.config import parse_real
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import Engine
 
 SPECTRAL = tuple(SPECTRAL_FEATURES)

@@ -14,19 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from io_ark.blocks import WaveBlock
 from kaldi_compat.dump.entries import Audio, OnGrid
 from kaldi_compat.dump.read import RowMemory
-from kaldi_compat.dump.transfers import host_memory
 from kaldi_compat.exact.arrays import Integers
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_compat.tensors.frames import num_frames, reflected
+from kaldi_compat.torch.kernels.transfers import host_memory
+from kaldi_compat.torch.tensors.frames import num_frames, reflected
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
@@ -94,7 +96,7 @@ class PinnedMemory(RowMemory):
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return memory of at least this many bytes: ordinary memory if there is no pinned memory left."""
-        memory = host_memory([-(-size // 2)], torch.int16)
+        memory = host_memory([-(-size // 2)], np.int16)
         self.tensor = memory if memory.is_pinned() else None
         found: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
         return found
@@ -164,8 +166,7 @@ def _copied(
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
     """Return a copy of the samples of these utterances on the grid, up to the sample ``stop`` of the row."""
-    dtype = torch.float32 if audio[0][0].dtype == np.float32 else torch.int16
-    copied = torch.empty(stop - begins[0], dtype=dtype, pin_memory=pinned)
+    copied = host_memory([stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned)
     row, end = copied.numpy(), 0
     for (samples, start, length), begin, count in zip(audio, begins, counts, strict=True):
         each = samples[start : start + length]
@@ -183,6 +184,6 @@ def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Sa
     """Return the samples that the frames span, which extend beyond both ends of the audio."""
     size, shift = options.window_size, options.window_shift
     first = shift // 2 - size // 2
-    index = reflected(torch.arange(first, first + (count - 1) * shift + size), len(samples))
-    extended: Samples = samples[index.numpy()] if count else samples[:0]
+    index = reflected(np.arange(first, first + (count - 1) * shift + size), len(samples))
+    extended: Samples = samples[index] if count else samples[:0]
     return extended

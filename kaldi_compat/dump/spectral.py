@@ -24,7 +24,7 @@ from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.batch import num_frames
 from kaldi_compat.exact.rand import NoiseSource
-from kaldi_compat.features.registry import SPECTRAL_FEATURES
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
 _GROUP_SAMPLES = 1 << 19  # samples that are computed at once: what they need stays in the cache
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"

@@ -11,29 +11,30 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from io_ark.blocks import ArrayBlock, PackedBlock, Skip
 from io_ark.codecs import CompressionMethod
-from kaldi_compat import kernels
 from kaldi_compat.cli.compute import feature_options
-from kaldi_compat.dump.centered import subtract_means
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack
 from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer, in_halves
-from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.features.engines import engine_for
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.features.rows import features_of_row
+from kaldi_compat.torch.kernels.transfers import Transfers, release_memory
+from kaldi_compat.torch.tensors.centered import subtract_means
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class PackedComputer(SpectralComputer):
 
     def __init__(self, job: Job, plan: Plan, device: str) -> None:
         super().__init__(job, plan, device)
-        self.transfers = Transfers(torch.device(device))
+        self.transfers = Transfers(device)
         self.frame_options = feature_options(self.feature.options, self.extractor.options)
         # Packing takes care of the edges of an utterance.
         module = self.feature.module()(
@@ -72,8 +73,8 @@ class PackedComputer(SpectralComputer):
     def figures(self) -> dict[str, float]:
         """Return the peak of the device memory in use, and what was computed otherwise since the last call."""
         found = {name: float(self._counts.pop(name, 0)) for name in ("computed_on_cpu", "without_kernels", "halved")}
-        if self.transfers.device.type == "cuda":
-            found["peak_device_memory"] = float(torch.cuda.max_memory_allocated(self.transfers.device))
+        if (peak := self.transfers.peak_memory()) is not None:
+            found["peak_device_memory"] = peak
         return found
 
     def _compute_on_cpu(self, audio: Audio) -> Result:
@@ -124,11 +125,11 @@ class PackedComputer(SpectralComputer):
 
     def _start_row(self, parts: Sequence[Part]) -> Pending:
         transfers = self.transfers
-        with transfers.named("pack"):
+        with transfers.inference("pack"):
             row = pack(parts, self.frame_options, pinned=transfers.pinned)
-        with torch.inference_mode(), transfers.named("compute"):
+        with transfers.inference("compute"):
             features = self._features(row, parts)
-        with torch.inference_mode(), transfers.named("compress"):
+        with transfers.inference("compress"):
             return self._fetch(features, row, parts)
 
     def _features(self, row: Row, parts: Sequence[Part]) -> Tensor:
@@ -137,31 +138,12 @@ class PackedComputer(SpectralComputer):
         keys = [key for part in parts for key in part.audio.block.names()]
         noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
         warps = [warp for part in parts for warp in part.warps]
-        if engine_for(self.module, samples, None, vtln_warp=warps, generator=noise) == "triton":
-            from kaldi_compat.kernels.launch import Spans, row_features
-
-            features = row_features(self.module, samples, Spans(row.first_frames, warps), noise)
-        else:
-            self._counts["without_kernels"] += len(warps) if self.transfers.device.type == "cuda" else 0
-            features = self._by_torch(samples, row, warps, noise)
+        features, by_kernels = features_of_row(self.module, samples, row.first_frames, row.frames, warps, noise)
+        if self.transfers.pinned and not by_kernels:
+            self._counts["without_kernels"] += len(warps)
         if self.extractor.options.subtract_mean:
             features = subtract_means(features, np.stack((row.first_frames, row.counts), 1))
         return features
-
-    def _by_torch(self, samples: Tensor, row: Row, warps: Sequence[float], noise: BlockNoise) -> Tensor:
-        size, shift = self.frame_options.window_size, self.frame_options.window_shift
-        changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
-        firsts = [0, *row.first_frames[changes[1:]].tolist(), row.frames]
-        features = [
-            self.module(
-                samples[first * shift : (end - 1) * shift + size],
-                vtln_warp=warps[i],
-                generator=replace(noise, start=first),
-            )
-            for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
-            if end > first
-        ]
-        return features[0] if len(features) == 1 else torch.cat(features)
 
     def _fetch(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
         packed = self._packed(features, row)
@@ -196,7 +178,7 @@ class PackedComputer(SpectralComputer):
         """Start compressing, or only summing up, the matrices that the device can; return them in parts."""
         if (self.method is None and not self.wants_sums) or not _has_compression(features):
             return []
-        from kaldi_compat.kernels.compression import compress_rows, has_short_indices
+        from kaldi_compat.torch.kernels.compression import compress_rows, has_short_indices
 
         chosen = np.flatnonzero((row.counts > 0) & has_short_indices(row.counts, features.shape[1]))
         if not len(chosen):
@@ -254,7 +236,7 @@ def _has_compression(features: Tensor) -> bool:
     """Return True if the kernels that compress can be used for these features, after a test at the first use."""
     if kernels.why_switched_off(features):
         return False
-    from kaldi_compat.kernels.compression import fault_of_compression
+    from kaldi_compat.torch.kernels.compression import fault_of_compression
 
     return not fault_of_compression(features.device)
 
@@ -281,8 +263,7 @@ def halving(
     except RuntimeError as error:
         if not kernels.is_out_of_memory(error):
             raise
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    release_memory()
     if len(batch) == 1:
         (audio,) = batch
         if len(audio) == 1:

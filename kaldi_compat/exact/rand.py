@@ -2,7 +2,7 @@
 
 Kaldi draws its noise with glibc's ``rand()`` (an additive feedback generator) and, for dithering, with one ``rand_r()``
 per frame that ``rand()`` seeds (src/base/kaldi-math.cc). This module knows the former and the seeds of the latter, in
-NumPy alone; :mod:`kaldi_compat.tensors.dither` turns the seeds into a frame's noise.
+NumPy alone; :mod:`kaldi_compat.torch.tensors.dither` turns the seeds into a frame's noise.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.frontends import fits
+from kaldi_compat.explain import fits
+from kaldi_compat.explain.explanation import Explanation, explain
+from kaldi_compat.explain.variants import KINDS, Variant
 from kaldi_compat.frontends.description import changed_options
-from kaldi_compat.frontends.explanation import Explanation, explain
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.frontends.variants import KINDS, Variant
 
 Array = npt.NDArray[Any]
 MEAN = "minus the mean of each column over the recording"

@@ -1,7 +1,7 @@
 """Run an implementation of Kaldi's features over the conformance kit, and grade its results.
 
 >>> from kaldi_compat import conform
->>> from kaldi_compat.features.numpy import Fbank
+>>> from kaldi_compat.numpy import Fbank
 >>> def fbank(samples, options):
 ...     if options["program"] != "compute-fbank-feats":
 ...         raise NotImplementedError
@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.frontends.causes import Cause, Difference, causes
+from kaldi_compat.explain.causes import Cause, Difference, causes
 
 __all__ = ["Result", "Scorecard", "Vector", "conform", "vectors"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from io_ark.text import printable
+from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.frontends.cli import DIFFERENT_STATUS, Parser, fail
-from kaldi_compat.frontends.conform import Result, Scorecard, Vector, graded, scored, vectors
+from kaldi_compat.explain.conform import Result, Scorecard, Vector, graded, scored, vectors
 
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0

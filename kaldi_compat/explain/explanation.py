@@ -14,14 +14,14 @@ import numpy.typing as npt
 from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.frontends import fits
-from kaldi_compat.frontends.fits import Fit
-from kaldi_compat.frontends.layouts import Layout, checked, layouts_of, sliding_layouts, storage, upright
+from kaldi_compat.explain import fits
+from kaldi_compat.explain.fits import Fit
+from kaldi_compat.explain.layouts import Layout, checked, layouts_of, sliding_layouts, storage, upright
+from kaldi_compat.explain.search import Candidate, Found, Search, starts
+from kaldi_compat.explain.sources import Source, channels_of, checked_audio, relatives
+from kaldi_compat.explain.variants import Variant
 from kaldi_compat.frontends.numpy import Frontend
-from kaldi_compat.frontends.preset import preset_names
-from kaldi_compat.frontends.search import Candidate, Found, Search, starts
-from kaldi_compat.frontends.sources import Source, channels_of, checked_audio, relatives
-from kaldi_compat.frontends.variants import Variant
+from kaldi_compat.frontends.preset import list_presets
 from kaldi_compat.options.base import require
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def explain(
             in time.
 
     >>> import numpy as np
-    >>> from kaldi_compat.features.numpy import Fbank
+    >>> from kaldi_compat.numpy import Fbank
     >>> samples = np.random.default_rng(0).integers(-3000, 3000, 32000).astype(np.int16)
     >>> found = explain(Fbank(num_mel_bins=40, window_type="hamming", dither=0.0)(samples), samples, 16000)
     >>> print(found)
@@ -179,7 +179,7 @@ def _preset(target: Doubles, source: Source, said: list[str], tolerance: float) 
     samples = source.samples
     if np.abs(samples).max() > 2:
         samples = samples / np.float32(32768)
-    for name in preset_names():
+    for name in list_presets():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

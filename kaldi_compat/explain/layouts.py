@@ -13,7 +13,7 @@ import numpy.typing as npt
 from io_ark.codecs import compress
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.frontends.fits import similarity
+from kaldi_compat.explain.fits import similarity
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate, stack_frames

@@ -14,11 +14,11 @@ import numpy as np
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
-from kaldi_compat.frontends import fits
-from kaldi_compat.frontends.fits import OF_COLUMNS, Fit
-from kaldi_compat.frontends.layouts import Layout, sliding_layouts
-from kaldi_compat.frontends.sources import ZEROS, Source
-from kaldi_compat.frontends.variants import DCTS, EPSILON, MELS, Variant
+from kaldi_compat.explain import fits
+from kaldi_compat.explain.fits import OF_COLUMNS, Fit
+from kaldi_compat.explain.layouts import Layout, sliding_layouts
+from kaldi_compat.explain.sources import ZEROS, Source
+from kaldi_compat.explain.variants import DCTS, EPSILON, MELS, Variant
 
 ROWS = 300  # of the array, which the search looks at
 MAX_ROWS = 2000  # to which it fits maps; what it has found is fitted to all

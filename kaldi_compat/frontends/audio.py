@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
-from kaldi_compat.features.checks import check_shape, warn_user_once
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.functional.array_api import Array, astype, check_plain, namespace
+from kaldi_compat.functional.checks import check_shape, warn_user_once
 
 INT16_SCALE = 32768.0
 # Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.

@@ -12,7 +12,6 @@ import numpy as np
 
 from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.exact.resample import num_resampled
-from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import (
     check_sampling_rate,
     check_values,
@@ -22,6 +21,7 @@ from kaldi_compat.frontends.audio import (
 )
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
+from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import as_like, astype, full, is_traced, is_traced_or_differentiated, namespace
 from kaldi_compat.functional.batches import checked_lengths, zero_past

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat import numpy as array_features
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.features import numpy as array_features
-from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import check_values, on_unit_scale
 from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
+from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step, StepKind
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
@@ -41,12 +41,12 @@ CLASSES: dict[str, type[array_features.ArrayFeature]] = {
 
 
 class Frontend(PresetFrontend[npt.NDArray[Any]]):
-    """The front end of a published model, on NumPy arrays (:class:`kaldi_compat.frontends.Frontend` without torch).
+    """The front end of a published model, on NumPy arrays (:class:`kaldi_compat.Frontend` without torch).
 
     Args:
-        preset: a name of :func:`~kaldi_compat.frontends.preset_names`, the path of a json file, or a Preset.
-        statistics: what :meth:`Statistics.of <kaldi_compat.features.statistics.Statistics.of>` takes: the file that the
-            model ships, or numbers. Without it, the step that needs it is left out, with a warning.
+        preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
+        statistics: what :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>` takes: the file that
+            the model ships, or numbers. Without it, the step that needs it is left out, with a warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
 

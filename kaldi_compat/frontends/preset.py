@@ -32,7 +32,7 @@ FEATURES: Mapping[str, type[FrameOptions]] = {
 }
 # Models whose features are not Kaldi's.
 ELSEWHERE = {
-    "whisper": "Whisper's features are not Kaldi's: use kaldi_compat.interop.kaldifeat.WhisperFbank",
+    "whisper": "Whisper's features are not Kaldi's: use kaldi_standins.kaldifeat.WhisperFbank",
     "moonshine": "Moonshine takes audio, not features",
     **dict.fromkeys(
         ("nemo", "parakeet", "canary", "gigaam", "clap"), "its features are not Kaldi's: use the model's own front end"
@@ -113,7 +113,7 @@ class Preset:
         """Return a preset by its name, from a file, or as it is.
 
         Args:
-            preset: a name of :func:`preset_names`; the path of a json file; or a Preset.
+            preset: a name of :func:`list_presets`; the path of a json file; or a Preset.
 
         Raises:
             OptionError: there is no such preset, or the file does not describe one.
@@ -129,13 +129,13 @@ class Preset:
         text = os.fspath(preset)
         if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
             return cls.read(text)
-        if text in preset_names():
+        if text in list_presets():
             return _packaged(text)
         name = text.lower().replace("_", "-")
         if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
             raise OptionError(f"there is no preset {text!r}: {elsewhere}")
-        known = nearest_name(name, preset_names())
-        hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(preset_names())}"
+        known = nearest_name(name, list_presets())
+        hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(list_presets())}"
         raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
 
     @classmethod
@@ -240,11 +240,11 @@ def _options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> Fra
 
 
 @functools.cache
-def preset_names() -> tuple[str, ...]:
+def list_presets() -> tuple[str, ...]:
     """Return the names of all presets, sorted.
 
-    >>> from kaldi_compat.frontends import preset_names
-    >>> "paraformer" in preset_names()
+    >>> from kaldi_compat import list_presets
+    >>> "paraformer" in list_presets()
     True
     """
     return tuple(sorted(file.stem for file in FOLDER.glob("*.json")))

@@ -49,7 +49,7 @@ class Statistics:
         Raises:
             FeatureError: the file cannot be read, or the numbers do not make statistics.
 
-        >>> from kaldi_compat.features.statistics import Statistics
+        >>> from kaldi_compat.frontends.statistics import Statistics
         >>> Statistics.of(([1.0, 2.0], [0.5, 4.0])).scale.tolist()
         [2.0, 0.25]
         """

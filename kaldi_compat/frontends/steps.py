@@ -22,7 +22,7 @@ class StepKind:
     """A kind of step.
 
     Attributes:
-        module: name of the torch module in :mod:`kaldi_compat.features.model_input`.
+        module: name of the torch module in :mod:`kaldi_compat.torch.features.model_input`.
         options: its dataclass of options.
         function: computes ``(..., frames, dim)`` of features, options and lengths, with the numbers of frames where
             these depend on the features; None for the step that has statistics.

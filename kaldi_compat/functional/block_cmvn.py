@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import for_c, utterances
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.functional.blocks import for_c, utterances
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_stats, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import by_utterance, for_c
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional import deltas as functional
 from kaldi_compat.functional.batches import with_context
+from kaldi_compat.functional.blocks import by_utterance, for_c
 from kaldi_compat.functional.deltas import Filter, delta_filters, shifted_delta_filters
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import for_c, utterances
 from kaldi_compat.exact.arrays import Floats, Integers
+from kaldi_compat.functional.blocks import for_c, utterances
 from kaldi_compat.functional.vad import compute_vad
 from kaldi_compat.options.postprocessing import VadOptions
 

@@ -46,7 +46,7 @@ def normalized_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
         AudioError: their number is not that of the rows.
         OptionError: they are not numbers.
 
-    >>> from kaldi_compat.features.checks import normalized_warps
+    >>> from kaldi_compat.functional.checks import normalized_warps
     >>> normalized_warps([1, 1.5], (2, 16000)), normalized_warps(1, (2, 16000))
     ((1.0, 1.5), 1.0)
     """

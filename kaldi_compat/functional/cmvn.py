@@ -392,7 +392,7 @@ def online_cmvn(
 
     Returns:
         Features of the same shape and dtype, equal to Kaldi's but for rounding: those of
-        :class:`kaldi_compat.features.numpy.OnlineCmvn` have Kaldi's bits.
+        :class:`kaldi_compat.numpy.OnlineCmvn` have Kaldi's bits.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, or the statistics or the lengths do not match.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kaldi_compat.blocks.deltas import filtered
 from kaldi_compat.exact.arrays import Floats, Integers
+from kaldi_compat.functional.block_deltas import filtered
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import for_c
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sliding import window_sums
+from kaldi_compat.functional.blocks import for_c
 
 
 def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import utterances
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.sliding import fused
+from kaldi_compat.functional.blocks import utterances
 from kaldi_compat.functional.cmvn import (
     VARIANCE_FLOOR,
     apply_normalization,

@@ -2,7 +2,7 @@
 
 ``class Fbank(FbankConstructor, MelFeature)`` has the constructor in ``constructors.pyi`` (written by ``make generate``)
 for a type checker. When it runs, ``FbankConstructor`` is an empty mixin, and the constructor is that of
-:class:`~kaldi_compat.features.module.ConfiguredModule`, which takes the same arguments.
+:class:`~kaldi_compat.torch.features.module.ConfiguredModule`, which takes the same arguments.
 """
 
 from __future__ import annotations

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
-
-if TYPE_CHECKING:
-    from kaldi_compat.features.spectral import SpectralFeature
 
 # Parameter kinds of HTK files and their flags (HTK book, section 5.10.1).
 HTK_FBANK, HTK_MFCC, HTK_PLP = 0o7, 0o6, 0o13
@@ -50,10 +47,10 @@ class FeatureType:
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 
-    def module(self) -> type[SpectralFeature]:
+    def module(self) -> type[Any]:
         """Import the class of its module, and torch with it."""
         module, _, name = self.module_path.partition(":")
-        found: type[SpectralFeature] = getattr(import_module(module), name)
+        found: type[Any] = getattr(import_module(module), name)
         return found
 
 
@@ -61,16 +58,20 @@ SPECTRAL_FEATURES = {
     feature.name: feature
     for feature in (
         FeatureType(
-            "fbank", "log-mel filter bank features", FbankOptions, "kaldi_compat.features.fbank:Fbank", HTK_FBANK
+            "fbank", "log-mel filter bank features", FbankOptions, "kaldi_compat.torch.features.fbank:Fbank", HTK_FBANK
         ),
         FeatureType(
-            "mfcc", "mel-frequency cepstral coefficients", MfccOptions, "kaldi_compat.features.mfcc:Mfcc", HTK_MFCC
+            "mfcc",
+            "mel-frequency cepstral coefficients",
+            MfccOptions,
+            "kaldi_compat.torch.features.mfcc:Mfcc",
+            HTK_MFCC,
         ),
         FeatureType(
             "plp",
             "perceptual linear prediction cepstra",
             PlpOptions,
-            "kaldi_compat.features.plp:Plp",
+            "kaldi_compat.torch.features.plp:Plp",
             HTK_PLP,
             htk_marks_energy=False,
             can_be_nan=True,
@@ -79,7 +80,7 @@ SPECTRAL_FEATURES = {
             "spectrogram",
             "log power spectra",
             SpectrogramOptions,
-            "kaldi_compat.features.spectrogram:Spectrogram",
+            "kaldi_compat.torch.features.spectrogram:Spectrogram",
             HTK_FBANK,
             htk_marks_energy=False,
             takes_vtln=False,

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.blocks.deltas import deltas
-from kaldi_compat.blocks.means import window_means
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.rand import KaldiRandom
@@ -27,7 +25,9 @@ from kaldi_compat.functional.array_api import (
     running_sum,
 )
 from kaldi_compat.functional.batches import check_features, frames_inside
+from kaldi_compat.functional.block_deltas import deltas
 from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
+from kaldi_compat.functional.means import window_means
 from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions
 

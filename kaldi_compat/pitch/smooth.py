@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.blocks.base import by_utterance, for_c
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
+from kaldi_compat.functional.blocks import by_utterance, for_c
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
 

@@ -101,7 +101,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
-        The result has no gradient: for that, and for batches, use :class:`~kaldi_compat.features.pitch.Pitch`.
+        The result has no gradient: for that, and for batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
 
     Raises:
         AudioError: ``samples`` has more than one axis.

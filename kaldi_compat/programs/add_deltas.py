@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.blocks.deltas import deltas
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.truncate import TruncateOptions, append_to_table
+from kaldi_compat.functional.block_deltas import deltas
 from kaldi_compat.options.postprocessing import DeltaOptions
 
 USAGE = """

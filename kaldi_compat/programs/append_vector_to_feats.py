@@ -8,13 +8,13 @@ import numpy as np
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.blocks import columns
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_file, features, map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.paste import logged_status
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
+from kaldi_compat.functional import columns
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """

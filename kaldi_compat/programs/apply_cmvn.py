@@ -8,7 +8,6 @@ import numpy as np
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.blocks import cmvn
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features, map_table
@@ -16,6 +15,7 @@ from kaldi_compat.cli.objects import DoubleMatrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
+from kaldi_compat.functional import block_cmvn as cmvn
 from kaldi_compat.functional.cmvn import VARIANCE_FLOOR, check_stats, fake_stats, mean_and_variance, scale_and_offset
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import CmvnOptions

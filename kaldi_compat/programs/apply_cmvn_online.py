@@ -8,12 +8,12 @@ from functools import cache, partial
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, ObjectBlock
-from kaldi_compat.blocks.online_cmvn import OnlineCmvn
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import features, map_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
+from kaldi_compat.functional.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.blocks.cmvn import sliding_cmvn
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features, only
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.functional.block_cmvn import sliding_cmvn
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 

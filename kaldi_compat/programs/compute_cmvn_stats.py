@@ -12,7 +12,6 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, Skip
 from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier
-from kaldi_compat.blocks.cmvn import stats, weighted_stats
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts, features, for_each, map_table
@@ -20,6 +19,7 @@ from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.functional.block_cmvn import stats, weighted_stats
 from kaldi_compat.functional.cmvn import cmvn_stats
 from kaldi_compat.options.base import BaseOptions, option
 

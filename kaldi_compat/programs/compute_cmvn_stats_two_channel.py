@@ -12,7 +12,6 @@ import numpy as np
 from io_ark.blocks import BLOCK_BYTES, ArrayBlock
 from io_ark.errors import ArkError
 from io_ark.text import split_words
-from kaldi_compat.blocks.cmvn import weighted_stats
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts
@@ -20,6 +19,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.block_cmvn import weighted_stats
 from kaldi_compat.functional.cmvn import two_channel_weights
 from kaldi_compat.options.base import BaseOptions, option
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.blocks import vad
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import program
+from kaldi_compat.functional import block_vad as vad
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import VadOptions
 

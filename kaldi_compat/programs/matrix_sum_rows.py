@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.blocks.cmvn import stats
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import NoOptions, program
+from kaldi_compat.functional.block_cmvn import stats
 
 USAGE = """
 Adds up the rows of each matrix of a table and writes the table of the sums.

@@ -6,12 +6,12 @@ import itertools
 import re
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.blocks.columns import select_columns
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import features, map_table
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional.columns import select_columns
 from kaldi_compat.options.base import require
 
 USAGE = """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.blocks import columns
 from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.functional import columns
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 USAGE = """

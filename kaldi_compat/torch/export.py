@@ -22,9 +22,9 @@ from torch import Tensor
 from io_ark import __version__
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends.base import check_graph
-from kaldi_compat.frontends.module import Frontend
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.options.spectral import Dft
+from kaldi_compat.torch.frontend import Frontend
 
 INPUTS, OUTPUTS = ("samples", "lengths"), ("features", "feature_lengths")
 
@@ -69,9 +69,9 @@ def export_frontend(
     Its metadata name the preset, its source and the version of this package.
 
     Args:
-        frontend: a preset, as for :class:`~kaldi_compat.frontends.Frontend`; or a front end.
+        frontend: a preset, as for :class:`~kaldi_compat.Frontend`; or a front end.
         path: the file to write.
-        statistics: what the model ships, as for :class:`~kaldi_compat.frontends.Frontend`.
+        statistics: what the model ships, as for :class:`~kaldi_compat.Frontend`.
         lengths: the graph also takes ``lengths`` (batch,), int64, of the rows of a padded batch, and returns
             ``feature_lengths`` (batch,).
         int16: the graph takes int16 instead of floating point in -1 to 1.
@@ -85,7 +85,7 @@ def export_frontend(
             takes none.
         FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
 
-    >>> from kaldi_compat.frontends.export import export_frontend
+    >>> from kaldi_compat.torch.export import export_frontend
     >>> exported = export_frontend("campplus", "campplus.onnx")  # doctest: +SKIP
     >>> sorted(exported.nodes)[:4], "DFT" in exported.nodes  # doctest: +SKIP
     (['Add', 'Clip', 'Concat', 'Div'], False)

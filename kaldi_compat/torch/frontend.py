@@ -10,25 +10,25 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError
-from kaldi_compat.features import model_input
-from kaldi_compat.features.checks import checked_list
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.mfcc import Mfcc
-from kaldi_compat.features.plp import Plp
-from kaldi_compat.features.resample import resample_waveform
-from kaldi_compat.features.script import scriptable
-from kaldi_compat.features.spectral import SpectralFeature
-from kaldi_compat.features.spectrogram import Spectrogram
-from kaldi_compat.features.statistics import Statistics
 from kaldi_compat.frontends.audio import INT16_SCALE, check_values, on_unit_scale
 from kaldi_compat.frontends.base import PresetFrontend, check_graph, resolved, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
+from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
+from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
-from kaldi_compat.streaming.base import ChunkFrames, Stream, StreamChain
-from kaldi_compat.streaming.features import FeatureStream
-from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
+from kaldi_compat.torch.features import model_input
+from kaldi_compat.torch.features.fbank import Fbank
+from kaldi_compat.torch.features.mfcc import Mfcc
+from kaldi_compat.torch.features.plp import Plp
+from kaldi_compat.torch.features.resample import resample_waveform
+from kaldi_compat.torch.features.script import scriptable
+from kaldi_compat.torch.features.spectral import SpectralFeature
+from kaldi_compat.torch.features.spectrogram import Spectrogram
+from kaldi_compat.torch.streaming.base import ChunkFrames, Stream, StreamChain
+from kaldi_compat.torch.streaming.features import FeatureStream
+from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
@@ -39,9 +39,9 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
     :class:`kaldi_compat.frontends.numpy.Frontend` computes the same for NumPy arrays, without torch.
 
     Args:
-        preset: a name of :func:`~kaldi_compat.frontends.preset_names`, the path of a json file, or a Preset.
-        statistics: what :meth:`Statistics.of <kaldi_compat.features.statistics.Statistics.of>` takes: the file that the
-            model ships, or numbers. Without it, the step that needs it is skipped with a warning.
+        preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
+        statistics: what :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>` takes: the file that
+            the model ships, or numbers. Without it, the step that needs it is skipped with a warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
         engine: the engine that computes the features, as for :class:`~kaldi_compat.Fbank`.
@@ -57,7 +57,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         FeatureError: the statistics cannot be read or do not fit.
 
     >>> import torch
-    >>> from kaldi_compat.frontends import Frontend
+    >>> from kaldi_compat import Frontend
     >>> frontend = Frontend.from_preset("seamless-m4t")
     >>> frontend(torch.zeros(16000)).shape, frontend(torch.zeros(8000, dtype=torch.int16), sampling_rate=8000).shape
     (torch.Size([49, 160]), torch.Size([49, 160]))
@@ -169,7 +169,7 @@ class FrontendStream:
     """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
     The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. The call is that
-    of :class:`~kaldi_compat.streaming.base.Stream`.
+    of :class:`~kaldi_compat.torch.streaming.base.Stream`.
 
     Args:
         frontend: the front end.
@@ -179,7 +179,7 @@ class FrontendStream:
         OptionError: a step of the preset needs the whole utterance.
 
     >>> import torch
-    >>> from kaldi_compat.frontends import Frontend
+    >>> from kaldi_compat import Frontend
     >>> stream = Frontend.from_preset("zipformer").stream()
     >>> stream(torch.zeros(8000)).shape, stream(torch.zeros(8000), final=True).shape
     (torch.Size([49, 80]), torch.Size([51, 80]))
@@ -222,7 +222,7 @@ class FrontendStream:
             final: True for slots that end with this chunk.
 
         Returns:
-            As :class:`~kaldi_compat.streaming.base.Stream`.
+            As :class:`~kaldi_compat.torch.streaming.base.Stream`.
 
         Raises:
             AudioError: the chunk has another shape or type, or, on a CPU, NaN.

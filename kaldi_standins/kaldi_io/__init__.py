@@ -1,12 +1,12 @@
 """API of Karel Vesely's ``kaldi_io``, implemented by io_ark: NumPy arrays by key.
 
-Replace ``import kaldi_io`` with ``from io_ark.interop import kaldi_io``. A function takes an rspecifier or wspecifier
+Replace ``import kaldi_io`` with ``from kaldi_standins import kaldi_io``. A function takes an rspecifier or wspecifier
 (``ark:feats.ark``), a file name (which may be gzipped, ``feats.ark.gz``, or have an offset, ``feats.ark:123``), a
 command with ``|``, or an open file. docs/migrating/kaldi_io.md lists the differences.
 
 >>> import os, tempfile
 >>> import numpy as np
->>> from io_ark.interop import kaldi_io
+>>> from kaldi_standins import kaldi_io
 >>> os.chdir(tempfile.mkdtemp())
 >>> with kaldi_io.open_or_fd("feats.ark", "wb") as file:
 ...     kaldi_io.write_mat(file, np.eye(2, dtype=np.float32), key="utt1")
@@ -40,8 +40,17 @@ from io_ark.errors import (
     SpecifierError,
     WriteError,
 )
-from io_ark.interop.as_stored import AsStored
-from io_ark.interop.file_objects import (
+from io_ark.specifier import name_of
+from io_ark.streams.access import Access
+from io_ark.streams.files import reason_of
+from io_ark.streams.source import BytesSource, Source
+from io_ark.tables.blocks import read_entries
+from io_ark.tables.keys import check_key, encode_key
+from io_ark.tables.loader import Loader, name_key
+from io_ark.tables.script import Script
+from io_ark.tables.writers import ChunkBuffer
+from kaldi_standins.as_stored import AsStored
+from kaldi_standins.file_objects import (
     FileOrName,
     check_whole,
     input_file,
@@ -52,15 +61,6 @@ from io_ark.interop.file_objects import (
     output_file,
     read_key,
 )
-from io_ark.specifier import name_of
-from io_ark.streams.access import Access
-from io_ark.streams.files import reason_of
-from io_ark.streams.source import BytesSource, Source
-from io_ark.tables.blocks import read_entries
-from io_ark.tables.keys import check_key, encode_key
-from io_ark.tables.loader import Loader, name_key
-from io_ark.tables.script import Script
-from io_ark.tables.writers import ChunkBuffer
 
 __all__ = [
     "BadInputFormat",

@@ -1,7 +1,7 @@
-"""kaldi_io's only module, for ``from kaldi_io.kaldi_io import ...``: see :mod:`io_ark.interop.kaldi_io`."""
+"""kaldi_io's only module, for ``from kaldi_io.kaldi_io import ...``: see :mod:`kaldi_standins.kaldi_io`."""
 
-from io_ark.interop.kaldi_io import *  # noqa: F403  the names that its __all__ lists
-from io_ark.interop.kaldi_io import (  # noqa: F401  names that public code imports
+from kaldi_standins.kaldi_io import *  # noqa: F403  the names that its __all__ lists
+from kaldi_standins.kaldi_io import (  # noqa: F401  names that public code imports
     _read_compressed_mat,
     _read_mat_ascii,
     _read_mat_binary,

@@ -2,7 +2,7 @@
 
 Code written for kaldi_native_fbank runs after a change of one import::
 
-    import kaldi_compat.interop.kaldi_native_fbank as knf
+    import kaldi_standins.kaldi_native_fbank as knf
     opts = knf.FbankOptions()
     opts.frame_opts.dither = 0
     fbank = knf.OnlineFbank(opts)
@@ -13,8 +13,8 @@ Code written for kaldi_native_fbank runs after a change of one import::
 Samples may be on any scale: an array, a list or another sequence of numbers. Frames are NumPy arrays (dim,).
 """
 
-from kaldi_compat.interop.kaldi_native_fbank.base import StreamError, WrongOptionError
-from kaldi_compat.interop.kaldi_native_fbank.matrices import (
+from kaldi_standins.kaldi_native_fbank.base import StreamError, WrongOptionError
+from kaldi_standins.kaldi_native_fbank.matrices import (
     CmvnAccumulator,
     FeatureTransform,
     apply_cmvn,
@@ -24,15 +24,15 @@ from kaldi_compat.interop.kaldi_native_fbank.matrices import (
     splice_frames,
     transform_features,
 )
-from kaldi_compat.interop.kaldi_native_fbank.mel import FeatureWindowFunction, MelBanks
-from kaldi_compat.interop.kaldi_native_fbank.nemo import OnlineNemoFbank
-from kaldi_compat.interop.kaldi_native_fbank.online import (
+from kaldi_standins.kaldi_native_fbank.mel import FeatureWindowFunction, MelBanks
+from kaldi_standins.kaldi_native_fbank.nemo import OnlineNemoFbank
+from kaldi_standins.kaldi_native_fbank.online import (
     OnlineFbank,
     OnlineMfcc,
     OnlineRawAudioSamples,
     OnlineWhisperFbank,
 )
-from kaldi_compat.interop.kaldi_native_fbank.options import (
+from kaldi_standins.kaldi_native_fbank.options import (
     CmvnOptions,
     DeltaOptions,
     FbankOptions,
@@ -47,8 +47,8 @@ from kaldi_compat.interop.kaldi_native_fbank.options import (
     StftConfig,
     WhisperFeatureOptions,
 )
-from kaldi_compat.interop.kaldi_native_fbank.pitch import OnlinePitch, compute_and_process_kaldi_pitch
-from kaldi_compat.interop.kaldi_native_fbank.stft import IStft, Rfft, Stft, StftResult
+from kaldi_standins.kaldi_native_fbank.pitch import OnlinePitch, compute_and_process_kaldi_pitch
+from kaldi_standins.kaldi_native_fbank.stft import IStft, Rfft, Stft, StftResult
 
 __version__ = "1.23.0"  # the version of kaldi-native-fbank whose names these are
 

@@ -1,4 +1,4 @@
-"""Base classes of kaldi_native_fbank's options, and its errors. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+"""Base classes of kaldi_native_fbank's options, and its errors. See :mod:`kaldi_standins.kaldi_native_fbank`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kaldi_compat.errors import KaldiCompatError, OptionError
-from kaldi_compat.interop.named_options import OptionGroups
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_standins.named_options import OptionGroups
 
 
 class WrongOptionError(OptionError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""Normalization, deltas, splicing and transforms of features. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+"""Normalization, deltas, splicing and transforms of features. See :mod:`kaldi_standins.kaldi_native_fbank`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import ArkError
-from kaldi_compat.blocks.columns import spliced
-from kaldi_compat.blocks.deltas import deltas
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.functional import cmvn
+from kaldi_compat.functional.block_deltas import deltas
+from kaldi_compat.functional.columns import spliced
 from kaldi_compat.functional.transform import apply_transform
-from kaldi_compat.interop.kaldi_native_fbank.base import StreamError
-from kaldi_compat.interop.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
-from kaldi_compat.interop.kaldi_native_fbank.plans import checked
 from kaldi_compat.options import postprocessing as ours
 from kaldi_compat.options.base import require
+from kaldi_standins.kaldi_native_fbank.base import StreamError
+from kaldi_standins.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
+from kaldi_standins.kaldi_native_fbank.plans import checked
 
 SPLICED = SpliceOptions()
 

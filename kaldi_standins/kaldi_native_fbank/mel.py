@@ -1,4 +1,4 @@
-"""Mel filters and windows. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+"""Mel filters and windows. See :mod:`kaldi_standins.kaldi_native_fbank`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
-from kaldi_compat.interop.kaldi_native_fbank.online import as_samples
-from kaldi_compat.interop.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
-from kaldi_compat.interop.kaldi_native_fbank.plans import filters, frame_options, window_of
+from kaldi_standins.kaldi_native_fbank.online import as_samples
+from kaldi_standins.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
+from kaldi_standins.kaldi_native_fbank.plans import filters, frame_options, window_of
 
 
 class MelBanks:

@@ -1,4 +1,4 @@
-"""NeMo's filter bank features of buffers of audio. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+"""NeMo's filter bank features of buffers of audio. See :mod:`kaldi_standins.kaldi_native_fbank`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import librosa_filters
-from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
-from kaldi_compat.interop.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
-from kaldi_compat.interop.kaldi_native_fbank.plans import kept, window_of
-from kaldi_compat.interop.kaldi_native_fbank.stft import checked_config, spectra
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_standins.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
+from kaldi_standins.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
+from kaldi_standins.kaldi_native_fbank.plans import kept, window_of
+from kaldi_standins.kaldi_native_fbank.stft import checked_config, spectra
 
 GUARD = 2.0**-24  # added to the energies before the log
 

@@ -1,4 +1,4 @@
-"""Features of audio in chunks. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+"""Features of audio in chunks. See :mod:`kaldi_standins.kaldi_native_fbank`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.stream import ChunkStream, pack_floats
-from kaldi_compat.interop.kaldi_native_fbank.base import StreamError, WrongOptionError
-from kaldi_compat.interop.kaldi_native_fbank.options import (
+from kaldi_standins.kaldi_native_fbank.base import StreamError, WrongOptionError
+from kaldi_standins.kaldi_native_fbank.options import (
     FbankOptions,
     MfccOptions,
     RawAudioSamplesOptions,
     WhisperFeatureOptions,
 )
-from kaldi_compat.interop.kaldi_native_fbank.plans import has_kaldis_log, plan_of, whisper_options
+from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, plan_of, whisper_options
 
 Samples = Sequence[float] | npt.NDArray[Any]
 

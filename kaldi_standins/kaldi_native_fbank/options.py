@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from kaldi_compat.interop.kaldi_native_fbank.base import (
+from kaldi_compat.options import pitch, postprocessing, spectral
+from kaldi_standins.kaldi_native_fbank.base import (
     ListedOptions,
     Options,
     PitchExtractionBase,
     ProcessPitchBase,
     StftBase,
 )
-from kaldi_compat.interop.named_options import Field, fields_of, options_class
-from kaldi_compat.options import pitch, postprocessing, spectral
+from kaldi_standins.named_options import Field, fields_of, options_class
 
 ENERGY = ("use_energy", "energy_floor", "raw_energy")
 EPSILON = 2.0**-23

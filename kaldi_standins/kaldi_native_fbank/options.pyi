@@ -1,7 +1,7 @@
 # Written by `make generate`: do not edit.
 from dataclasses import dataclass
 
-from kaldi_compat.interop.kaldi_native_fbank.base import (
+from kaldi_standins.kaldi_native_fbank.base import (
     ListedOptions,
     Options,
     PitchExtractionBase,

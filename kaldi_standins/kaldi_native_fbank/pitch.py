@@ -1,4 +1,4 @@
-"""Pitch features. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+"""Pitch features. See :mod:`kaldi_standins.kaldi_native_fbank`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.interop.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
-from kaldi_compat.interop.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
 from kaldi_compat.pitch.online import Analysis, first_pass_features, online_tracks
 from kaldi_compat.pitch.process import process_pitch, standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import track_pitch
+from kaldi_standins.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
+from kaldi_standins.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
 
 
 def compute_and_process_kaldi_pitch(

@@ -14,7 +14,9 @@ from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.interop.kaldi_native_fbank.options import (
+from kaldi_compat.options import spectral as ours
+from kaldi_compat.options.base import require
+from kaldi_standins.kaldi_native_fbank.options import (
     EPSILON,
     FbankOptions,
     FrameExtractionOptions,
@@ -23,8 +25,6 @@ from kaldi_compat.interop.kaldi_native_fbank.options import (
     RawAudioSamplesOptions,
     WhisperFeatureOptions,
 )
-from kaldi_compat.options import spectral as ours
-from kaldi_compat.options.base import require
 
 Computed = FbankOptions | MfccOptions | RawAudioSamplesOptions
 WINDOWS = (*ours.WINDOW_TYPES, "hann")

@@ -1,4 +1,4 @@
-"""Fourier transforms. See :mod:`kaldi_compat.interop.kaldi_native_fbank`."""
+"""Fourier transforms. See :mod:`kaldi_standins.kaldi_native_fbank`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.interop.kaldi_native_fbank.online import Samples, as_samples
-from kaldi_compat.interop.kaldi_native_fbank.options import StftConfig
-from kaldi_compat.interop.kaldi_native_fbank.plans import window_of
 from kaldi_compat.options.base import require
+from kaldi_standins.kaldi_native_fbank.online import Samples, as_samples
+from kaldi_standins.kaldi_native_fbank.options import StftConfig
+from kaldi_standins.kaldi_native_fbank.plans import window_of
 
 AT_ONCE = 256  # frames, to save memory
 PADDING: dict[str, Literal["reflect", "edge"]] = {"reflect": "reflect", "replicate": "edge"}  # else with zeros

@@ -1,12 +1,12 @@
 """API of kaldi_native_io, implemented by io_ark.
 
-Replace ``import kaldi_native_io`` with ``from io_ark.interop import kaldi_native_io``. Classes, their methods and
+Replace ``import kaldi_native_io`` with ``from kaldi_standins import kaldi_native_io``. Classes, their methods and
 values are kaldi_native_io's. Errors are :class:`TableError`, a RuntimeError. docs/migrating/kaldi_native_io.md lists
 the differences.
 
 >>> import os, tempfile
 >>> import numpy as np
->>> from io_ark.interop import kaldi_native_io
+>>> from kaldi_standins import kaldi_native_io
 >>> os.chdir(tempfile.mkdtemp())
 >>> with kaldi_native_io.FloatMatrixWriter("ark,scp:feats.ark,feats.scp") as writer:
 ...     writer["utt1"] = np.eye(2, dtype=np.float32)
@@ -18,11 +18,13 @@ utt1 (2, 2)
 from __future__ import annotations
 
 from io_ark import read_object as _read_object
-from io_ark.interop.kaldi_native_io import table_types
-from io_ark.interop.kaldi_native_io.blob import BlobCodec as _BlobCodec
-from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error
-from io_ark.interop.kaldi_native_io.table_types import *  # noqa: F403  the classes and functions that its __all__ lists
-from io_ark.interop.kaldi_native_io.values import (
+from io_ark.streams.access import Access as _Access
+from io_ark.streams.input import open_input as _open_input
+from kaldi_standins.kaldi_native_io import table_types
+from kaldi_standins.kaldi_native_io.blob import BlobCodec as _BlobCodec
+from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error
+from kaldi_standins.kaldi_native_io.table_types import *  # noqa: F403  the classes and functions that its __all__ lists
+from kaldi_standins.kaldi_native_io.values import (
     CompressionMethod,
     DoubleMatrix,
     DoubleVector,
@@ -33,8 +35,6 @@ from io_ark.interop.kaldi_native_io.values import (
     WaveData,
     WaveInfo,
 )
-from io_ark.streams.access import Access as _Access
-from io_ark.streams.input import open_input as _open_input
 
 __version__ = "1.23.0"  # the version of kaldi_native_io whose names these are
 

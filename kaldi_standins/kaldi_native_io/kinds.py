@@ -1,6 +1,6 @@
 """The kinds of kaldi_native_io's tables, one row each, and how their values are converted.
 
-:mod:`~io_ark.interop.kaldi_native_io.table_types` makes a reader, a look-up and a writer of each row.
+:mod:`~kaldi_standins.kaldi_native_io.table_types` makes a reader, a look-up and a writer of each row.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.info import InfoCodec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import FormatError
-from io_ark.interop.kaldi_native_io.blob import BlobCodec
-from io_ark.interop.kaldi_native_io.errors import as_table_error
-from io_ark.interop.kaldi_native_io.tables import TableWriter, unchanged
-from io_ark.interop.kaldi_native_io.values import CompressionMethod, HtkHeader, MatrixShape, WaveData, WaveInfo
+from kaldi_standins.kaldi_native_io.blob import BlobCodec
+from kaldi_standins.kaldi_native_io.errors import as_table_error
+from kaldi_standins.kaldi_native_io.tables import TableWriter, unchanged
+from kaldi_standins.kaldi_native_io.values import CompressionMethod, HtkHeader, MatrixShape, WaveData, WaveInfo
 
 Array = npt.NDArray[Any]
 

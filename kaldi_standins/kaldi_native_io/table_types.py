@@ -1,5 +1,5 @@
 """kaldi_native_io's readers and writers, and functions that read one value, made of the rows in
-:mod:`io_ark.interop.kaldi_native_io.kinds`.
+:mod:`kaldi_standins.kaldi_native_io.kinds`.
 
 Type checkers and editors read ``table_types.pyi``, which ``make generate`` writes.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from io_ark.interop.kaldi_native_io.errors import as_table_error
-from io_ark.interop.kaldi_native_io.kinds import ROWS, CompressedMatrixWriter, Row
-from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
 from io_ark.tables.loader import read_object
+from kaldi_standins.kaldi_native_io.errors import as_table_error
+from kaldi_standins.kaldi_native_io.kinds import ROWS, CompressedMatrixWriter, Row
+from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
 
 
 def classes_of(row: Row) -> dict[str, tuple[type, str]]:

@@ -2,9 +2,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from io_ark.interop.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
-from io_ark.interop.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
-from io_ark.interop.kaldi_native_io.values import WaveData, WaveInfo
+from kaldi_standins.kaldi_native_io.kinds import CompressedMatrixWriter as CompressedMatrixWriter, Row
+from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
+from kaldi_standins.kaldi_native_io.values import WaveData, WaveInfo
 
 def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
 def function_of(row: Row) -> Callable[..., Any]: ...

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, TypeAlias
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, FormatError
-from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error, table_error
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
+from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, table_error
 
 # Converts a value between io_ark's type and kaldi_native_io's.
 Convert: TypeAlias = "staticmethod[[Any], Any]"

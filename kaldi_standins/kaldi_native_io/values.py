@@ -16,9 +16,9 @@ from io_ark.codecs.info import InfoCodec
 from io_ark.codecs.wave import Wave
 from io_ark.codecs.wave import WaveInfo as _Header
 from io_ark.errors import ArkError
-from io_ark.interop.kaldi_native_io.errors import TableError, as_table_error, table_error
 from io_ark.streams.access import Access
 from io_ark.tables.loader import read_from, read_object, write_object
+from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, table_error
 
 Self = TypeVar("Self", bound="_Array")
 _ANYTHING = Access()

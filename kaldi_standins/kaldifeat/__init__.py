@@ -2,7 +2,7 @@
 
 Code written for kaldifeat runs after a change of one import::
 
-    import kaldi_compat.interop.kaldifeat as kaldifeat
+    import kaldi_standins.kaldifeat as kaldifeat
     opts = kaldifeat.FbankOptions()
     opts.frame_opts.dither = 0
     opts.mel_opts.num_bins = 80
@@ -21,13 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.features.fbank import Fbank as _Fbank
-from kaldi_compat.features.mfcc import Mfcc as _Mfcc
-from kaldi_compat.features.plp import Plp as _Plp
-from kaldi_compat.features.spectral import MelFeature, SpectralFeature
-from kaldi_compat.features.spectrogram import Spectrogram as _Spectrogram
 from kaldi_compat.functional.array_api import tracing
-from kaldi_compat.interop.kaldifeat.options import (
+from kaldi_compat.torch.features.fbank import Fbank as _Fbank
+from kaldi_compat.torch.features.mfcc import Mfcc as _Mfcc
+from kaldi_compat.torch.features.plp import Plp as _Plp
+from kaldi_compat.torch.features.spectral import MelFeature, SpectralFeature
+from kaldi_compat.torch.features.spectrogram import Spectrogram as _Spectrogram
+from kaldi_compat.torch.streaming.features import FeatureStream
+from kaldi_compat.torch.tensors import frames
+from kaldi_standins.kaldifeat.options import (
     FbankOptions,
     FeatureOptions,
     FrameExtractionOptions,
@@ -37,9 +39,7 @@ from kaldi_compat.interop.kaldifeat.options import (
     SpectrogramOptions,
     WhisperFbankOptions,
 )
-from kaldi_compat.interop.kaldifeat.whisper import WhisperMel, normalized
-from kaldi_compat.streaming.features import FeatureStream
-from kaldi_compat.tensors import frames
+from kaldi_standins.kaldifeat.whisper import WhisperMel, normalized
 
 __version__ = "1.25.5"  # the version of kaldifeat whose names these are
 

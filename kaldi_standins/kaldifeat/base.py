@@ -1,4 +1,4 @@
-"""Base classes of kaldifeat's options. See :mod:`kaldi_compat.interop.kaldifeat`."""
+"""Base classes of kaldifeat's options. See :mod:`kaldi_standins.kaldifeat`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.interop.kaldifeat.whisper import WhisperMelOptions
-from kaldi_compat.interop.named_options import OptionGroups
+from kaldi_standins.kaldifeat.whisper import WhisperMelOptions
+from kaldi_standins.named_options import OptionGroups
 
 
 class Options(OptionGroups):

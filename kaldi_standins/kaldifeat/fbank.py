@@ -1,5 +1,5 @@
-"""kaldifeat's ``fbank``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+"""kaldifeat's ``fbank``: see :mod:`kaldi_standins.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import Fbank as Fbank
-from kaldi_compat.interop.kaldifeat import FbankOptions as FbankOptions
-from kaldi_compat.interop.kaldifeat import OnlineFbank as OnlineFbank
+from kaldi_standins.kaldifeat import Fbank as Fbank
+from kaldi_standins.kaldifeat import FbankOptions as FbankOptions
+from kaldi_standins.kaldifeat import OnlineFbank as OnlineFbank

@@ -1,5 +1,5 @@
-"""kaldifeat's ``mfcc``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+"""kaldifeat's ``mfcc``: see :mod:`kaldi_standins.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import Mfcc as Mfcc
-from kaldi_compat.interop.kaldifeat import MfccOptions as MfccOptions
-from kaldi_compat.interop.kaldifeat import OnlineMfcc as OnlineMfcc
+from kaldi_standins.kaldifeat import Mfcc as Mfcc
+from kaldi_standins.kaldifeat import MfccOptions as MfccOptions
+from kaldi_standins.kaldifeat import OnlineMfcc as OnlineMfcc

@@ -1,3 +1,3 @@
-"""kaldifeat's ``offline_feature``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+"""kaldifeat's ``offline_feature``: see :mod:`kaldi_standins.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import OfflineFeature as OfflineFeature
+from kaldi_standins.kaldifeat import OfflineFeature as OfflineFeature

@@ -1,3 +1,3 @@
-"""kaldifeat's ``online_feature``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+"""kaldifeat's ``online_feature``: see :mod:`kaldi_standins.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import OnlineFeature as OnlineFeature
+from kaldi_standins.kaldifeat import OnlineFeature as OnlineFeature

@@ -1,4 +1,4 @@
-"""kaldifeat's options, with its names, order and defaults, made of ours. See :mod:`kaldi_compat.interop.kaldifeat`.
+"""kaldifeat's options, with its names, order and defaults, made of ours. See :mod:`kaldi_standins.kaldifeat`.
 
 Type checkers and editors read ``options.pyi``, which ``make generate`` writes.
 """
@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from kaldi_compat.interop.kaldifeat.base import FeatureOptions, Options, WhisperOptions
-from kaldi_compat.interop.kaldifeat.whisper import WhisperMelOptions
-from kaldi_compat.interop.named_options import fields_of, options_class
 from kaldi_compat.options import spectral as ours
+from kaldi_standins.kaldifeat.base import FeatureOptions, Options, WhisperOptions
+from kaldi_standins.kaldifeat.whisper import WhisperMelOptions
+from kaldi_standins.named_options import fields_of, options_class
 
 # What an option of ours means here, where that differs.
 MEANINGS = {"max_feature_vectors": "number of frames that an online feature keeps; all if -1 or 0"}
@@ -22,7 +22,7 @@ ENERGY = ("use_energy", "energy_floor", "raw_energy")
 def _feature(name: str, our_type: type[Any], *names: str, base: type = FeatureOptions, groups: int = 2) -> Any:
     fields = [*_GROUPS[-groups:], *fields_of(our_type, *names), _DEVICE]
     return options_class(
-        f"{name}Options", base, f"Options of :class:`~kaldi_compat.interop.kaldifeat.{name}`.", our_type, *fields
+        f"{name}Options", base, f"Options of :class:`~kaldi_standins.kaldifeat.{name}`.", our_type, *fields
     )
 
 

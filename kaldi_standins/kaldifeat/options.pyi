@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kaldi_compat.interop.kaldifeat.base import FeatureOptions as FeatureOptions, Options, WhisperOptions
+from kaldi_standins.kaldifeat.base import FeatureOptions as FeatureOptions, Options, WhisperOptions
 
 @dataclass
 class FrameExtractionOptions(Options):
@@ -57,7 +57,7 @@ class MelBanksOptions(Options):
 
 @dataclass
 class FbankOptions(FeatureOptions):
-    """Options of :class:`~kaldi_compat.interop.kaldifeat.Fbank`.
+    """Options of :class:`~kaldi_standins.kaldifeat.Fbank`.
 
     Attributes:
         mel_opts: the mel filter bank.
@@ -82,7 +82,7 @@ class FbankOptions(FeatureOptions):
 
 @dataclass
 class MfccOptions(FeatureOptions):
-    """Options of :class:`~kaldi_compat.interop.kaldifeat.Mfcc`.
+    """Options of :class:`~kaldi_standins.kaldifeat.Mfcc`.
 
     Attributes:
         mel_opts: the mel filter bank.
@@ -107,7 +107,7 @@ class MfccOptions(FeatureOptions):
 
 @dataclass
 class PlpOptions(FeatureOptions):
-    """Options of :class:`~kaldi_compat.interop.kaldifeat.Plp`.
+    """Options of :class:`~kaldi_standins.kaldifeat.Plp`.
 
     Attributes:
         mel_opts: the mel filter bank.
@@ -138,7 +138,7 @@ class PlpOptions(FeatureOptions):
 
 @dataclass
 class SpectrogramOptions(FeatureOptions):
-    """Options of :class:`~kaldi_compat.interop.kaldifeat.Spectrogram`.
+    """Options of :class:`~kaldi_standins.kaldifeat.Spectrogram`.
 
     Attributes:
         frame_opts: how audio is cut into frames.
@@ -155,7 +155,7 @@ class SpectrogramOptions(FeatureOptions):
 
 @dataclass
 class WhisperFbankOptions(WhisperOptions):
-    """Options of :class:`~kaldi_compat.interop.kaldifeat.WhisperFbank`.
+    """Options of :class:`~kaldi_standins.kaldifeat.WhisperFbank`.
 
     Attributes:
         frame_opts: how audio is cut into frames.

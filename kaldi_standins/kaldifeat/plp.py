@@ -1,5 +1,5 @@
-"""kaldifeat's ``plp``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+"""kaldifeat's ``plp``: see :mod:`kaldi_standins.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import OnlinePlp as OnlinePlp
-from kaldi_compat.interop.kaldifeat import Plp as Plp
-from kaldi_compat.interop.kaldifeat import PlpOptions as PlpOptions
+from kaldi_standins.kaldifeat import OnlinePlp as OnlinePlp
+from kaldi_standins.kaldifeat import Plp as Plp
+from kaldi_standins.kaldifeat import PlpOptions as PlpOptions

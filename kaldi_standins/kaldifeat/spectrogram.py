@@ -1,4 +1,4 @@
-"""kaldifeat's ``spectrogram``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+"""kaldifeat's ``spectrogram``: see :mod:`kaldi_standins.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import Spectrogram as Spectrogram
-from kaldi_compat.interop.kaldifeat import SpectrogramOptions as SpectrogramOptions
+from kaldi_standins.kaldifeat import Spectrogram as Spectrogram
+from kaldi_standins.kaldifeat import SpectrogramOptions as SpectrogramOptions

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.librosa_mel import librosa_filters
-from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.options.base import option
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_compat.tensors.energies import power_spectrum
+from kaldi_compat.torch.features.spectral import SpectralFeature
+from kaldi_compat.torch.tensors.energies import power_spectrum
 
 
 @dataclass(frozen=True, kw_only=True)

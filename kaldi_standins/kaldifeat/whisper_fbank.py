@@ -1,4 +1,4 @@
-"""kaldifeat's ``whisper_fbank``: see :mod:`kaldi_compat.interop.kaldifeat`."""
+"""kaldifeat's ``whisper_fbank``: see :mod:`kaldi_standins.kaldifeat`."""
 
-from kaldi_compat.interop.kaldifeat import WhisperFbank as WhisperFbank
-from kaldi_compat.interop.kaldifeat import WhisperFbankOptions as WhisperFbankOptions
+from kaldi_standins.kaldifeat import WhisperFbank as WhisperFbank
+from kaldi_standins.kaldifeat import WhisperFbankOptions as WhisperFbankOptions

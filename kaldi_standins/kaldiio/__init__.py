@@ -1,12 +1,12 @@
-"""API of kaldiio, implemented by io_ark: replace ``import kaldiio`` with ``from io_ark.interop import kaldiio``.
+"""API of kaldiio, implemented by io_ark: replace ``import kaldiio`` with ``from kaldi_standins import kaldiio``.
 
 The submodules ``matio``, ``highlevel``, ``utils``, ``wavio`` and ``compression_header`` have kaldiio's names, too.
 Arguments and results have kaldiio's shapes (audio is ``(rate, samples)``, with samples of shape ``(samples,)`` or
 ``(samples, channels)``). Errors are those of :mod:`io_ark.errors`. docs/migrating/kaldiio.md lists the differences.
 """
 
-from io_ark.interop.kaldiio.highlevel import ReadHelper, WriteHelper
-from io_ark.interop.kaldiio.matio import (
+from kaldi_standins.kaldiio.highlevel import ReadHelper, WriteHelper
+from kaldi_standins.kaldiio.matio import (
     load_ark,
     load_mat,
     load_scp,
@@ -15,7 +15,7 @@ from io_ark.interop.kaldiio.matio import (
     save_ark,
     save_mat,
 )
-from io_ark.interop.kaldiio.utils import open_like_kaldi, parse_specifier
+from kaldi_standins.kaldiio.utils import open_like_kaldi, parse_specifier
 
 __version__ = "2.18.1"  # the version of kaldiio whose behaviour this package has
 

@@ -17,9 +17,9 @@ import numpy as np
 from io_ark.codecs.base import Sink
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.extras import missing
-from io_ark.interop.kaldiio.plain_pickle import read_pickle, write_pickle
-from io_ark.interop.kaldiio.wavio import decode_audio
 from io_ark.streams.source import Source
+from kaldi_standins.kaldiio.plain_pickle import read_pickle, write_pickle
+from kaldi_standins.kaldiio.wavio import decode_audio
 
 Reader = Callable[[Source], Any]
 Writer = Callable[[Sink, Any], None]

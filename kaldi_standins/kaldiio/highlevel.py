@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Any
 
 from io_ark.errors import SpecifierError
-from io_ark.interop.file_objects import SinkFile
-from io_ark.interop.kaldiio.matio import load_scp_sequential
-from io_ark.interop.kaldiio.utils import archive_first
-from io_ark.interop.kaldiio.values import KaldiioCodec, reading_codec
 from io_ark.specifier import classify_rspecifier, parse_wspecifier
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
+from kaldi_standins.file_objects import SinkFile
+from kaldi_standins.kaldiio.matio import load_scp_sequential
+from kaldi_standins.kaldiio.utils import archive_first
+from kaldi_standins.kaldiio.values import KaldiioCodec, reading_codec
 
 __all__ = ["ReadHelper", "WriteHelper"]
 
@@ -28,7 +28,7 @@ class WriteHelper:
     Args:
         wspecifier: the table.
         compression_method: compression method of matrices, from 1 to 7; None: not compressed.
-        write_function: "soundfile", "numpy" or "pickle": see :func:`~io_ark.interop.kaldiio.matio.save_ark`.
+        write_function: "soundfile", "numpy" or "pickle": see :func:`~kaldi_standins.kaldiio.matio.save_ark`.
         pipes: allow commands.
         network: allow URLs.
 

@@ -10,18 +10,6 @@ from typing import Any
 
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
-from io_ark.interop.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
-from io_ark.interop.file_objects import read_key as read_token
-from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, open_or_fd, places_of, seekable
-from io_ark.interop.kaldiio.values import (
-    KaldiioCodec,
-    KaldiioLoader,
-    is_audio,
-    load_numpy_range,
-    reading_codec,
-    slice_of,
-    slices_of,
-)
 from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
@@ -32,6 +20,18 @@ from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
 from io_ark.tables.writers import ChunkBuffer
 from io_ark.text import WHITE_SPACE
+from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
+from kaldi_standins.file_objects import read_key as read_token
+from kaldi_standins.kaldiio.utils import LazyLoader, open_like_kaldi, open_or_fd, places_of, seekable
+from kaldi_standins.kaldiio.values import (
+    KaldiioCodec,
+    KaldiioLoader,
+    is_audio,
+    load_numpy_range,
+    reading_codec,
+    slice_of,
+    slices_of,
+)
 
 __all__ = [
     "LazyLoader",

@@ -9,10 +9,10 @@ from os import PathLike
 from typing import Any
 
 from io_ark.errors import MissingKeyError, OrderError, SpecifierError
-from io_ark.interop.file_objects import FileOrName, input_file, output_file, position_of
 from io_ark.specifier import FileName, classify_rspecifier, classify_wspecifier, name_of
 from io_ark.streams.access import Access
 from io_ark.tables.script import Script
+from kaldi_standins.file_objects import FileOrName, input_file, output_file, position_of
 
 __all__ = [
     "LazyLoader",
@@ -72,7 +72,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
     Raises:
         SpecifierError: the text is not a specifier.
 
-    >>> from io_ark.interop.kaldiio import parse_specifier
+    >>> from kaldi_standins.kaldiio import parse_specifier
     >>> parse_specifier("ark,t,scp:a.ark,a.scp")["scp"]
     'a.scp'
     """
@@ -108,7 +108,7 @@ class LazyLoader(MutableMapping[str, Any]):
             accepted, too.
         places: the places; a :class:`Script` is not copied unless it is changed.
 
-    >>> from io_ark.interop.kaldiio.utils import LazyLoader
+    >>> from kaldi_standins.kaldiio.utils import LazyLoader
     >>> table = LazyLoader(str.upper)
     >>> table["utt1"] = "feats.ark:5"
     >>> table["utt1"]

@@ -19,14 +19,14 @@ from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, as_array, end_line
 from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
 from io_ark.errors import ArkError, RangeError, SpecifierError
-from io_ark.interop.kaldiio.big_endian import swapped
-from io_ark.interop.kaldiio.extended import extended_reader, extended_writer
-from io_ark.interop.kaldiio.wavio import read_audio, write_audio
 from io_ark.specifier import Range
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.loader import Loader
+from kaldi_standins.kaldiio.big_endian import swapped
+from kaldi_standins.kaldiio.extended import extended_reader, extended_writer
+from kaldi_standins.kaldiio.wavio import read_audio, write_audio
 
 _LONGEST_TAG = 6  # "AUDIO" and the byte after it
 _FIRST_LOOK = 1 << 12

@@ -13,8 +13,8 @@ from io_ark.codecs.base import Sink, as_array, raw_bytes
 from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec
 from io_ark.errors import ArkError, FormatError
 from io_ark.extras import missing
-from io_ark.interop.file_objects import FileOrName, open_sink, open_source
 from io_ark.streams.source import BytesSource, Source
+from kaldi_standins.file_objects import FileOrName, open_sink, open_source
 
 __all__ = ["Audio", "decode_audio", "read_audio", "read_wav", "write_audio", "write_wav"]
 

@@ -1,4 +1,4 @@
-"""Base classes of the configurations of :mod:`kaldi_compat.interop.lhotse`."""
+"""Base classes of the configurations of :mod:`kaldi_standins.lhotse`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from kaldi_compat.errors import WRONG_NUMBERS, OptionError
-from kaldi_compat.interop.named_options import NamedOptions
+from kaldi_standins.named_options import NamedOptions
 
 AnyConfig = TypeVar("AnyConfig", bound="LhotseOptions")
 THEIR_NAMES = {

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.interop.kaldifeat.whisper import WhisperMelOptions
-from kaldi_compat.interop.lhotse_config.base import (
+from kaldi_compat.options import spectral as ours
+from kaldi_standins.kaldifeat.whisper import WhisperMelOptions
+from kaldi_standins.lhotse_config.base import (
     THEIR_NAMES,
     Config,
     EnergyConfig,
@@ -16,8 +17,7 @@ from kaldi_compat.interop.lhotse_config.base import (
     PowerConfig,
     WhisperConfig,
 )
-from kaldi_compat.interop.named_options import Field, fields_of, options_class
-from kaldi_compat.options import spectral as ours
+from kaldi_standins.named_options import Field, fields_of, options_class
 
 EPSILON = 1e-10  # lhotse's
 # What an option of ours means here, where that differs.
@@ -73,7 +73,7 @@ def _kaldis(*names: str, energy: bool = True, **mel: Any) -> list[Field]:
 
 
 def _config(name: str, base: type[LhotseOptions], our_type: type[Any], *fields: Field) -> Any:
-    text = f"Options of :class:`~kaldi_compat.interop.lhotse.{name}`."
+    text = f"Options of :class:`~kaldi_standins.lhotse.{name}`."
     return options_class(f"{name}Config", base, text, our_type, *fields)
 
 

@@ -1,11 +1,11 @@
 # Written by `make generate`: do not edit.
 from dataclasses import dataclass
 
-from kaldi_compat.interop.lhotse_config.base import Config, EnergyConfig, PowerConfig, WhisperConfig
+from kaldi_standins.lhotse_config.base import Config, EnergyConfig, PowerConfig, WhisperConfig
 
 @dataclass
 class FbankConfig(Config):
-    """Options of :class:`~kaldi_compat.interop.lhotse.Fbank`.
+    """Options of :class:`~kaldi_standins.lhotse.Fbank`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.
@@ -52,7 +52,7 @@ class FbankConfig(Config):
 
 @dataclass
 class MfccConfig(PowerConfig):
-    """Options of :class:`~kaldi_compat.interop.lhotse.Mfcc`.
+    """Options of :class:`~kaldi_standins.lhotse.Mfcc`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.
@@ -103,7 +103,7 @@ class MfccConfig(PowerConfig):
 
 @dataclass
 class SpectrogramConfig(Config):
-    """Options of :class:`~kaldi_compat.interop.lhotse.Spectrogram`.
+    """Options of :class:`~kaldi_standins.lhotse.Spectrogram`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.
@@ -138,7 +138,7 @@ class SpectrogramConfig(Config):
 
 @dataclass
 class LogSpectrogramConfig(Config):
-    """Options of :class:`~kaldi_compat.interop.lhotse.LogSpectrogram`.
+    """Options of :class:`~kaldi_standins.lhotse.LogSpectrogram`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.
@@ -173,7 +173,7 @@ class LogSpectrogramConfig(Config):
 
 @dataclass
 class WhisperFbankConfig(WhisperConfig):
-    """Options of :class:`~kaldi_compat.interop.lhotse.WhisperFbank`.
+    """Options of :class:`~kaldi_standins.lhotse.WhisperFbank`.
 
     Attributes:
         num_filters: number of mel bins; 128 for large-v3.
@@ -184,7 +184,7 @@ class WhisperFbankConfig(WhisperConfig):
 
 @dataclass
 class KaldiFbankConfig(Config):
-    """Options of :class:`~kaldi_compat.interop.lhotse.KaldiFbank`.
+    """Options of :class:`~kaldi_standins.lhotse.KaldiFbank`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.
@@ -241,7 +241,7 @@ class KaldiFbankConfig(Config):
 
 @dataclass
 class KaldiMfccConfig(PowerConfig):
-    """Options of :class:`~kaldi_compat.interop.lhotse.KaldiMfcc`.
+    """Options of :class:`~kaldi_standins.lhotse.KaldiMfcc`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.
@@ -300,7 +300,7 @@ class KaldiMfccConfig(PowerConfig):
 
 @dataclass
 class KaldiPlpConfig(PowerConfig):
-    """Options of :class:`~kaldi_compat.interop.lhotse.KaldiPlp`.
+    """Options of :class:`~kaldi_standins.lhotse.KaldiPlp`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.
@@ -365,7 +365,7 @@ class KaldiPlpConfig(PowerConfig):
 
 @dataclass
 class KaldiSpectrogramConfig(EnergyConfig):
-    """Options of :class:`~kaldi_compat.interop.lhotse.KaldiSpectrogram`.
+    """Options of :class:`~kaldi_standins.lhotse.KaldiSpectrogram`.
 
     Attributes:
         sampling_rate: sampling rate that the features are computed at, in Hz; positive and less than 1e+09.

@@ -1,5 +1,5 @@
 """API of omniio's ``kaldi``, implemented by io_ark."""
 
-from io_ark.interop.omniio import kaldi
+from kaldi_standins.omniio import kaldi
 
 __all__ = ["kaldi"]

@@ -1,6 +1,6 @@
-"""omniio's ``kaldi`` over io_ark: ``from io_ark.interop.omniio import kaldi`` in place of ``from omniio import kaldi``.
+"""omniio's ``kaldi`` over io_ark: ``from kaldi_standins.omniio import kaldi`` in place of ``from omniio import kaldi``.
 
-It has kaldiio's names, which :mod:`io_ark.interop.kaldiio` defines, and a few more. Errors are those of
+It has kaldiio's names, which :mod:`kaldi_standins.kaldiio` defines, and a few more. Errors are those of
 :mod:`io_ark.errors`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from io_ark import data_dir
 from io_ark.errors import ArkError as ReadError
 from io_ark.errors import FormatError, SpecifierError
-from io_ark.interop.kaldiio.compression_header import (
+from kaldi_standins.kaldiio.compression_header import (
     kAutomaticMethod,
     kOneByteAuto,
     kOneByteUnsignedInteger,
@@ -22,11 +22,11 @@ from io_ark.interop.kaldiio.compression_header import (
     kTwoByteAuto,
     kTwoByteSignedInteger,
 )
-from io_ark.interop.kaldiio.highlevel import ReadHelper, WriteHelper
-from io_ark.interop.kaldiio.matio import (
+from kaldi_standins.kaldiio.highlevel import ReadHelper, WriteHelper
+from kaldi_standins.kaldiio.matio import (
     SegmentsExtractor as SegmentedLoader,
 )
-from io_ark.interop.kaldiio.matio import (
+from kaldi_standins.kaldiio.matio import (
     load_ark,
     load_mat,
     load_scp,
@@ -36,8 +36,8 @@ from io_ark.interop.kaldiio.matio import (
     save_ark,
     save_mat,
 )
-from io_ark.interop.kaldiio.utils import LazyLoader, open_like_kaldi, parse_specifier
-from io_ark.interop.kaldiio.values import is_audio
+from kaldi_standins.kaldiio.utils import LazyLoader, open_like_kaldi, parse_specifier
+from kaldi_standins.kaldiio.values import is_audio
 
 __all__ = [
     "LazyLoader",

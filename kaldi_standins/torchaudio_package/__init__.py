@@ -1,10 +1,10 @@
 """The parts of torchaudio that front ends of speech use beside ``compliance.kaldi``.
 
-They stand in for torchaudio where it is not installed: see :func:`kaldi_compat.interop.install`.
+They stand in for torchaudio where it is not installed: see :func:`kaldi_standins.install`.
 """
 
-from kaldi_compat.interop.torchaudio_package import backend, compliance, functional, sox_effects, transforms, utils
-from kaldi_compat.interop.torchaudio_package.files import (
+from kaldi_standins.torchaudio_package import backend, compliance, functional, sox_effects, transforms, utils
+from kaldi_standins.torchaudio_package.files import (
     AudioMetaData,
     get_audio_backend,
     info,

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.pitch import Pitch
 from kaldi_compat.functional import cmvn, deltas
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
+from kaldi_compat.torch.features.pitch import Pitch
 
 __all__ = ["add_deltas", "compute_deltas", "compute_kaldi_pitch", "resample", "sliding_window_cmn"]
 
@@ -153,7 +153,7 @@ def resample(
         OptionError: an invalid rate, width or method (a ValueError).
         TypeError: samples that are not floating point.
 
-    See also :func:`kaldi_compat.features.resample.resample_waveform`, which is Kaldi's.
+    See also :func:`kaldi_compat.torch.features.resample.resample_waveform`, which is Kaldi's.
 
     >>> resample(torch.zeros(2, 441), 44100, 16000).shape
     torch.Size([2, 160])

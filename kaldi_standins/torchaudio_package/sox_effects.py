@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.interop.torchaudio_package.files import load
+from kaldi_standins.torchaudio_package.files import load
 
 __all__ = ["apply_effects_file", "apply_effects_tensor"]
 

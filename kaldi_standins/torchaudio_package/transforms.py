@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.interop.torchaudio_package.functional import compute_deltas, filtered, sinc_filters
+from kaldi_standins.torchaudio_package.functional import compute_deltas, filtered, sinc_filters
 
 __all__ = ["ComputeDeltas", "Resample"]
 
 
 class ComputeDeltas(torch.nn.Module):
-    """Compute deltas as :func:`~kaldi_compat.interop.torchaudio_package.functional.compute_deltas` does.
+    """Compute deltas as :func:`~kaldi_standins.torchaudio_package.functional.compute_deltas` does.
 
     Args:
         win_length: frames of the window; an even number is that less 1.
@@ -32,7 +32,7 @@ class ComputeDeltas(torch.nn.Module):
 
 
 class Resample(torch.nn.Module):
-    """Resample audio as :func:`~kaldi_compat.interop.torchaudio_package.functional.resample` does, with kept filters.
+    """Resample audio as :func:`~kaldi_standins.torchaudio_package.functional.resample` does, with kept filters.
 
     Args:
         orig_freq, new_freq: sampling rates in Hz, whole numbers.

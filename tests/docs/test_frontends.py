@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_compat.frontends import preset_names
+from kaldi_compat import list_presets
 from tests.kaldi_compat.frontends.test_references import TOLERANCE, TOLERANCES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -17,7 +17,7 @@ FAMILIES = ("asr", "audio-events", "funasr", "speakers", "transformers")
 
 def test_every_preset_is_on_a_page() -> None:
     index = (DOCS / "frontends" / "index.md").read_text()
-    assert [name for name in preset_names() if f"`{name}`" not in index] == []
+    assert [name for name in list_presets() if f"`{name}`" not in index] == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)

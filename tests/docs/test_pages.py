@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import io_ark
-from kaldi_compat.frontends import preset_names
+from kaldi_compat import list_presets
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -47,7 +47,7 @@ def counts() -> dict[str, int]:
         r"programs(?: of Kaldi|, `| with Kaldi)": programs.count("\n| `"),
         r"commands[,.]": len(json.loads((reference / "cases.json").read_text())),
         r"(?:test )?vectors (?:that|from) Kaldi": sum(map(len, kit)),
-        r"(?:presets of|published models)": len(preset_names()),
+        r"(?:presets of|published models)": len(list_presets()),
         r"(?:types of objects|kinds\b)": len(typing.get_args(io_ark.Kind)),
         r"functions of \d+ (?:public )?repositories": len(rows),
         r"(?:public )?repositories(?:, such|\s+and \d+)": len(set(rows)),

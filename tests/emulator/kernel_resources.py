@@ -1,6 +1,6 @@
 """Compile the kernels for a GPU, which need not exist, and print their registers, memory and spills.
 
-    python tests/support/kernel_resources.py [compute capability, such as 90 [uses...]]
+    python tests/emulator/kernel_resources.py [compute capability, such as 90 [uses...]]
 
 It compiles the kernel of a typical filter bank (16 kHz, 80 bins): undithered, for audio of several lengths, with
 Kaldi's noise, with noise for training, with VTLN, and with energies; that of a spectrogram; and those that compress. It
@@ -25,7 +25,7 @@ from triton.backends.compiler import GPUTarget
 
 from io_ark.codecs.compressed import CompressionMethod
 from kaldi_compat import Fbank, KaldiRandom, Spectrogram
-from kaldi_compat.kernels import compression, launch
+from kaldi_compat.torch.kernels import compression, launch
 
 
 class Driver:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kaldi_compat.kernels.noise import kaldi_normal, philox_normals
-from kaldi_compat.kernels.spectrum import reflected
+from kaldi_compat.torch.kernels.noise import kaldi_normal, philox_normals
+from kaldi_compat.torch.kernels.spectrum import reflected
 
 __all__ = ["draw", "reflect"]
 

@@ -6,7 +6,7 @@ lanes, 32-bit addresses). It raises :class:`PtxError` for addresses outside of t
 that a part of the threads reaches, registers and shared memory that nothing has set, and races: words that two threads
 touch, one of them writing, without a barrier in between. It says nothing of time, streams, allocators or drivers.
 
-    pytest tests/kaldi_compat/kernels --machine sm_90
+    pytest tests/kaldi_compat/torch/kernels --machine sm_90
 
 runs the tests of the kernels so.
 """
@@ -640,8 +640,8 @@ def install(machine: str, cache: Path) -> None:
     import triton
     from triton.backends.nvidia.compiler import CUDABackend
 
-    from kaldi_compat.kernels import launch
-    from tests.support import kernel_resources, probe_kernels
+    from kaldi_compat.torch.kernels import launch
+    from tests.emulator import kernel_resources, probe_kernels
 
     CUDABackend.make_cubin = lambda self, source, metadata, options, capability: b""
     kernel_resources.choose(int(machine.removeprefix("sm_")))

@@ -13,9 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.ptx_emulator import MACHINES, Emulated, Launch, Program, PtxError, fused, memory_of
+from tests.emulator.ptx_emulator import MACHINES, Emulated, Launch, Program, PtxError, fused, memory_of
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 # Each thread of a warp puts its number into shared memory, and stores its neighbour's.
 EXCHANGE = """
 .visible .entry exchange(
@@ -96,7 +96,7 @@ def test_faults_of_a_compiled_kernel_are_found(
     if request.config.getoption("--machine") == MACHINES[0]:
         pytest.skip("needs compiled kernels: --machine sm_90")
     from kaldi_compat import Fbank
-    from kaldi_compat.kernels import launch
+    from kaldi_compat.torch.kernels import launch
 
     def without_barriers(ptx: str) -> str:
         return "\n".join(line for line in ptx.split("\n") if not line.strip().startswith("bar."))
@@ -124,7 +124,7 @@ def test_tests_of_kernels_pass_on_compiled_code(machine: str, chosen: str, least
     pytest.importorskip("triton", minversion="3.6")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    command = [sys.executable, "-m", "pytest", "tests/kaldi_compat/kernels", "--machine", machine]
+    command = [sys.executable, "-m", "pytest", "tests/kaldi_compat/torch/kernels", "--machine", machine]
     deselected = ["compile_without_spilling", "on_compiled_code", "the_benchmark_runs", "launch.py"]
     chosen = " and ".join([f"({chosen})"] * bool(chosen) + [f"not {each}" for each in deselected])
     done = subprocess.run([*command, "-k", chosen], cwd=ROOT, capture_output=True, text=True)

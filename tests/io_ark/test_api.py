@@ -25,9 +25,9 @@ from io_ark.errors import (
     OrderError,
     SpecifierError,
 )
-from io_ark.interop import kaldi as kaldi_names
-from io_ark.interop import kaldiio as kaldiio_names
-from kaldi_compat.interop import torchaudio_kaldi_io as kaldi_io
+from kaldi_standins import kaldi as kaldi_names
+from kaldi_standins import kaldiio as kaldiio_names
+from kaldi_standins import torchaudio_kaldi_io as kaldi_io
 
 VALUES = {
     "float-matrix": np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3),

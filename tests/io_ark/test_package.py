@@ -44,13 +44,12 @@ def test_declared_names_exist(name: str) -> None:
 
 PUBLIC = (
     "blocks", "codecs", "data_dir", "errors", "extras", "models", "specifier", "streams", "tables", "text",
-    "interop.kaldi", "interop.kaldi_io", "interop.kaldi_native_io", "interop.kaldiio",
 )  # fmt: skip
 # Internal modules that kaldi_compat uses, and why.
 INTERNAL = {
     "programs/copy_feats_to_htk.py": {"codecs.htk": "the features of a block in one pass"},
     "programs/copy_feats_to_sphinx.py": {"codecs.sphinx": "the features of a block in one pass"},
-    "data/datasets.py": {"streams.files": "the cache of open files of its recordings"},
+    "torch/data/datasets.py": {"streams.files": "the cache of open files of its recordings"},
     "dump/commands.py": {
         "streams.files": "starts commands again when file descriptors run out, as readers do",
         "streams.pipes": "the words for the status of a command",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kaldi_compat
 from kaldi_compat import AudioError, KaldiRandom, OptionError
-from kaldi_compat.features.numpy import ArrayFeature, Fbank, Mfcc, Plp, Spectrogram
+from kaldi_compat.numpy import ArrayFeature, Fbank, Mfcc, Plp, Spectrogram
 from tests.support.native import LEVELS, computing
 from tests.support.processes import output_of
 from tests.support.reference import audio, cases_of, expected, flags_of, name_of, options_of
@@ -133,7 +133,7 @@ def test_does_not_import_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import numpy as np\n"
-        "from kaldi_compat.features.numpy import Fbank\n"
+        "from kaldi_compat.numpy import Fbank\n"
         "from kaldi_compat import KaldiRandom\n"
         "print(Fbank()(np.zeros(16000, np.int16), generator=KaldiRandom()).shape)"
     )

@@ -14,12 +14,7 @@ PACKAGE = Path(kaldi_compat.__file__).parent
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py")
 # Modules that users import by their path, besides those of the names in `kaldi_compat`.
 IMPORTED = {
-    "features.numpy",
-    "interop.kaldi_native_fbank",
-    "interop.kaldifeat",
-    "interop.lhotse",
-    "interop.torchaudio",
-    "interop.transformers",
+    "numpy",
     "plot",
 }
 PUBLIC = {
@@ -72,7 +67,7 @@ def test_dir_lists_public_names_only() -> None:
 
 
 def test_every_feature_and_its_options_are_public() -> None:
-    from kaldi_compat.features.registry import SPECTRAL_FEATURES
+    from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
     for feature in SPECTRAL_FEATURES.values():
         assert getattr(kaldi_compat, feature.module().__name__) is feature.module()
@@ -97,7 +92,7 @@ COMPUTE = "from kaldi_compat.programs.compute_fbank_feats import main"
         ("from kaldi_compat import track_pitch", "torch"),
         ("import kaldi_compat.plot", "torch"),
         ("import kaldi_compat.plot", "matplotlib"),
-        ("from kaldi_compat.interop.kaldi_native_fbank import MelBanks; MelBanks()", "torch"),
+        ("from kaldi_standins.kaldi_native_fbank import MelBanks; MelBanks()", "torch"),
         (f"{COMPUTE}; assert main([]) == 1 and main(['--no-such=1', 'a', 'b']) == 255", "torch"),
     ],
 )
@@ -106,3 +101,13 @@ def test_import_stays_light(statement: str, absent: str) -> None:
     if absent == "inspect":  # NumPy may import it
         code = f"import numpy, dataclasses\n{code}"
     output_of(code)
+
+
+def test_only_the_wing_for_torch_imports_torch_at_its_top() -> None:
+    found = {
+        path
+        for path in MODULES
+        for statement in ast.parse((PACKAGE / path).read_text()).body
+        if ast.unparse(statement).startswith(("import torch", "from torch"))
+    }
+    assert found and {path.parts[0] for path in found} == {"torch"}

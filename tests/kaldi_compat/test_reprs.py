@@ -10,8 +10,8 @@ import pytest
 
 import io_ark
 import kaldi_compat
-from kaldi_compat import ArchiveDataset, Fbank, FeatureDataset, FeaturesOnDevice, PitchOptions, WaveDataset, frontends
-from kaldi_compat.features import numpy as array_features
+from kaldi_compat import ArchiveDataset, Fbank, FeatureDataset, FeaturesOnDevice, PitchOptions, WaveDataset
+from kaldi_compat import numpy as array_features
 from kaldi_compat.frontends import numpy as array_frontends
 
 
@@ -31,7 +31,7 @@ def test_module_with_defaults_says_so() -> None:
     assert "Kaldi's defaults" in kaldi_compat.Deltas()._repr_html_()
 
 
-@pytest.mark.parametrize("frontend", [frontends.Frontend, array_frontends.Frontend], ids=["torch", "numpy"])
+@pytest.mark.parametrize("frontend", [kaldi_compat.Frontend, array_frontends.Frontend], ids=["torch", "numpy"])
 def test_front_ends_show_their_preset(frontend: Any) -> None:
     shown = frontend("beats")._repr_html_()
     assert "Frontend('beats')" in shown and "BEATs" in shown

@@ -22,7 +22,7 @@ from io_ark.errors import (
     SpecifierError,
     WriteError,
 )
-from io_ark.interop import kaldi_io
+from kaldi_standins import kaldi_io
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)

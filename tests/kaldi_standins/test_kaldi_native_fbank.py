@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kaldi_compat.interop.kaldi_native_fbank as knf
+import kaldi_standins.kaldi_native_fbank as knf
 from kaldi_compat import KaldiRandom
-from kaldi_compat.interop.kaldi_native_fbank import online
+from kaldi_standins.kaldi_native_fbank import online
 from tests.support.native_fbank_forms import FORMS, audio, stored
 
 OPTIONS = [name for name in knf.__all__ if name.endswith("Options")]

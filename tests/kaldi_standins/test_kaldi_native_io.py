@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from io_ark.errors import ArkError, MissingFileError
-from io_ark.interop import kaldi_native_io as ours
+from kaldi_standins import kaldi_native_io as ours
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import torch
 
-import kaldi_compat.interop.kaldifeat as kaldifeat
+import kaldi_standins.kaldifeat as kaldifeat
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.features import checks
+from kaldi_compat.functional import checks
 from kaldi_compat.options import spectral as ours
 
 OPTION_SETS: list[dict[str, Any]] = [

@@ -22,8 +22,8 @@ from lhotse.utils import LOG_EPSILON  # noqa: E402
 
 from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
 from kaldi_compat.exact.librosa_mel import librosa_filters  # noqa: E402
-from kaldi_compat.interop import lhotse as interop  # noqa: E402
-from kaldi_compat.interop.lhotse import (  # noqa: E402
+from kaldi_standins import lhotse as interop  # noqa: E402
+from kaldi_standins.lhotse import (  # noqa: E402
     Extractor,
     Fbank,
     FbankConfig,

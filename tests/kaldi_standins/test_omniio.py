@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from io_ark.errors import FormatError, SpecifierError
-from io_ark.interop.omniio import kaldi
+from kaldi_standins.omniio import kaldi
 
 # What omniio 0.1.2 exports.
 NAMES = """LazyLoader ReadError SegmentedLoader ReadHelper WriteHelper kAutomaticMethod kOneByteAuto

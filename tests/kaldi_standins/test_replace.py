@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import kaldi_compat.interop
+import kaldi_standins
 from kaldi_compat.errors import OptionError
-from kaldi_compat.interop import replace
-from kaldi_compat.interop.replace import LIBRARIES, Finder, environment, main
+from kaldi_standins import replace
+from kaldi_standins.replace import LIBRARIES, Finder, environment, main
 
 WORKERS = """
 import multiprocessing, subprocess, sys
@@ -36,8 +36,8 @@ WITHOUT_TORCHAUDIO = """
 import importlib.machinery
 find = importlib.machinery.PathFinder.find_spec
 importlib.machinery.PathFinder.find_spec = lambda name, *rest: None if name == "torchaudio" else find(name, *rest)
-import kaldi_compat.interop
-kaldi_compat.interop.install("torchaudio")
+import kaldi_standins
+kaldi_standins.install("torchaudio")
 import torchaudio, torchaudio.compliance.kaldi
 from torchaudio.functional import compute_deltas
 import torchaudio.backend.sox_io_backend as sox
@@ -69,23 +69,23 @@ def test_a_program_and_its_workers_have_the_stand_ins(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(WORKERS)
     names = "kaldi_io,kaldiio,omniio,kaldi_native_fbank"
-    done = run("-m", "kaldi_compat.interop", "replace", names, "--", str(script), "-a", "b")
+    done = run("-m", "kaldi_standins", "replace", names, "--", str(script), "-a", "b")
     assert done.returncode == 0, done.stderr
     first, *others = done.stdout.splitlines()
     modules = ["kaldi_io", "kaldiio.matio", "omniio.kaldi", "kaldiio"]
-    assert first.split() == [*(f"io_ark.interop.{each}" for each in modules), "-a", "b"]
-    assert others == ["io_ark.interop.kaldi_io"] * 3
-    assert "kaldi_compat: kaldi_io is io_ark.interop.kaldi_io\n" in done.stderr
+    assert first.split() == [*(f"kaldi_standins.{each}" for each in modules), "-a", "b"]
+    assert others == ["kaldi_standins.kaldi_io"] * 3
+    assert "kaldi_compat: kaldi_io is kaldi_standins.kaldi_io\n" in done.stderr
 
 
 def test_torchaudio_need_not_be_installed() -> None:
     done = run("-c", WITHOUT_TORCHAUDIO)
     assert done.returncode == 0, done.stderr
-    package = "kaldi_compat.interop.torchaudio_package"
+    package = "kaldi_standins.torchaudio_package"
     assert done.stdout.splitlines() == [
-        f"{package} True kaldi_compat.interop.torchaudio {package}.functional",
+        f"{package} True kaldi_standins.torchaudio {package}.functional",
         "none",
-        "kaldi_compat.interop.torchaudio_kaldi_io",
+        "kaldi_standins.torchaudio_kaldi_io",
         "kaldi_compat's stand-in for torchaudio has no module torchaudio.datasets",
     ]
 
@@ -98,10 +98,10 @@ def test_torchaudios_other_parts_stay_the_originals(is_imported: bool) -> None:
         del sys.modules[name]
     if is_imported:
         importlib.import_module("torchaudio.functional")
-    kaldi_compat.interop.install("torchaudio")
+    kaldi_standins.install("torchaudio")
     torchaudio = importlib.import_module("torchaudio")
     functional = importlib.import_module("torchaudio.functional")
-    assert importlib.import_module("torchaudio.compliance.kaldi").__name__ == "kaldi_compat.interop.torchaudio"
+    assert importlib.import_module("torchaudio.compliance.kaldi").__name__ == "kaldi_standins.torchaudio"
     assert torchaudio.__name__ == "torchaudio"
     assert functional.compute_deltas.__module__.startswith("torchaudio.functional")
     assert functional.compute_kaldi_pitch.__module__.startswith("kaldi_compat.")
@@ -110,8 +110,8 @@ def test_torchaudios_other_parts_stay_the_originals(is_imported: bool) -> None:
 
 @pytest.mark.usefixtures("_undone")
 def test_a_name_that_is_missing_raises_an_import_error_that_says_so() -> None:
-    kaldi_compat.interop.install("kaldi_io")
-    with pytest.raises(ImportError, match=r"io_ark\.interop\.kaldi_io"):
+    kaldi_standins.install("kaldi_io")
+    with pytest.raises(ImportError, match=r"kaldi_standins\.kaldi_io"):
         exec("from kaldi_io import nothing")
     with pytest.raises(ModuleNotFoundError, match=r"stand-in for kaldi_io has no module kaldi_io\.nothing"):
         importlib.import_module("kaldi_io.nothing")
@@ -119,7 +119,7 @@ def test_a_name_that_is_missing_raises_an_import_error_that_says_so() -> None:
 
 def test_a_missing_dependency_is_named() -> None:
     without = "import sys; sys.modules['numpy'] = None; "
-    done = run("-c", without + "import kaldi_compat.interop as x; x.install('kaldiio'); import kaldiio")
+    done = run("-c", without + "import kaldi_standins as x; x.install('kaldiio'); import kaldiio")
     assert "ModuleNotFoundError: import of numpy halted" in done.stderr
     assert "has no module" not in done.stderr
 
@@ -129,16 +129,16 @@ def test_a_library_that_was_imported_before_is_replaced_with_a_warning() -> None
     pytest.importorskip("kaldiio")
     matio, original = importlib.import_module("kaldiio.matio"), importlib.import_module("kaldiio")
     with pytest.warns(UserWarning, match="kaldiio, kaldiio"):
-        assert kaldi_compat.interop.install("kaldiio") == {"kaldiio": "io_ark.interop.kaldiio"}
-    assert importlib.import_module("kaldiio.matio").__name__ == "io_ark.interop.kaldiio.matio"
+        assert kaldi_standins.install("kaldiio") == {"kaldiio": "kaldi_standins.kaldiio"}
+    assert importlib.import_module("kaldiio.matio").__name__ == "kaldi_standins.kaldiio.matio"
     assert original.matio is matio  # who has imported it keeps all of it
-    kaldi_compat.interop.install("kaldiio")
+    kaldi_standins.install("kaldiio")
 
 
 @pytest.mark.usefixtures("_undone")
 def test_processes_that_are_started_know_all_stand_ins() -> None:
-    kaldi_compat.interop.install("kaldi_io")
-    kaldi_compat.interop.install("omniio")
+    kaldi_standins.install("kaldi_io")
+    kaldi_standins.install("omniio")
     assert os.environ[replace.VARIABLE] == "kaldi_io,omniio"
     assert os.environ["PYTHONPATH"].split(os.pathsep).count(replace.STARTUP) == 1
     assert sum(isinstance(each, Finder) for each in sys.meta_path) == 1
@@ -153,12 +153,12 @@ def test_the_users_own_sitecustomize_is_executed(tmp_path: Path) -> None:
     variables["PYTHONPATH"] += os.pathsep + str(tmp_path)
     command = [sys.executable, "-c", "import kaldi_io; print(kaldi_io.__name__)"]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["mine", "io_ark.interop.kaldi_io"]
+    assert done.stdout.split() == ["mine", "kaldi_standins.kaldi_io"]
 
 
 def test_libraries_without_a_stand_in_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(OptionError, match="no stand-in for librosa"):
-        kaldi_compat.interop.install("librosa")
+        kaldi_standins.install("librosa")
     failing = (
         ("replace librosa x.py", 2),
         ("replace kaldiio", 2),
@@ -171,14 +171,14 @@ def test_libraries_without_a_stand_in_are_refused(capsys: pytest.CaptureFixture[
             main(words.split())
         assert stopped.value.code == status
     said = capsys.readouterr()
-    assert "Usage: python -m kaldi_compat.interop replace" in said.out
+    assert "Usage: python -m kaldi_standins replace" in said.out
     assert said.err.endswith("kaldi_compat: cannot run nothing: No such file or directory\n")
 
 
 def test_a_command_may_be_options_of_python() -> None:
     command = "-u", "-c", "import kaldi_io, kaldiio; print(kaldi_io.__name__, kaldiio.__name__)"
-    done = run("-m", "kaldi_compat.interop", "replace", "kaldi_io, kaldiio", "--", *command)
-    assert done.stdout.split() == ["io_ark.interop.kaldi_io", "io_ark.interop.kaldiio"], done.stderr
+    done = run("-m", "kaldi_standins", "replace", "kaldi_io, kaldiio", "--", *command)
+    assert done.stdout.split() == ["kaldi_standins.kaldi_io", "kaldi_standins.kaldiio"], done.stderr
 
 
 @pytest.mark.parametrize("library", ["kaldi_native_fbank", "kaldi_native_io", "kaldifeat", "kaldiio", "torchaudio"])

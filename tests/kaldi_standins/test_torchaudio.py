@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.features.plp import Plp
-from kaldi_compat.interop import torchaudio as compliance
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
+from kaldi_compat.torch.features.plp import Plp
+from kaldi_standins import torchaudio as compliance
 from tests.support.native_fbank import by_native_fbank
 
 NAMES = ("fbank", "mfcc", "spectrogram")
@@ -187,7 +187,7 @@ def test_module_stands_in_for_torchaudios_under_its_name(
 
 
 def test_names_that_wenet_imports_are_there() -> None:
-    from kaldi_compat.interop.torchaudio import Tensor, Tuple, math, torch  # noqa: F401
+    from kaldi_standins.torchaudio import Tensor, Tuple, math, torch  # noqa: F401
 
 
 def test_plp_has_the_same_arguments() -> None:

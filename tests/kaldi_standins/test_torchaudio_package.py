@@ -13,11 +13,11 @@ import torch
 
 from io_ark import load as load_object
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.interop import torchaudio_package as ours
 from kaldi_compat.pitch.tracker import track_pitch
+from kaldi_standins import torchaudio_package as ours
 from tests.support.native_fbank_forms import audio
 
-WAV = Path(__file__).parents[3] / "reference_data" / "inputs" / "wav"
+WAV = Path(__file__).parents[2] / "reference_data" / "inputs" / "wav"
 
 
 def noise(*shape: int) -> torch.Tensor:

@@ -16,7 +16,7 @@ from kaldi_compat.options.extractors import EXTRACTORS, fbank_settings
 from tests.support.reference import ROOT
 
 transformers = pytest.importorskip("transformers")
-ours = pytest.importorskip("kaldi_compat.interop.transformers")
+ours = pytest.importorskip("kaldi_standins.transformers")
 
 NAMES = sorted(EXTRACTORS)
 # that transformers' tests of these extractors use, and others that change the features

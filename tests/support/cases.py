@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import kaldi_compat.features.model_input as model_input
-import kaldi_compat.features.postprocessing as post
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.mfcc import Mfcc
-from kaldi_compat.features.pitch import Pitch, ProcessPitch
-from kaldi_compat.features.plp import Plp
-from kaldi_compat.features.spectrogram import Spectrogram
+import kaldi_compat.torch.features.model_input as model_input
+import kaldi_compat.torch.features.postprocessing as post
+from kaldi_compat.torch.features.fbank import Fbank
+from kaldi_compat.torch.features.mfcc import Mfcc
+from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
+from kaldi_compat.torch.features.plp import Plp
+from kaldi_compat.torch.features.spectrogram import Spectrogram
 
 DIM = 5
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_compat.interop.named_options import SHORT_NAMES
+from kaldi_standins.named_options import SHORT_NAMES
 
 
 def by_native_fbank(samples: np.ndarray[Any, Any], options: Any) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kaldi_compat.frontends.conform import Scorecard, conform
+from kaldi_compat.explain.conform import Scorecard, conform
 
 Doubles = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import kaldi_compat
-from kaldi_compat.features.module import ConfiguredModule
+from kaldi_compat.torch.features.module import ConfiguredModule
 
 ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")

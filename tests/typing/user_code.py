@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 import kaldi_compat
-import kaldi_compat.interop.kaldi_native_fbank as knf
-import kaldi_compat.interop.kaldifeat as kaldifeat
-import kaldi_compat.interop.torchaudio as torchaudio
+import kaldi_standins.kaldi_native_fbank as knf
+import kaldi_standins.kaldifeat as kaldifeat
+import kaldi_standins.torchaudio as torchaudio
 from kaldi_compat import (
     Batch,
     BucketBatchSampler,
@@ -22,6 +22,7 @@ from kaldi_compat import (
     FeatureDataset,
     FeaturesOnDevice,
     FeatureStream,
+    Frontend,
     Mfcc,
     MfccOptions,
     Pitch,
@@ -38,10 +39,9 @@ from kaldi_compat import (
     collate,
     load_options,
 )
-from kaldi_compat.features.numpy import Fbank as ArrayFbank
-from kaldi_compat.frontends import Frontend
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
+from kaldi_compat.numpy import Fbank as ArrayFbank
 
 # Options by name, with their types.
 fbank = Fbank(num_mel_bins=80, dither=0.0, window_type="hamming", snip_edges=False)

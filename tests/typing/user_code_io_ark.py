@@ -11,7 +11,7 @@ from typing_extensions import assert_type
 
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
-from io_ark.interop.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatrixReader, SequentialTokenReader
+from kaldi_standins.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatrixReader, SequentialTokenReader
 
 Float32 = npt.NDArray[np.float32]
 

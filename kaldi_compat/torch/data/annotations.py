@@ -19,10 +19,10 @@ from io_ark.codecs import Codec, PosteriorArraysCodec, codec
 from io_ark.errors import MissingKeyError
 from io_ark.streams import Access, Source
 from io_ark.tables import Script
-from kaldi_compat.data.batching import Posteriors, Utterance
-from kaldi_compat.data.ctm import Ctm
-from kaldi_compat.data.each_process import InEachProcess
 from kaldi_compat.errors import KaldiCompatError, OptionError
+from kaldi_compat.torch.data.batching import Posteriors, Utterance
+from kaldi_compat.torch.data.ctm import Ctm
+from kaldi_compat.torch.data.each_process import InEachProcess
 
 __all__ = ["Annotations", "Labels", "Path", "Tokenizer"]
 

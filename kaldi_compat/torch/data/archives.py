@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 import io_ark
-from kaldi_compat.data.annotations import Annotations, Labels, Path, Tokenizer
-from kaldi_compat.data.arguments import whole_number
-from kaldi_compat.data.batching import Utterance
-from kaldi_compat.data.items import Items, Transform, described
-from kaldi_compat.data.places import as_tensor
-from kaldi_compat.data.sampling import rank_and_world_size
-from kaldi_compat.data.seeds import Seeds
+from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
+from kaldi_compat.torch.data.arguments import whole_number
+from kaldi_compat.torch.data.batching import Utterance
+from kaldi_compat.torch.data.items import Items, Transform, described
+from kaldi_compat.torch.data.places import as_tensor
+from kaldi_compat.torch.data.sampling import rank_and_world_size
+from kaldi_compat.torch.data.seeds import Seeds
 
 __all__ = ["ArchiveDataset"]
 
@@ -32,13 +32,13 @@ class ArchiveDataset(IterableDataset[Utterance]):
     Args:
         rspecifiers: one rspecifier or several, such as ``ark:gunzip -c feats.1.gz |``.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
-            :class:`~kaldi_compat.data.annotations.Annotations`.
-        length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.data.datasets.FeatureDataset`.
+            :class:`~kaldi_compat.torch.data.annotations.Annotations`.
+        length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
         shuffle_buffer: number of utterances kept in a buffer to shuffle them; 0 keeps the order.
         seed: of the shuffling, and of random numbers in ``transform``.
         rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
 
-    Items are :class:`~kaldi_compat.data.batching.Utterance`.
+    Items are :class:`~kaldi_compat.torch.data.batching.Utterance`.
 
     Ranks may get different numbers of utterances. Use ``torch.distributed.algorithms.Join`` where ranks synchronize.
     """

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from kaldi_compat.data.ctm import Word
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import checked_lengths
+from kaldi_compat.torch.data.ctm import Word
 
 __all__ = [
     "ALIGNMENT_PADDING",

@@ -24,15 +24,15 @@ from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import FormatError
 from io_ark.streams.files import OpenFiles
 from io_ark.tables import Loader, RelativeTo, Script, folder_of
-from kaldi_compat.data.annotations import Annotations, Labels, Path, Tokenizer
-from kaldi_compat.data.arguments import positive_number, whole_number
-from kaldi_compat.data.batching import Utterance
-from kaldi_compat.data.each_process import InEachProcess
-from kaldi_compat.data.items import Items, Transform, described
-from kaldi_compat.data.places import as_tensor, load_named, script_of
-from kaldi_compat.data.seeds import Seeds
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import num_resampled, resample_waveform
+from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
+from kaldi_compat.torch.data.arguments import positive_number, whole_number
+from kaldi_compat.torch.data.batching import Utterance
+from kaldi_compat.torch.data.each_process import InEachProcess
+from kaldi_compat.torch.data.items import Items, Transform, described
+from kaldi_compat.torch.data.places import as_tensor, load_named, script_of
+from kaldi_compat.torch.data.seeds import Seeds
 
 __all__ = ["FeatureDataset", "WaveDataset"]
 
@@ -109,26 +109,26 @@ class FeatureDataset(_KeyedDataset):
     Args:
         feats: path of a ``feats.scp``, or ``scp:feats.scp``.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
-            :class:`~kaldi_compat.data.annotations.Annotations`.
+            :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         length_tolerance: number of frames by which features, alignment and posteriors may differ in length; they are
             cut to the shortest, and a larger difference is an error (Kaldi's ``--length-tolerance``). None disables the
             comparison, for targets with another frame rate.
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker, such as
-            :class:`~kaldi_compat.data.spec_augment.SpecAugment`. Random numbers that it draws from torch depend only on
-            the utterance, ``seed`` and the epoch.
+            :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`. Random numbers that it draws from torch depend
+            only on the utterance, ``seed`` and the epoch.
         seed: of such random numbers.
         drop_incomplete: skip utterances that lack a target. Otherwise accessing one is an error.
         relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
             folder, as Kaldi does.
 
-    Items are :class:`~kaldi_compat.data.batching.Utterance` with features of shape ``(frames, dim)``, float32.
+    Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with features of shape ``(frames, dim)``, float32.
 
     Raises:
         ArkError: a file cannot be read.
         KaldiCompatError: features and targets differ in length by more than the tolerance.
 
     >>> from torch.utils.data import DataLoader
-    >>> from kaldi_compat.data.batching import collate
+    >>> from kaldi_compat.torch.data.batching import collate
     >>> data = FeatureDataset("data/train/feats.scp", utt2spk="data/train/utt2spk")  # doctest: +SKIP
     >>> loader = DataLoader(data, batch_size=16, shuffle=True, num_workers=4, collate_fn=collate)  # doctest: +SKIP
     """
@@ -193,18 +193,18 @@ class WaveDataset(_KeyedDataset):
         speeds: factors such as ``(0.9, 1.0, 1.1)``, one of which changes the speed and the pitch of each utterance.
             Times of words are scaled; alignments and posteriors stay as they are.
         augment: function from int16 audio and its sampling rate to audio of the same length, such as
-            :class:`~kaldi_compat.data.reverberation.NoiseAndReverberation`, in the worker.
+            :class:`~kaldi_compat.torch.data.reverberation.NoiseAndReverberation`, in the worker.
         feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(samples,)`` to features ``(frames, dim)``, computed
-            in the worker. :class:`~kaldi_compat.data.on_device.FeaturesOnDevice` computes them on the model's device.
+            in the worker. :class:`~kaldi_compat.torch.data.on_device.FeaturesOnDevice` uses the model's device.
         length_tolerance: as for :class:`FeatureDataset`; needs ``feature``.
         transform: function applied last, to features if there is ``feature``, else to audio.
         seed: of the choice of speeds, and of random numbers that ``augment``, ``feature`` and ``transform`` take from
             torch. They depend only on the utterance, this seed and the epoch.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
-            :class:`~kaldi_compat.data.annotations.Annotations`.
+            :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         drop_incomplete, relative_to: as for :class:`FeatureDataset`.
 
-    Items are :class:`~kaldi_compat.data.batching.Utterance` with 16-bit audio ``(samples,)``, or with features.
+    Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with 16-bit audio ``(samples,)``, or with features.
 
     Raises:
         ArkError: a file cannot be read, or a segment cannot be cut.

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from kaldi_compat.data.annotations import Annotations
-from kaldi_compat.data.arguments import whole_number
-from kaldi_compat.data.batching import Posteriors, Utterance
-from kaldi_compat.data.seeds import Seeds, seeded
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.torch.data.annotations import Annotations
+from kaldi_compat.torch.data.arguments import whole_number
+from kaldi_compat.torch.data.batching import Posteriors, Utterance
+from kaldi_compat.torch.data.seeds import Seeds, seeded
 
 Transform = Callable[[Tensor], Tensor]
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Posteriors
-from kaldi_compat.data.items import check_tolerance, unequal_lengths
-from kaldi_compat.data.seeds import seeded
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, Posteriors
+from kaldi_compat.torch.data.items import check_tolerance, unequal_lengths
+from kaldi_compat.torch.data.seeds import seeded
 
 __all__ = ["FeaturesOnDevice"]
 
@@ -24,14 +24,14 @@ class FeaturesOnDevice:
     such as those of dithering and masks, depend on the seeds of the batch's utterances, if it has any.
 
     Args:
-        loader: batches of audio: a ``DataLoader`` over a :class:`~kaldi_compat.data.datasets.WaveDataset`.
+        loader: batches of audio: a ``DataLoader`` over a :class:`~kaldi_compat.torch.data.datasets.WaveDataset`.
         feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(B, T)`` and lengths ``(B,)`` to features and
             their numbers of frames.
         device: the device; modules are moved there too.
         augment: function from features ``(B, frames, dim)`` and numbers of frames to features, such as
-            :class:`~kaldi_compat.data.spec_augment.SpecAugment`.
+            :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`.
         length_tolerance: number of frames by which features and targets of an utterance may differ in length, as for
-            :class:`~kaldi_compat.data.datasets.FeatureDataset`. None does not compare them.
+            :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`. None does not compare them.
 
     Raises:
         KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.

@@ -11,8 +11,8 @@ from torch import Tensor
 
 import io_ark
 from io_ark.tables import Loader
-from kaldi_compat.data.annotations import Path
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.torch.data.annotations import Path
 
 
 def script_of(file: Path) -> Path:

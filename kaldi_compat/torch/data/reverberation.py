@@ -13,11 +13,11 @@ from io_ark.blocks import Wave
 from io_ark.codecs import pcm16
 from io_ark.streams import Access
 from io_ark.tables import Loader, RelativeTo, Script, folder_of
-from kaldi_compat.data.annotations import Path
-from kaldi_compat.data.each_process import InEachProcess
-from kaldi_compat.data.places import load_named, script_of
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
+from kaldi_compat.torch.data.annotations import Path
+from kaldi_compat.torch.data.each_process import InEachProcess
+from kaldi_compat.torch.data.places import load_named, script_of
 
 __all__ = ["NoiseAndReverberation"]
 
@@ -28,7 +28,7 @@ class NoiseAndReverberation:
     """Add random noises and room impulse responses from lists to audio, computed as by wav-reverberate.
 
     Choices are drawn from torch's random numbers on the CPU. As ``augment`` of a
-    :class:`~kaldi_compat.data.datasets.WaveDataset`, it is seeded by utterance and epoch.
+    :class:`~kaldi_compat.torch.data.datasets.WaveDataset`, it is seeded by utterance and epoch.
 
     A noise is cut at a random place, and repeated if it is shorter than the audio. Of recordings with several channels,
     the first one is used. The audio keeps its length and its power.
@@ -41,7 +41,7 @@ class NoiseAndReverberation:
         reverberation_probability: probability of a room.
         pipes: False refuses to run commands.
         network: allow URLs.
-        relative_to: as for :class:`~kaldi_compat.data.datasets.FeatureDataset`.
+        relative_to: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
         OptionError: neither list is given, a list is empty, or a probability is not within 0 to 1.

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from kaldi_compat.data.arguments import positive_number, whole_number
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import check_plain
+from kaldi_compat.torch.data.arguments import positive_number, whole_number
 
 __all__ = ["BucketBatchSampler", "SamplerState", "rank_and_world_size"]
 

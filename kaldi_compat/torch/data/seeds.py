@@ -9,7 +9,7 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-from kaldi_compat.data.arguments import whole_number
+from kaldi_compat.torch.data.arguments import whole_number
 
 _CPU = torch.device("cpu")
 

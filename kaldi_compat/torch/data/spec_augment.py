@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.data.arguments import whole_number
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import checked_lengths
+from kaldi_compat.torch.data.arguments import whole_number
 
 __all__ = ["SpecAugment"]
 
@@ -38,7 +38,7 @@ class SpecAugment(nn.Module):
         OptionError: an option is negative or not a whole number, or the ratio is not within 0 to 1.
         FeatureError: features of another shape or type, or lengths that do not match them.
 
-    See also: :class:`~kaldi_compat.data.datasets.FeatureDataset`, whose ``transform`` seeds it by utterance and epoch.
+    See also: :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`, which seeds it by utterance and epoch.
 
     >>> import torch
     >>> from kaldi_compat import SpecAugment

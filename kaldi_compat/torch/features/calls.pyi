@@ -5,7 +5,7 @@ from typing import overload
 from torch import Tensor
 
 from kaldi_compat.pitch.process import Generator as PitchGenerator
-from kaldi_compat.tensors.dither import Generator
+from kaldi_compat.torch.tensors.dither import Generator
 
 Warp = float | Sequence[float] | Tensor
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar, get_args
 import torch
 from torch import Tensor
 
-from kaldi_compat import kernels
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.engine import is_in_c
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
 from kaldi_compat.options.spectral import Dft, Engine
-from kaldi_compat.tensors.dither import Generator
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.tensors.dither import Generator
 
 logger = logging.getLogger("kaldi_compat")
 

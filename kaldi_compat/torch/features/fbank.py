@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kaldi_compat.features.engines import accelerated
-from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional.array_api import is_traced_or_differentiated, tracing
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.extractors import FbankSettings, fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
-from kaldi_compat.tensors.energies import floored, power, power_spectrum
-from kaldi_compat.tensors.frames import EPSILON
+from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.spectral import MelFeature
+from kaldi_compat.torch.tensors.energies import floored, power, power_spectrum
+from kaldi_compat.torch.tensors.frames import EPSILON
 
 __all__ = ["Fbank", "FlooredFbank"]
 
@@ -25,7 +25,7 @@ class Fbank(FbankConstructor, MelFeature):
 
     A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with
     ``htk_compat``) if ``use_energy``. Options: :class:`~kaldi_compat.options.spectral.FbankOptions`; call:
-    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+    :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
     >>> from kaldi_compat import Fbank
@@ -42,7 +42,7 @@ class Fbank(FbankConstructor, MelFeature):
         """Return the filter bank that a Hugging Face feature extractor computes from audio in -1 to 1.
 
         The later steps of the extractor (normalization, stacking, padding) are not included:
-        :mod:`kaldi_compat.interop.transformers` has whole extractors, :mod:`kaldi_compat.frontends` the front ends.
+        :mod:`kaldi_standins.transformers` has whole extractors, :mod:`kaldi_compat.frontends` the front ends.
 
         Args:
             extractor: an extractor of SpeechToText, SeamlessM4T (Wav2Vec2-BERT), AST, Phi-4-multimodal or LASR; a

@@ -7,13 +7,13 @@ import math
 from torch import Tensor
 
 from kaldi_compat.exact import tables
-from kaldi_compat.features.engines import accelerated
-from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import MfccConstructor
 from kaldi_compat.options.spectral import MfccOptions
-from kaldi_compat.tensors import cepstrum
-from kaldi_compat.tensors.frames import EPSILON
+from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.spectral import MelFeature
+from kaldi_compat.torch.tensors import cepstrum
+from kaldi_compat.torch.tensors.frames import EPSILON
 
 __all__ = ["Mfcc"]
 
@@ -23,7 +23,7 @@ class Mfcc(MfccConstructor, MelFeature):
     """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
 
     Options: :class:`~kaldi_compat.options.spectral.MfccOptions`; call:
-    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+    :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
     >>> from kaldi_compat import Mfcc

@@ -2,8 +2,8 @@
 
 Each module holds the options and constants of a function of :mod:`kaldi_compat.functional.stacking` or
 :mod:`kaldi_compat.functional.normalization`. They are called like the other post-processing modules
-(:meth:`~kaldi_compat.features.postprocessing.PostProcessing.forward`); those that stack or pad return other lengths
-than they are given.
+(:meth:`~kaldi_compat.torch.features.postprocessing.PostProcessing.forward`); those that stack or pad return other
+lengths than they are given.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.postprocessing import Deltas, PostProcessing
-from kaldi_compat.features.statistics import Statistics
+from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options.constructors import (
     CenteredMeanConstructor,
@@ -37,6 +36,7 @@ from kaldi_compat.options.frontend import (
     UtteranceCmvnOptions,
     VoicedCmvnOptions,
 )
+from kaldi_compat.torch.features.postprocessing import Deltas, PostProcessing
 
 __all__ = [
     "CenteredMean",
@@ -186,7 +186,7 @@ class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
     See :func:`~kaldi_compat.functional.normalization.apply_shift_and_scale`.
 
     Args:
-        statistics: :class:`~kaldi_compat.features.statistics.Statistics`, or what its method ``of`` takes: a file
+        statistics: :class:`~kaldi_compat.frontends.statistics.Statistics`, or what its method ``of`` takes: a file
             (Kaldi statistics, FunASR's ``am.mvn``, WeNet's json), or ``(mean, std)``. None takes the options ``mean``
             and ``std``.
         options: the options; a mean of 0 and a standard deviation of 1 if None.

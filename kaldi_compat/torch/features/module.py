@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.features.script import scriptable
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
+from kaldi_compat.torch.features.script import scriptable
 
 
 class ConfiguredModule(nn.Module):

@@ -15,18 +15,18 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
-from kaldi_compat.features.calls import PitchCall, ProcessPitchCall
-from kaldi_compat.features.checks import checked_list
-from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional.array_api import check_plain, is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
+from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
-from kaldi_compat.pitch.tensors import Tables, track_batch
 from kaldi_compat.pitch.tracker import track_pitches
+from kaldi_compat.torch.features.calls import PitchCall, ProcessPitchCall
+from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.tensors.pitch import Tables, track_batch
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator

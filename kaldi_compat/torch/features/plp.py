@@ -8,13 +8,13 @@ from torch import Tensor
 
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.features.engines import accelerated
-from kaldi_compat.features.spectral import MelFeature
 from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
-from kaldi_compat.tensors import cepstrum
-from kaldi_compat.tensors.energies import power
+from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.spectral import MelFeature
+from kaldi_compat.torch.tensors import cepstrum
+from kaldi_compat.torch.tensors.energies import power
 
 __all__ = ["Plp"]
 
@@ -26,7 +26,7 @@ class Plp(PlpConstructor, MelFeature):
     """Perceptual linear prediction cepstra (Kaldi: compute-plp-feats).
 
     Options: :class:`~kaldi_compat.options.spectral.PlpOptions`; call:
-    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+    :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
     >>> from kaldi_compat import Plp

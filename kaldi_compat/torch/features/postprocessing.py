@@ -14,12 +14,10 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.features.calls import PostProcessingCall
-from kaldi_compat.features.checks import checked_list
-from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
+from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
     apply_online_normalization,
@@ -45,6 +43,8 @@ from kaldi_compat.options.postprocessing import (
     SlidingCmvnOptions,
     SpliceOptions,
 )
+from kaldi_compat.torch.features.calls import PostProcessingCall
+from kaldi_compat.torch.features.module import ConfiguredModule
 
 __all__ = ["Cmvn", "Deltas", "OnlineCmvn", "PostProcessing", "ShiftedDeltas", "SlidingCmvn", "Splice"]
 
@@ -269,7 +269,7 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStats):
 
     See :func:`~kaldi_compat.functional.cmvn.online_cmvn`. Each utterance is the first of its speaker.
     :class:`~kaldi_compat.OnlineCmvnStream` takes frames as they arrive, and adapts to the speaker over several
-    utterances. For Kaldi's bits, see :class:`kaldi_compat.features.numpy.OnlineCmvn`.
+    utterances. For Kaldi's bits, see :class:`kaldi_compat.numpy.OnlineCmvn`.
 
     Args:
         stats: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters, waveform_filter
-from kaldi_compat.tensors.sinc import resampled
+from kaldi_compat.torch.tensors.sinc import resampled
 
 __all__ = ["linear_resample", "resample_waveform"]
 

@@ -10,25 +10,25 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, get_num_threads
 
-from kaldi_compat import kernels
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.features.calls import SpectralCall, Warp
-from kaldi_compat.features.checks import Audio, AudioFeature, Warps, warn_user
-from kaldi_compat.features.engines import checked_dft, checked_engine, engine_for
-from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
+from kaldi_compat.functional.checks import Audio, AudioFeature, Warps, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
-from kaldi_compat.tensors.constants import Constants
-from kaldi_compat.tensors.copies import to_device
-from kaldi_compat.tensors.dft import dft_matrix, spectrum
-from kaldi_compat.tensors.dither import FrameNoise, Generator, noise_of_frames
-from kaldi_compat.tensors.energies import in_groups, mel_sums, power_spectrum
-from kaldi_compat.tensors.frames import EPSILON, frames_of, log_energy, num_frames, preemphasize
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.features.calls import SpectralCall, Warp
+from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for
+from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.tensors.constants import Constants
+from kaldi_compat.torch.tensors.copies import to_device
+from kaldi_compat.torch.tensors.dft import dft_matrix, spectrum
+from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, noise_of_frames
+from kaldi_compat.torch.tensors.energies import in_groups, mel_sums, power_spectrum
+from kaldi_compat.torch.tensors.frames import EPSILON, frames_of, log_energy, num_frames, preemphasize
 
 # Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
 BLOCK = 1024

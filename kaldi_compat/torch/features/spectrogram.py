@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.features.engines import accelerated
-from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
-from kaldi_compat.tensors.energies import floored, power_spectrum
-from kaldi_compat.tensors.frames import EPSILON
+from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.spectral import SpectralFeature
+from kaldi_compat.torch.tensors.energies import floored, power_spectrum
+from kaldi_compat.torch.tensors.frames import EPSILON
 
 __all__ = ["Spectrogram"]
 
@@ -23,7 +23,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     With ``return_raw_fft``, the FFT itself in Kaldi's order: the real values at 0 Hz and at the Nyquist frequency, then
     the real and imaginary parts of the frequencies in between. Options:
     :class:`~kaldi_compat.options.spectral.SpectrogramOptions`; call:
-    :meth:`~kaldi_compat.features.spectral.SpectralFeature.forward`.
+    :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
     >>> from kaldi_compat import Spectrogram

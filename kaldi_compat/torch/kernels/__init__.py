@@ -25,9 +25,9 @@ from torch import Tensor
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.tensors.copies import is_capturing
-from kaldi_compat.tensors.dither import Generator
-from kaldi_compat.tensors.frames import num_frames
+from kaldi_compat.torch.tensors.copies import is_capturing
+from kaldi_compat.torch.tensors.dither import Generator
+from kaldi_compat.torch.tensors.frames import num_frames
 
 logger = logging.getLogger("kaldi_compat")
 
@@ -53,7 +53,7 @@ MAX_ERROR, MEAN_ERROR = 0.05, 1e-4
 
 
 class Feature(Protocol):
-    """Part of :class:`kaldi_compat.features.spectral.SpectralFeature` that the kernels use."""
+    """Part of :class:`kaldi_compat.torch.features.spectral.SpectralFeature` that the kernels use."""
 
     options: Any
     size: int
@@ -138,7 +138,7 @@ def features(
     Returns:
         (frames, dim) or (B, frames, dim), float32; with ``lengths``, that and the number of frames of each row, (B,).
     """
-    from kaldi_compat.kernels.launch import features_of
+    from kaldi_compat.torch.kernels.launch import features_of
 
     return features_of(module, samples, lengths, vtln_warp, generator)
 
@@ -188,7 +188,7 @@ def _variant(
     vtln_warp: float | Sequence[float],
     generator: Generator,
 ) -> Variant:
-    from kaldi_compat.kernels.launch import WIDE
+    from kaldi_compat.torch.kernels.launch import WIDE
 
     several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
     counter_based = generator is None or isinstance(generator, torch.Generator)
@@ -233,7 +233,7 @@ def _fault(module: Feature, device: torch.device, dtype: torch.dtype, variant: V
     audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
     lengths = torch.full((rows,), count - module.shift, device="cpu") if variant.ragged else None
     try:
-        from kaldi_compat.kernels.launch import features_of
+        from kaldi_compat.torch.kernels.launch import features_of
 
         samples = audio.to(dtype).to(device)
         kind: Any = type(module)

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from io_ark.codecs import CompressionMethod, codec
 from kaldi_compat.exact.arrays import Integers
-from kaldi_compat.kernels import compiling_alone, fault_shown_by
-from kaldi_compat.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
-from kaldi_compat.tensors.copies import to_device
+from kaldi_compat.torch.kernels import compiling_alone, fault_shown_by
+from kaldi_compat.torch.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
+from kaldi_compat.torch.tensors.copies import to_device
 
 logger = logging.getLogger("kaldi_compat")
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kaldi_compat.kernels.spectrum import spectra_of, stored_power
+from kaldi_compat.torch.kernels.spectrum import spectra_of, stored_power
 
 if triton.knobs.runtime.interpret:
 

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.rand import rand_r_starts
-from kaldi_compat.kernels import SHAPES, Feature
-from kaldi_compat.kernels.fused import feature_kernel
-from kaldi_compat.kernels.noise import KALDI, PHILOX
-from kaldi_compat.kernels.spectrum import half_of_bins
-from kaldi_compat.tensors.copies import is_capturing, to_device
-from kaldi_compat.tensors.dither import Generator, frame_states
-from kaldi_compat.tensors.frames import EPSILON, num_frames
+from kaldi_compat.torch.kernels import SHAPES, Feature
+from kaldi_compat.torch.kernels.fused import feature_kernel
+from kaldi_compat.torch.kernels.noise import KALDI, PHILOX
+from kaldi_compat.torch.kernels.spectrum import half_of_bins
+from kaldi_compat.torch.tensors.copies import is_capturing, to_device
+from kaldi_compat.torch.tensors.dither import Generator, frame_states
+from kaldi_compat.torch.tensors.frames import EPSILON, num_frames
 
 PADDING = 8
 LANES_IN_WARP = 32
@@ -77,7 +77,7 @@ def features_of(
     *,
     wide: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute features that the kernels support: see :func:`kaldi_compat.kernels.features`.
+    """Compute features that the kernels support: see :func:`kaldi_compat.torch.kernels.features`.
 
     With ``wide``, indices have 64 bits even if the rows do not need them.
     """

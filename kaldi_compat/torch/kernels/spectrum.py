@@ -15,7 +15,7 @@ import math
 import triton
 import triton.language as tl
 
-from kaldi_compat.kernels.noise import kaldi_normal, philox_normals
+from kaldi_compat.torch.kernels.noise import kaldi_normal, philox_normals
 
 
 def bit_reversed(n: int) -> list[int]:
@@ -151,7 +151,7 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 @triton.jit
 def reflected(index, length):
-    """Reflect indices, as :func:`kaldi_compat.tensors.frames.reflected`; twice the length fits into their type."""
+    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflected`; their type holds twice the length."""
     index = index % (2 * length)  # has the sign of the index
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat import kernels
+from kaldi_compat.torch import kernels
 
 
-def host_memory(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Return pinned memory, or ordinary memory if there is no pinned memory left."""
+def host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
+    """Return memory, pinned if asked for and if there is pinned memory left."""
+    if not isinstance(dtype, torch.dtype):
+        dtype = torch.from_numpy(np.empty(0, dtype)).dtype
     try:
-        return torch.empty(shape, dtype=dtype, pin_memory=True)
+        return torch.empty(shape, dtype=dtype, pin_memory=pinned)
     except RuntimeError as error:
         if not kernels.is_out_of_memory(error):
             raise
@@ -30,12 +33,12 @@ class Transfers:
         device: the device.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
         self._in = self._out = None
-        if device.type == "cuda":
-            self._in = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-            self._out = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        if self.device.type == "cuda":
+            self._in = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+            self._out = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     @property
     def pinned(self) -> bool:
@@ -88,9 +91,21 @@ class Transfers:
 
         return wait
 
-    def named(self, name: str) -> contextlib.AbstractContextManager[object]:
-        """Mark a range that a profiler shows under this name."""
-        return contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name)
+    @contextlib.contextmanager
+    def inference(self, name: str) -> Iterator[None]:
+        """Compute without gradients; a profiler shows the range under this name."""
+        with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
+            yield
+
+    def peak_memory(self) -> float | None:
+        """Return the largest number of bytes in use on a GPU so far; None on a CPU."""
+        return None if self._in is None else float(torch.cuda.max_memory_allocated(self.device))
+
+
+def release_memory() -> None:
+    """Give memory that no tensor uses back to the GPU, if there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _joined(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:

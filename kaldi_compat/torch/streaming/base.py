@@ -17,11 +17,11 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
-from kaldi_compat.features.module import ConfiguredModule
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.options.base import changes
-from kaldi_compat.streaming.history import Counts, Flags, History
+from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 __all__ = ["Counts", "Flags", "Stream", "StreamChain", "WindowStream", "stream_options"]
 
@@ -138,7 +138,7 @@ def stream_options(given: Options | ConfiguredModule | None, kind: type[Options]
         OptionError: the options are of another kind.
 
     >>> from kaldi_compat import DeltaOptions, Deltas
-    >>> from kaldi_compat.streaming.base import stream_options
+    >>> from kaldi_compat.torch.streaming.base import stream_options
     >>> stream_options(Deltas(delta_order=1), DeltaOptions).delta_order
     1
     """

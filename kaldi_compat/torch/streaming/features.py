@@ -13,14 +13,14 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.stream import AudioFlow, ChunkStream
-from kaldi_compat.features.calls import Warp
-from kaldi_compat.features.engines import is_exact
-from kaldi_compat.features.spectral import SpectralFeature, frame_seeds
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.streaming.base import ChunkFrames, WindowStream
-from kaldi_compat.streaming.history import Counts
-from kaldi_compat.tensors.dither import Generator
-from kaldi_compat.tensors.frames import reflected
+from kaldi_compat.torch.features.calls import Warp
+from kaldi_compat.torch.features.engines import is_exact
+from kaldi_compat.torch.features.spectral import SpectralFeature, frame_seeds
+from kaldi_compat.torch.streaming.base import ChunkFrames, WindowStream
+from kaldi_compat.torch.streaming.history import Counts
+from kaldi_compat.torch.tensors.dither import Generator
+from kaldi_compat.torch.tensors.frames import reflected
 
 __all__ = ["FeatureStream"]
 

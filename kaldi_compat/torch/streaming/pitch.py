@@ -17,14 +17,14 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
-from kaldi_compat.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, emphasized, variance_of
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
-from kaldi_compat.streaming.base import ChunkFrames, Stream, WindowStream, stream_options
-from kaldi_compat.streaming.history import Counts, Flags
+from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
+from kaldi_compat.torch.streaming.base import ChunkFrames, Stream, WindowStream, stream_options
+from kaldi_compat.torch.streaming.history import Counts, Flags
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
@@ -35,14 +35,14 @@ Samples = npt.NDArray[Any]
 
 
 class PitchStream(Stream):
-    """Pitch of audio in chunks: equal to :class:`~kaldi_compat.features.pitch.Pitch` for any split into chunks.
+    """Pitch of audio in chunks: equal to :class:`~kaldi_compat.torch.features.pitch.Pitch` for any split into chunks.
 
     Always computes on the CPU.
 
     Args:
-        options: of the tracker, or a :class:`~kaldi_compat.features.pitch.Pitch` that has them. ``nccf_ballast_online``
-            must be true: the ballast of a frame then depends on the audio up to its end. By default the tracker derives
-            it from the whole utterance, which a stream does not know.
+        options: of the tracker, or a :class:`~kaldi_compat.torch.features.pitch.Pitch` that has them.
+            ``nccf_ballast_online`` must be true: the ballast of a frame then depends on the audio up to its end. By
+            default the tracker derives it from the whole utterance, which a stream does not know.
         slots: number of streams.
         max_latency: number of frames after which a frame is decided along the best path so far, even if paths still
             differ. They differ in digital silence, which matches every pitch equally well.
@@ -52,7 +52,7 @@ class PitchStream(Stream):
 
     >>> import torch
     >>> from kaldi_compat.options.pitch import PitchOptions
-    >>> from kaldi_compat.streaming.pitch import PitchStream
+    >>> from kaldi_compat.torch.streaming.pitch import PitchStream
     >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
     >>> frames = [stream(chunk, final=i == 9) for i, chunk in enumerate(tone.split(1600))]
@@ -89,19 +89,19 @@ class PitchStream(Stream):
 
 
 class ProcessPitchStream(WindowStream):
-    """Processed pitch of a track in chunks: :class:`~kaldi_compat.features.pitch.ProcessPitch` as a stream.
+    """Processed pitch of a track in chunks: :class:`~kaldi_compat.torch.features.pitch.ProcessPitch` as a stream.
 
     Its latency is ``normalization_right_context`` frames. A call also takes ``generator``, like the module. The noise
     on the deltas is drawn when frames arrive, for all slots up to the longest: only a single slot with a
     :class:`~kaldi_compat.KaldiRandom` repeats the noise of the whole utterance.
 
     Args:
-        options: or a :class:`~kaldi_compat.features.pitch.ProcessPitch` that has them; Kaldi's defaults if None.
+        options: or a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch` that has them; Kaldi's defaults if None.
             ``delay`` repeats the first frame that many times.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.streaming.pitch import ProcessPitchStream
+    >>> from kaldi_compat.torch.streaming.pitch import ProcessPitchStream
     >>> stream = ProcessPitchStream()
     >>> track = torch.tensor([[0.9, 100.0]]).expand(100, 2)
     >>> stream(track).shape, stream(track, final=True).shape

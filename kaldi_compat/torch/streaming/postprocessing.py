@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.postprocessing import Deltas, OnlineCmvn, ShiftedDeltas, SlidingCmvn, Splice
 from kaldi_compat.functional.cmvn import (
     cmvn_stats,
     filled_window,
@@ -22,8 +21,9 @@ from kaldi_compat.functional.cmvn import (
 from kaldi_compat.functional.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
 from kaldi_compat.functional.splice import splice_inside
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
-from kaldi_compat.streaming.base import WindowStream, stream_options
-from kaldi_compat.streaming.history import Counts, Flags
+from kaldi_compat.torch.features.postprocessing import Deltas, OnlineCmvn, ShiftedDeltas, SlidingCmvn, Splice
+from kaldi_compat.torch.streaming.base import WindowStream, stream_options
+from kaldi_compat.torch.streaming.history import Counts, Flags
 
 __all__ = [
     "ContextStream",
@@ -75,7 +75,7 @@ class DeltaStream(ContextStream):
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.streaming.postprocessing import DeltaStream
+    >>> from kaldi_compat.torch.streaming.postprocessing import DeltaStream
     >>> stream = DeltaStream()
     >>> stream(torch.zeros(10, 13)).shape, stream(torch.zeros(10, 13), final=True).shape
     (torch.Size([6, 39]), torch.Size([14, 39]))
@@ -95,7 +95,7 @@ class ShiftedDeltaStream(ContextStream):
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.streaming.postprocessing import ShiftedDeltaStream
+    >>> from kaldi_compat.torch.streaming.postprocessing import ShiftedDeltaStream
     >>> ShiftedDeltaStream()(torch.zeros(30, 7), final=True).shape
     torch.Size([30, 56])
     """
@@ -115,7 +115,7 @@ class SpliceStream(ContextStream):
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.streaming.postprocessing import SpliceStream
+    >>> from kaldi_compat.torch.streaming.postprocessing import SpliceStream
     >>> SpliceStream()(torch.zeros(30, 13)).shape
     torch.Size([26, 117])
     """
@@ -137,7 +137,7 @@ class SlidingCmvnStream(WindowStream):
 
     >>> import torch
     >>> from kaldi_compat.options.postprocessing import SlidingCmvnOptions
-    >>> from kaldi_compat.streaming.postprocessing import SlidingCmvnStream
+    >>> from kaldi_compat.torch.streaming.postprocessing import SlidingCmvnStream
     >>> stream = SlidingCmvnStream(SlidingCmvnOptions(min_cmn_window=10))
     >>> stream(torch.zeros(8, 13)).shape, stream(torch.zeros(8, 13)).shape
     (torch.Size([0, 13]), torch.Size([16, 13]))
@@ -188,7 +188,7 @@ class OnlineCmvnStream(WindowStream):
 
     >>> import torch
     >>> from kaldi_compat import OnlineCmvn
-    >>> from kaldi_compat.streaming.postprocessing import OnlineCmvnStream
+    >>> from kaldi_compat.torch.streaming.postprocessing import OnlineCmvnStream
     >>> stream = OnlineCmvnStream(OnlineCmvn(torch.tensor([[40.0, 10.0], [200.0, 0.0]]), cmn_window=2, global_frames=1))
     >>> stream(torch.tensor([[1.0]])).tolist(), stream(torch.tensor([[3.0], [5.0]]), final=True).tolist()
     ([[-1.5]], [[1.0], [1.0]])

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.features.model_input import LowFrameRate, StackFrames
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.stacking import low_frame_rate_count, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
-from kaldi_compat.streaming.base import Stream, WindowStream, stream_options
-from kaldi_compat.streaming.history import Counts, Flags
+from kaldi_compat.torch.features.model_input import LowFrameRate, StackFrames
+from kaldi_compat.torch.streaming.base import Stream, WindowStream, stream_options
+from kaldi_compat.torch.streaming.history import Counts, Flags
 
 __all__ = ["FrameStream", "LowFrameRateStream", "StackFramesStream"]
 
@@ -105,7 +105,7 @@ class FrameStream(Stream):
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.streaming.stacking import FrameStream
+    >>> from kaldi_compat.torch.streaming.stacking import FrameStream
     >>> FrameStream(torch.neg)(torch.ones(1, 2)).tolist()
     [[-1.0, -1.0]]
     """

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.tensors.copies import to_device
+from kaldi_compat.torch.tensors.copies import to_device
 
 # Rows added up one after the other in float32: the error of a sum grows with their number.
 _SPAN = 256

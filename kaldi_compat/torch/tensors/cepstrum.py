@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.tensors.energies import floored
+from kaldi_compat.torch.tensors.energies import floored
 
 
 def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:

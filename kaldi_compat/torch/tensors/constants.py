@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-from kaldi_compat.tensors.copies import to_device
+from kaldi_compat.torch.tensors.copies import to_device
 
 
 class Constants:

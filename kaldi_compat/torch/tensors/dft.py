@@ -49,7 +49,7 @@ def dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
         Two float32 matrices (size, 2 * (points // 2 + 1)); the columns are the real and the imaginary part of the
         first frequency, of the second, and so on.
 
-    >>> from kaldi_compat.tensors.dft import dft_matrix
+    >>> from kaldi_compat.torch.tensors.dft import dft_matrix
     >>> dft_matrix(2, 2)[0]
     tensor([[ 1.,  0.,  1.,  0.],
             [ 1.,  0., -1.,  0.]])

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.rand import NoiseSource, rand_r_jumps
-from kaldi_compat.tensors.constants import Constants
-from kaldi_compat.tensors.copies import to_device
+from kaldi_compat.torch.tensors.constants import Constants
+from kaldi_compat.torch.tensors.copies import to_device
 
 Generator = torch.Generator | NoiseSource | None
 # From a slice of the frames to their noise.
@@ -92,7 +92,7 @@ def kaldi_noise(seeds: Tensor, num_samples: int) -> Tensor:
 
     >>> import torch
     >>> from kaldi_compat import KaldiRandom
-    >>> from kaldi_compat.tensors.dither import kaldi_noise
+    >>> from kaldi_compat.torch.tensors.dither import kaldi_noise
     >>> kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(2)), 400).shape
     torch.Size([2, 400])
     """

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.functional.array_api import UNTRACED, Tracing
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, namespace
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
+Places = TypeVar("Places", Tensor, npt.NDArray[np.int64])
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
 
 
@@ -38,7 +39,7 @@ def num_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = Tru
     return count if count > 0 else 0  # not max(): from the condition exporters learn that there are frames
 
 
-def reflected(index: Tensor, length: Tensor | int) -> Tensor:
+def reflected(index: Places, length: Tensor | int) -> Places:
     """Map indices into 0 to length - 1 by reflection at both ends, as often as needed.
 
     The end samples are doubled: -1 becomes 0, ``length`` becomes ``length - 1``.
@@ -47,7 +48,8 @@ def reflected(index: Tensor, length: Tensor | int) -> Tensor:
     tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
     """
     index = index % (2 * length)
-    return torch.minimum(index, 2 * length - 1 - index)
+    found: Places = namespace(index).minimum(index, 2 * length - 1 - index)
+    return found
 
 
 def frames_of(

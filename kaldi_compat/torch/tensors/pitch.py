@@ -18,8 +18,8 @@ from kaldi_compat.exact.resample import num_resampled
 from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.paths import cheapest_paths
-from kaldi_compat.tensors.sinc import resampled
+from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
+from kaldi_compat.torch.tensors.sinc import resampled
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search

@@ -1,5 +1,5 @@
 """Names of ``torchaudio.backend``, which torchaudio removed in version 2.2."""
 
-from kaldi_compat.interop.torchaudio_package.backend import common, soundfile_backend, sox_io_backend
+from kaldi_standins.torchaudio_package.backend import common, soundfile_backend, sox_io_backend
 
 __all__ = ["common", "soundfile_backend", "sox_io_backend"]

@@ -1,5 +1,5 @@
 """Names of ``torchaudio.backend.common``."""
 
-from kaldi_compat.interop.torchaudio_package.files import AudioMetaData
+from kaldi_standins.torchaudio_package.files import AudioMetaData
 
 __all__ = ["AudioMetaData"]

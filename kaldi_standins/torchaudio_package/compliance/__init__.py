@@ -1,5 +1,5 @@
-"""torchaudio's ``compliance``, whose only module is :mod:`kaldi_compat.interop.torchaudio`."""
+"""torchaudio's ``compliance``, whose only module is :mod:`kaldi_standins.torchaudio`."""
 
-from kaldi_compat.interop import torchaudio as kaldi
+from kaldi_standins import torchaudio as kaldi
 
 __all__ = ["kaldi"]

@@ -239,7 +239,7 @@ def test_feat_to_len_and_dim_read_headers(
 
 def test_lengths_of_a_dataset_read_headers(tmp_path: Path, bytes_read: list[int]) -> None:
     pytest.importorskip("torch")
-    from kaldi_compat.data.datasets import FeatureDataset
+    from kaldi_compat.torch.data.datasets import FeatureDataset
 
     with_holes(tmp_path, LARGE[:5])
     assert FeatureDataset(tmp_path / "large.scp").lengths() == 5 * [1 << 20]

@@ -24,8 +24,8 @@ from io_ark.codecs.nnet_example import (
 )
 from io_ark.codecs.sparse import SparseMatrix, SparseVector
 from io_ark.errors import FormatError
-from io_ark.interop import kaldi as kaldi_names
 from io_ark.streams.source import BytesSource
+from kaldi_standins import kaldi as kaldi_names
 from tests.support.codec_samples import EXAMPLES
 
 INT32 = np.iinfo(np.int32)

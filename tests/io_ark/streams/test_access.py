@@ -11,11 +11,10 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, NetworkRefusedError, PipesRefusedError
-from io_ark.interop import kaldi_io, kaldi_native_io, kaldiio
 from io_ark.streams.access import NO_NETWORK_VARIABLE, NO_PIPES_VARIABLE, Access
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
-from kaldi_compat.interop import torchaudio_kaldi_io
+from kaldi_standins import kaldi_io, kaldi_native_io, kaldiio, torchaudio_kaldi_io
 
 MATRIX = np.eye(2, dtype=np.float32)
 NATIVE = kaldi_native_io.FloatMatrix(MATRIX)

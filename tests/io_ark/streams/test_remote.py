@@ -15,9 +15,9 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, TruncatedError, WriteError
-from io_ark.interop import kaldi_io, kaldiio
 from io_ark.streams import remote
 from io_ark.streams.access import Access
+from kaldi_standins import kaldi_io, kaldiio
 from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
 from tests.support.reading_ways import same

@@ -8,9 +8,9 @@ import pytest
 
 from kaldi_compat.cli.compute import ApplicationOptions, ExactComputer, TorchComputer, computer_for, program_options
 from kaldi_compat.errors import OptionError
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.registry import HTK_FBANK, SPECTRAL_FEATURES, FeatureType
+from kaldi_compat.options.registry import HTK_FBANK, SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.spectral import FbankOptions
+from kaldi_compat.torch.features.fbank import Fbank
 
 
 @dataclass(frozen=True, kw_only=True)

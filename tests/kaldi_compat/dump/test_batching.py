@@ -15,7 +15,6 @@ import io_ark
 from io_ark.blocks import ObjectBlock, PackedBlock, block_of
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
-from kaldi_compat import kernels
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
@@ -25,9 +24,10 @@ from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.shard import batches
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.dump.spectral_gpu import PackedComputer, halving
-from kaldi_compat.features.spectral import SpectralFeature
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_compat.tensors.frames import frames_of
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.features.spectral import SpectralFeature
+from kaldi_compat.torch.tensors.frames import frames_of
 from tests.support.dump_data import archive_bytes, audio, dump, job_with, make_data, matrices, part_of, said_by
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]

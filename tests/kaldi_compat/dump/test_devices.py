@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from io_ark import Wave
-from kaldi_compat import kernels
 from kaldi_compat.dump import cli, read, shard, workers
 from kaldi_compat.dump.devices import watched, why_unavailable
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure
@@ -25,6 +24,7 @@ from kaldi_compat.dump.read import Clock
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
+from kaldi_compat.torch import kernels
 from tests.support.dump_data import audio, dump, job_of, make_data, said_by
 
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCUDA kernel errors might be ..."

@@ -16,7 +16,7 @@ from kaldi_compat import KaldiRandom
 from kaldi_compat.exact.libm import cosf, logf, sinf
 from kaldi_compat.exact.rand import rand_r_starts
 from kaldi_compat.exact.steps import noise
-from kaldi_compat.tensors.dither import kaldi_noise
+from kaldi_compat.torch.tensors.dither import kaldi_noise
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="compares with glibc")
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from kaldi_compat import FeatureError, OptionError
-from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
-from kaldi_compat.frontends import conform_command
-from kaldi_compat.frontends.causes import Difference, causes
-from kaldi_compat.frontends.conform import CHECKOUT, Vector, conform, vectors
+from kaldi_compat.explain import conform_command
+from kaldi_compat.explain.causes import Difference, causes
+from kaldi_compat.explain.conform import CHECKOUT, Vector, conform, vectors
+from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from tests.support.port import MISTAKES, PAGE, port_with, row
 
 Array = np.ndarray[Any, Any]

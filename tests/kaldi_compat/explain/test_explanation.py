@@ -15,18 +15,18 @@ from io_ark.codecs import compress
 from kaldi_compat import AudioError, FeatureError, OptionError
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.features.numpy import Fbank, Mfcc, Plp, Spectrogram
-from kaldi_compat.frontends import search
-from kaldi_compat.frontends.cli import explain_main
-from kaldi_compat.frontends.explanation import explain
-from kaldi_compat.frontends.fits import similarity
-from kaldi_compat.frontends.layouts import Layout
+from kaldi_compat.explain import search
+from kaldi_compat.explain.command import main as explain_main
+from kaldi_compat.explain.explanation import explain
+from kaldi_compat.explain.fits import similarity
+from kaldi_compat.explain.layouts import Layout
+from kaldi_compat.explain.sources import Source
+from kaldi_compat.explain.variants import Variant
 from kaldi_compat.frontends.numpy import Frontend
-from kaldi_compat.frontends.preset import Preset, preset_names
-from kaldi_compat.frontends.sources import Source
-from kaldi_compat.frontends.variants import Variant
+from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas
+from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from tests.support.port import HEAD, MET, MISTAKES, PAGE, port, window_of
 
@@ -66,7 +66,7 @@ def test_port_without_mistakes_is_a_preset() -> None:
     assert explain(port(SPEECH), SAMPLES, 16000).preset == "fireredasr"
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 def test_preset_is_named(name: str) -> None:
     preset = Preset.of(name)
     rate, audio = preset.sampling_rate, SPEECH / 32768

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_compat.frontends import Preset, preset_names
-from kaldi_compat.frontends.cli import main
+from kaldi_compat import list_presets
+from kaldi_compat.cli.frontends import main
+from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.numpy import Frontend
 from tests.support.frontend_audio import am_mvn, clips
 from tests.support.processes import output_of
@@ -18,10 +19,10 @@ from tests.support.processes import output_of
 
 def test_list_names_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(preset_names())
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(list_presets())
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 def test_what_show_prints_as_json_is_the_preset(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", name, "--json"]) == 0
     file = tmp_path / "mine.json"

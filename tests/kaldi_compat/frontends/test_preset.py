@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from kaldi_compat import list_presets
 from kaldi_compat.errors import OptionError
-from kaldi_compat.frontends import Preset, preset_names
+from kaldi_compat.frontends import Preset
 
 NAMES = [
     "ast", "audiomae", "beats", "campplus", "chatterbox", "cosyvoice", "eat", "eres2net", "fireredasr",
@@ -23,7 +24,7 @@ MINIMAL: dict[str, Any] = {"name": "mine", "feature": "fbank"}
 
 
 def test_all_models_have_a_preset_with_a_source() -> None:
-    assert list(preset_names()) == NAMES
+    assert list(list_presets()) == NAMES
     for name in NAMES:
         preset = Preset.of(name)
         assert preset.name == name and preset.title and preset.family

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from kaldi_compat import native
+from kaldi_compat import Frontend, list_presets, native
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.features.statistics import Statistics
-from kaldi_compat.frontends import Frontend, Preset, preset_names
+from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.base import columns_of
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
+from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import Step
 from kaldi_compat.options.frontend import CenteredMeanOptions, LowFrameRateOptions
 from tests.support.frontend_audio import clips, kept_rows, mean_and_deviation
@@ -96,13 +96,13 @@ def of_numpy(name: str) -> ArrayFrontend:
     return ArrayFrontend(preset, statistics=statistics_for(preset))
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 def test_preset_on_arrays_gives_what_the_models_own_code_gave(name: str) -> None:
     assert {"speech", "dc", "clipped", "quiet", "noise", "8khz", "30s"} <= set(reference(name))
     assert difference(of_numpy(name), name) < TOLERANCES.get(name, TOLERANCE)
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 def test_preset_on_tensors_gives_what_the_models_own_code_gave(name: str) -> None:
     preset = Preset.of(name)
     frontend = Frontend(preset, statistics=statistics_for(preset))
@@ -124,10 +124,10 @@ def test_kaldis_own_front_ends_are_equal_bit_for_bit(name: str) -> None:
     assert difference(of_numpy(name), name) == 0
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 def test_other_presets_fail_the_same_comparison(name: str) -> None:
     same = next((group for group in EQUAL if name in group), {name})
-    for other in preset_names():
+    for other in list_presets():
         preset = Preset.of(other)
         try:
             # With the statistics of this preset, so that they are not what tells the two apart.
@@ -168,7 +168,7 @@ def changed(preset: Preset) -> dict[str, Preset]:
     return variants
 
 
-@pytest.mark.parametrize("name", sorted({REFERENCE_OF.get(name, name) for name in preset_names()}))
+@pytest.mark.parametrize("name", sorted({REFERENCE_OF.get(name, name) for name in list_presets()}))
 def test_a_wrong_setting_fails_the_comparison(name: str) -> None:
     preset = Preset.of(name)
     for mistake, wrong in changed(preset).items():

@@ -11,11 +11,11 @@ import torch
 
 import io_ark
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.features.model_input import GlobalCmvn
-from kaldi_compat.features.statistics import Statistics
+from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.functional.cmvn import apply_cmvn
 from kaldi_compat.options.frontend import GlobalCmvnOptions
 from kaldi_compat.options.postprocessing import CmvnOptions
+from kaldi_compat.torch.features.model_input import GlobalCmvn
 from tests.support.frontend_audio import am_mvn, kaldi_stats, mean_and_deviation, wenet_json
 
 DIM = 80

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
 from kaldi_compat.exact import sums
+from kaldi_compat.functional import block_cmvn as cmvn
+from kaldi_compat.functional import block_deltas as deltas
+from kaldi_compat.functional import block_vad as vad
+from kaldi_compat.functional import columns, means
 from kaldi_compat.functional.deltas import filtered
 from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.options.postprocessing import (

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.features.postprocessing import Cmvn
 from kaldi_compat.functional.cmvn import (
     apply_cmvn,
     cmvn_stats,
@@ -24,6 +23,7 @@ from kaldi_compat.functional.cmvn import (
     two_channel_weights,
 )
 from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
+from kaldi_compat.torch.features.postprocessing import Cmvn
 
 RANDOM = np.random.default_rng(0)
 VARS = CmvnOptions(norm_vars=True)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.features.numpy import OnlineCmvn
 from kaldi_compat.functional.cmvn import cmvn_stats
+from kaldi_compat.numpy import OnlineCmvn
 from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 from tests.support.native import LEVELS, computing, needs_c
 

@@ -21,7 +21,7 @@ from kaldi_compat.options.frontend import (
     StackFramesOptions,
     UtteranceCmvnOptions,
 )
-from kaldi_compat.streaming.stacking import LowFrameRateStream, StackFramesStream
+from kaldi_compat.torch.streaming.stacking import LowFrameRateStream, StackFramesStream
 
 MODULES: list[Any] = [
     LowFrameRate(),

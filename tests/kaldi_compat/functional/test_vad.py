@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat import native
-from kaldi_compat.blocks.vad import voiced
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.functional.block_vad import voiced
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.vad import compute_vad, select_voiced, voiced_cmvn
 from kaldi_compat.options.frontend import VoicedCmvnOptions

@@ -21,7 +21,11 @@ import sys
 import numpy as np
 from io_ark.native.signatures import Signatures
 from kaldi_compat import native
-from kaldi_compat.blocks import cmvn, columns, deltas, means, vad
+from kaldi_compat.functional import block_cmvn as cmvn
+from kaldi_compat.functional import columns
+from kaldi_compat.functional import block_deltas as deltas
+from kaldi_compat.functional import means
+from kaldi_compat.functional import block_vad as vad
 from kaldi_compat.exact import compiled as spectral, convolution, products, resample, sums
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of

@@ -12,8 +12,8 @@ import torch
 from kaldi_compat.exact import engine
 from kaldi_compat.exact.batch import make_batch
 from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.features.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.declaration import info
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FrameOptions
 from tests.support.native import LEVELS, computing
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch import frames, search, tensors
+from kaldi_compat.pitch import frames, search
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames
 from kaldi_compat.pitch.search import Found
 from kaldi_compat.pitch.tracker import track_block
+from kaldi_compat.torch.tensors import pitch as tensors
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
 
 OPTIONS = st.builds(

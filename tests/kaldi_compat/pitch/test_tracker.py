@@ -18,9 +18,9 @@ from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOpti
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import frames_of_block
 from kaldi_compat.pitch.online import Analysis, first_pass_pitch
-from kaldi_compat.pitch.paths import cheapest_paths
 from kaldi_compat.pitch.search import Found, predecessors, trace
 from kaldi_compat.pitch.tracker import track_pitches
+from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
 from tests.support.processes import memory_below
 from tests.support.reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 

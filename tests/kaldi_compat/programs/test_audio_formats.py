@@ -85,7 +85,7 @@ def test_unknown_value_of_the_variable_is_taken_for_unset(
 
 
 def test_data_set_reads_the_same_samples(directory: Path) -> None:
-    datasets = pytest.importorskip("kaldi_compat.data.datasets")
+    datasets = pytest.importorskip("kaldi_compat.torch.data.datasets")
     plain, other = (datasets.WaveDataset(directory / f"{name}.scp") for name in ("plain", "other"))
     assert len(plain) == len(other) == len(LOSSLESS)
     for one, two in zip(plain, other, strict=True):

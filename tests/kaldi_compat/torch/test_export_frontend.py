@@ -13,16 +13,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat import FeatureError, OptionError, __version__
-from kaldi_compat.frontends import Frontend, Preset, preset_names
+from kaldi_compat import FeatureError, Frontend, OptionError, __version__, list_presets
+from kaldi_compat.frontends import Preset
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
-export = pytest.importorskip("kaldi_compat.frontends.export")
+export = pytest.importorskip("kaldi_compat.torch.export")
 
 FLOAT, INT64, BOOL = 1, 7, 9  # onnx.TensorProto
-EXPORTED = [name for name in preset_names() if not Preset.of(name).why_no_graph]
+EXPORTED = [name for name in list_presets() if not Preset.of(name).why_no_graph]
 LENGTHS = (1600, 16000, 56000, 480000)
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 pytestmark = [

@@ -15,15 +15,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kaldi_compat import Frontend, list_presets
 from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.features import checks
-from kaldi_compat.frontends import Frontend, Preset, preset_names
+from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
+from kaldi_compat.functional import checks
 from tests.support.frontend_audio import am_mvn, clips
 from tests.support.processes import output_of
 
-STREAMED = [name for name in preset_names() if not Preset.of(name).why_no_stream]
+STREAMED = [name for name in list_presets() if not Preset.of(name).why_no_stream]
 KINDS = ("tensors", "arrays")
 pytestmark = pytest.mark.filterwarnings("ignore:the preset .* normalizes by statistics")
 
@@ -49,7 +50,7 @@ def speech() -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 def test_rows_of_a_padded_batch_are_those_of_each_utterance_alone(kind: str, name: str) -> None:
     frontend, audio = made(kind, name), speech()
     lengths = [len(audio), 9000, 300]
@@ -146,7 +147,7 @@ def test_stereo_audio_is_noticed_and_a_batch_is_not(kind: str) -> None:
         frontend(np.stack([channel, channel * 0.5]))
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 def test_the_scale_of_a_preset_causes_no_warning(name: str) -> None:
     checks._warned.clear()
     with warnings.catch_warnings():
@@ -217,7 +218,7 @@ def test_missing_statistics_leave_their_step_out_with_a_warning(frontend: Any, t
         frontend.from_preset("ast", statistics=file)
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", list_presets())
 @pytest.mark.parametrize("frontend", [Frontend, ArrayFrontend])
 def test_front_ends_can_be_sent_to_processes(frontend: Any, name: str) -> None:
     made = frontend.from_preset(name)
@@ -277,20 +278,20 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 warnings.simplefilter("ignore")
 import numpy as np
-from kaldi_compat.frontends import preset_names
+from kaldi_compat import list_presets
 from kaldi_compat.frontends.numpy import Frontend
-for name in preset_names():
+for name in list_presets():
     features = Frontend.from_preset(name)(np.sin(np.arange(16000, dtype=np.float32)) / 8)
     assert len(features) and np.isfinite(features).all(), name
 try:
-    from kaldi_compat.frontends import Frontend
+    from kaldi_compat import Frontend
 except ImportError as error:
-    print(len(preset_names()), error)
+    print(len(list_presets()), error)
 """
 
 
 def test_every_preset_runs_without_torch() -> None:
-    assert output_of(NUMPY_ONLY).startswith(f"{len(preset_names())} ")
+    assert output_of(NUMPY_ONLY).startswith(f"{len(list_presets())} ")
 
 
 def test_a_preset_of_your_own(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Run the call sites with the originals and with ours, each in a process of its own, and write the table.
 
-``python -m tests.toolkits.run --sources DIR --bare PYTHON``: DIR holds a checkout of each repository in
+``python -m tests.kaldi_standins.toolkits.run --sources DIR --bare PYTHON``: DIR holds a checkout of each repository in
 repositories.py, and PYTHON is what scripts.py asks for.
 """
 
@@ -26,14 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.interop.replace import environment
+from kaldi_standins.replace import environment
+from tests.kaldi_standins.toolkits import scripts
+from tests.kaldi_standins.toolkits.calls import CALLS
+from tests.kaldi_standins.toolkits.manifest import Call, Recording, load
+from tests.kaldi_standins.toolkits.repositories import REPOSITORIES
 from tests.support.frontend_audio import clips
-from tests.toolkits import scripts
-from tests.toolkits.calls import CALLS
-from tests.toolkits.manifest import Call, Recording, load
-from tests.toolkits.repositories import REPOSITORIES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "migrating" / "repositories.md"
 # A call is measured in turns of a process with the originals and one with ours, for a time of each recording. Calls
 # whose costs are close are measured again in new processes: where these lay their memory changes times by a tenth.
@@ -86,7 +86,7 @@ def prepare_libraries() -> None:
     import torch
 
     from reference_data.frontends.make import StandIn
-    from tests.toolkits import kaldifeat_by_native_fbank
+    from tests.kaldi_standins.toolkits import kaldifeat_by_native_fbank
 
     if "KALDI_COMPAT_REPLACE" not in os.environ:
         sys.modules["kaldifeat"] = sys.modules["_kaldifeat"] = kaldifeat_by_native_fbank  # cannot be installed
@@ -325,7 +325,7 @@ def started(sources: Path, variables: dict[str, str]) -> Iterator[Any]:
     memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # a disk's time is not that of the libraries
     path = os.pathsep.join(filter(None, [variables.get("PYTHONPATH", ""), str(ROOT)]))
     surroundings = {**os.environ, **variables, **memory, **MALLOC, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.toolkits.run", "--sources", str(sources), "--child"]
+    command = [sys.executable, "-m", "tests.kaldi_standins.toolkits.run", "--sources", str(sources), "--child"]
     with subprocess.Popen(
         command, env=surroundings, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

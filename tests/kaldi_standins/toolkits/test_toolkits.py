@@ -11,13 +11,22 @@ import numpy as np
 import pytest
 import torch
 
-from kaldi_compat.interop import torchaudio as compliance
+from kaldi_standins import torchaudio as compliance
+from tests.kaldi_standins.toolkits import forms
+from tests.kaldi_standins.toolkits.calls import CALLS, CEPSTRA
+from tests.kaldi_standins.toolkits.repositories import REPOSITORIES
+from tests.kaldi_standins.toolkits.run import (
+    PAGE,
+    compare,
+    is_close,
+    is_within_noise,
+    peak_memory,
+    shown,
+    steps,
+    totals,
+)
+from tests.kaldi_standins.toolkits.scripts import SCRIPTS, difference
 from tests.support.frontend_audio import kept_rows
-from tests.toolkits import forms
-from tests.toolkits.calls import CALLS, CEPSTRA
-from tests.toolkits.repositories import REPOSITORIES
-from tests.toolkits.run import PAGE, compare, is_close, is_within_noise, peak_memory, shown, steps, totals
-from tests.toolkits.scripts import SCRIPTS, difference
 
 
 def result(*arrays: Any) -> dict[str, Any]:
@@ -36,7 +45,7 @@ def test_page_has_a_row_for_each_call() -> None:
     assert not any("/ computed" in line or "difference" in line for line in map(str, rows))
 
 
-@pytest.mark.parametrize("page", [PAGE, Path(__file__).parents[2] / "README.md"], ids=["page", "README"])
+@pytest.mark.parametrize("page", [PAGE, Path(__file__).parents[3] / "README.md"], ids=["page", "README"])
 def test_what_is_said_of_repositories_is_true(page: Path) -> None:
     text = " ".join(page.read_text("utf-8").split())
     said = re.search(r"(\d+) functions of (\d+) .*? (\d+) (?:of their )?scripts", text)

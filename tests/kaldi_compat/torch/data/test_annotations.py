@@ -25,9 +25,9 @@ from kaldi_compat import (
     WaveDataset,
     collate,
 )
-from kaldi_compat.data.batching import ALIGNMENT_PADDING
-from kaldi_compat.data.ctm import Ctm, Word
 from kaldi_compat.errors import KaldiCompatError, OptionError
+from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING
+from kaldi_compat.torch.data.ctm import Ctm, Word
 from tests.support.data_directory import KEYS
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -22,9 +22,9 @@ from kaldi_compat import (
     SpecAugment,
     WaveDataset,
 )
-from kaldi_compat.data.seeds import Seeds
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.programs import wav_reverberate
+from kaldi_compat.torch.data.seeds import Seeds
 from tests.support.data_directory import KEYS
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

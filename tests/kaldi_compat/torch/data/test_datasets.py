@@ -18,16 +18,16 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from io_ark.codecs.wave import Wave
-from kaldi_compat.data.archives import ArchiveDataset
-from kaldi_compat.data.batching import ALIGNMENT_PADDING, Batch, Utterance, collate, pad, unpad
-from kaldi_compat.data.datasets import FeatureDataset, WaveDataset
-from kaldi_compat.data.each_process import InEachProcess
-from kaldi_compat.data.on_device import FeaturesOnDevice
-from kaldi_compat.data.sampling import BucketBatchSampler
-from kaldi_compat.data.spec_augment import SpecAugment
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.resample import resample_waveform
+from kaldi_compat.torch.data.archives import ArchiveDataset
+from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, Utterance, collate, pad, unpad
+from kaldi_compat.torch.data.datasets import FeatureDataset, WaveDataset
+from kaldi_compat.torch.data.each_process import InEachProcess
+from kaldi_compat.torch.data.on_device import FeaturesOnDevice
+from kaldi_compat.torch.data.sampling import BucketBatchSampler
+from kaldi_compat.torch.data.spec_augment import SpecAugment
+from kaldi_compat.torch.features.fbank import Fbank
+from kaldi_compat.torch.features.resample import resample_waveform
 from tests.support.data_directory import KEYS
 
 # Eight workers are to work, if slowly, on a machine with fewer cores.

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from io_ark.errors import ArkError
-from kaldi_compat.data.archives import ArchiveDataset
-from kaldi_compat.data.batching import Utterance, collate, pad, unpad
-from kaldi_compat.data.datasets import FeatureDataset, WaveDataset
-from kaldi_compat.data.on_device import FeaturesOnDevice
-from kaldi_compat.data.reverberation import NoiseAndReverberation
-from kaldi_compat.data.sampling import BucketBatchSampler
-from kaldi_compat.data.spec_augment import SpecAugment
 from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.torch.data.archives import ArchiveDataset
+from kaldi_compat.torch.data.batching import Utterance, collate, pad, unpad
+from kaldi_compat.torch.data.datasets import FeatureDataset, WaveDataset
+from kaldi_compat.torch.data.on_device import FeaturesOnDevice
+from kaldi_compat.torch.data.reverberation import NoiseAndReverberation
+from kaldi_compat.torch.data.sampling import BucketBatchSampler
+from kaldi_compat.torch.data.spec_augment import SpecAugment
 from tests.support.data_directory import KEYS
 
 NAN = float("nan")

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from io_ark.errors import NetworkRefusedError
-from kaldi_compat.data.datasets import FeatureDataset, WaveDataset
+from kaldi_compat.torch.data.datasets import FeatureDataset, WaveDataset
 from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
 

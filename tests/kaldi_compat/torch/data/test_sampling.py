@@ -13,8 +13,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from kaldi_compat.data.sampling import BucketBatchSampler
 from kaldi_compat.errors import OptionError
+from kaldi_compat.torch.data.sampling import BucketBatchSampler
 
 SPOKEN = np.random.default_rng(0).gamma(3.0, 250.0, 2000).astype(int) + 50  # frames of utterances, some long
 LIMITS = st.one_of(

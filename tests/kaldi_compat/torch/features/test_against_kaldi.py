@@ -11,7 +11,7 @@ import torch
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, OptionError, Plp, Spectrogram, resample_waveform
 from kaldi_compat.exact.engine import subtract_mean
 from kaldi_compat.exact.resample import resample_waveform as exact_resample
-from kaldi_compat.features.spectral import SpectralFeature
+from kaldi_compat.torch.features.spectral import SpectralFeature
 from tests.support.native import LEVELS, computing
 from tests.support.reference import audio, cases_of, errors, expected, flags_of, name_of, options_of
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat import AudioError, Fbank, FbankOptions, KaldiRandom, MfccOptions, OptionError
-from kaldi_compat.features import checks, spectral
-from kaldi_compat.features.numpy import Fbank as ArrayFbank
+from kaldi_compat.functional import checks
+from kaldi_compat.numpy import Fbank as ArrayFbank
 from kaldi_compat.options.spectral import WINDOW_TYPES
+from kaldi_compat.torch.features import spectral
 from tests.support.native_fbank import by_native_fbank
 from tests.support.processes import output_of
 from tests.support.reference import audio, errors

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat import OnlineCmvn, OnlineCmvnOptions, OnlineCmvnStream
+from kaldi_compat import numpy as exact
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.features import numpy as exact
 from kaldi_compat.functional.cmvn import cmvn_stats
 
 FEATS = (np.random.default_rng(0).normal(size=(90, 5)) * 3 + 7).astype(np.float32)

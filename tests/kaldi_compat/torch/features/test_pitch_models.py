@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kaldi_compat import KaldiCompatError, Pitch, PitchOptions, track_pitch
-from kaldi_compat.pitch.tensors import track_batch
+from kaldi_compat.torch.tensors.pitch import track_batch
 from tests.support.reference import ROOT
 
 # torch.jit says of itself that it is deprecated, and warns of each look at a size; exporters miss other packages.

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kaldi_compat import OptionError, Plp
-from kaldi_compat.tensors.cepstrum import levinson_durbin, lpc_to_cepstrum
+from kaldi_compat.torch.tensors.cepstrum import levinson_durbin, lpc_to_cepstrum
 
 
 def test_linear_prediction_solves_the_normal_equations() -> None:
@@ -34,7 +34,7 @@ def test_more_coefficients_than_the_order_gives() -> None:
 
 def test_a_cepstral_scale_of_zero_gives_zeros_of_positive_sign() -> None:
     """As in Kaldi's archive of ``compute-plp-feats --cepstral-scale=0``, where OpenBLAS's sscal sets them."""
-    from kaldi_compat.features.numpy import Plp as NumpyPlp
+    from kaldi_compat.numpy import Plp as NumpyPlp
 
     samples = np.random.default_rng(0).integers(-3000, 3000, 16000).astype(np.int16)
     cepstra = NumpyPlp(dither=0.0, cepstral_scale=0.0, use_energy=False)(samples)

@@ -16,20 +16,20 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, FeatureError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.mfcc import Mfcc
-from kaldi_compat.features.pitch import Pitch
-from kaldi_compat.features.spectrogram import Spectrogram
-from kaldi_compat.streaming.features import FeatureStream
-from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
-from kaldi_compat.streaming.postprocessing import (
+from kaldi_compat.torch.features.fbank import Fbank
+from kaldi_compat.torch.features.mfcc import Mfcc
+from kaldi_compat.torch.features.pitch import Pitch
+from kaldi_compat.torch.features.spectrogram import Spectrogram
+from kaldi_compat.torch.streaming.features import FeatureStream
+from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
+from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
     OnlineCmvnStream,
     ShiftedDeltaStream,
     SlidingCmvnStream,
     SpliceStream,
 )
-from kaldi_compat.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
+from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 from tests.support import supported
 from tests.support.cases import ALL, DIM, PITCH, POST, SPECTRAL, STEPS, Case, cases
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import kaldi_compat
 from kaldi_compat import AudioError, OptionError, resample_waveform
 from kaldi_compat.exact.resample import PeriodFilters, num_resampled, resampling_filters
-from kaldi_compat.features.resample import linear_resample
+from kaldi_compat.torch.features.resample import linear_resample
 
 RATES = [8000, 11025, 16000, 22050, 44100, 48000]
 

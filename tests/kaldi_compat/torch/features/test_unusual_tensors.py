@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import kaldi_compat as kc
-from kaldi_compat.features import numpy as arrays
+from kaldi_compat import numpy as arrays
 from kaldi_compat.functional.deltas import add_deltas
 
 MODULES = {

@@ -17,9 +17,9 @@ import io_ark
 from io_ark.codecs import codec
 from io_ark.codecs.compressed import CompressionMethod, compress
 from io_ark.errors import FormatError
-from kaldi_compat import kernels
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.functional.cmvn import cmvn_stats
+from kaldi_compat.torch import kernels
 
 pytest.importorskip("triton", minversion="3.6")
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # the interpreter is NumPy
@@ -78,7 +78,7 @@ def on_device(matrices: list[np.ndarray], method: int | None, *, with_sums: bool
 
     Return their bytes, None for those that have no codes, and the statistics of what they read back as.
     """
-    from kaldi_compat.kernels.compression import compress_rows
+    from kaldi_compat.torch.kernels.compression import compress_rows
 
     gap = np.full((3, matrices[0].shape[1]), np.nan, np.float32)
     features = torch.from_numpy(np.concatenate([each for matrix in matrices for each in (gap, matrix)])).to(DEVICE)
@@ -147,7 +147,7 @@ def test_statistics_of_matrices_that_are_not_compressed() -> None:
 def test_kernels_that_compress_wrongly_are_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from kaldi_compat.kernels import compression
+    from kaldi_compat.torch.kernels import compression
 
     right = compression.ranges_kernel
     compression.fault_of_compression.cache_clear()
@@ -167,7 +167,7 @@ def test_kernels_that_compress_wrongly_are_not_used(
 
 
 def test_a_device_that_compression_broke_is_not_used_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kaldi_compat.kernels import compression
+    from kaldi_compat.torch.kernels import compression
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")

@@ -16,16 +16,17 @@ import torch
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, kernels
+from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
 from kaldi_compat.errors import KaldiCompatError, OptionError
-from kaldi_compat.features import checks
-from kaldi_compat.features.engines import engine_for
-from kaldi_compat.features.spectral import SpectralFeature
+from kaldi_compat.functional import checks
 from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.features.engines import engine_for
+from kaldi_compat.torch.features.spectral import SpectralFeature
 
 pytest.importorskip("triton", minversion="3.6")
-launch = pytest.importorskip("kaldi_compat.kernels.launch")
-probes = pytest.importorskip("tests.support.probe_kernels")
+launch = pytest.importorskip("kaldi_compat.torch.kernels.launch")
+probes = pytest.importorskip("tests.emulator.probe_kernels")
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
@@ -284,7 +285,7 @@ def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None
 
 def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
     from kaldi_compat.exact.rand import rand_r_starts
-    from kaldi_compat.tensors.dither import kaldi_noise
+    from kaldi_compat.torch.tensors.dither import kaldi_noise
 
     frames, size = 64, 512
     seeds = torch.from_numpy(KaldiRandom().frame_seeds(frames))
@@ -554,8 +555,13 @@ def test_kernels_compile_without_spilling_and_keep_nan(
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).parents[2] / "support" / "kernel_resources.py"), capability, *uses],
-        env=environment | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])},
+        [
+            sys.executable,
+            str(Path(__file__).parents[4] / "tests" / "emulator" / "kernel_resources.py"),
+            capability,
+            *uses,
+        ],
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[4])},
         capture_output=True,
         text=True,
     )
@@ -571,7 +577,7 @@ def test_kernels_compile_without_spilling_and_keep_nan(
 
 
 def test_the_benchmark_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    script = Path(__file__).parents[3] / "benchmarks" / "resident.py"
+    script = Path(__file__).parents[4] / "benchmarks" / "resident.py"
     small = ["--device", DEVICE.type, "--seconds", "1", "--batch", "2", "--rounds", "1", "--copied", "1000000"]
     monkeypatch.setattr(sys, "argv", [str(script), *small])
     monkeypatch.syspath_prepend(script.parent)

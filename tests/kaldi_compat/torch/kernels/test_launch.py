@@ -16,11 +16,12 @@ import torch
 
 pytest.importorskip("triton", minversion="3.6")
 
-from kaldi_compat import Fbank, kernels
-from kaldi_compat.features import spectral
-from kaldi_compat.kernels import launch
+from kaldi_compat import Fbank
 from kaldi_compat.options.spectral import FbankOptions
-from kaldi_compat.tensors import constants
+from kaldi_compat.torch import kernels
+from kaldi_compat.torch.features import spectral
+from kaldi_compat.torch.kernels import launch
+from kaldi_compat.torch.tensors import constants
 
 
 def test_copies_to_a_device_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +177,7 @@ def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest
 
 HOLD = """
 import sys, time
-from kaldi_compat.kernels import compiling_alone
+from kaldi_compat.torch.kernels import compiling_alone
 with compiling_alone(sys.argv[1]):
     print("begin", time.time(), flush=True)
     time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""The order of transfers and computations, and files read in place, on a fake GPU (see tests/support/fake_gpu.py)."""
+"""The order of transfers and computations, and files read in place, on a fake GPU (see tests/emulator/fake_gpu.py)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
 from kaldi_compat.dump.spectral_gpu import PackedComputer
-from kaldi_compat.dump.transfers import Transfers
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_compat.tensors.frames import num_frames
+from kaldi_compat.torch.kernels.transfers import Transfers
+from kaldi_compat.torch.tensors.frames import num_frames
+from tests.emulator.fake_gpu import GPU, RUBBISH, Event, FakeGpu, Stream, gpu
 from tests.support.dump_data import audio, job_with, part_of, write_wav
-from tests.support.fake_gpu import GPU, RUBBISH, Event, FakeGpu, Stream, gpu
 
 __all__ = ["gpu"]
 

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.features.fbank import Fbank
-from kaldi_compat.features.mfcc import Mfcc
-from kaldi_compat.features.model_input import LowFrameRate, StackFrames
-from kaldi_compat.features.pitch import Pitch, ProcessPitch
-from kaldi_compat.features.plp import Plp
-from kaldi_compat.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
-from kaldi_compat.features.spectrogram import Spectrogram
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
-from kaldi_compat.streaming.base import Stream, StreamChain
-from kaldi_compat.streaming.features import FeatureStream
-from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
-from kaldi_compat.streaming.postprocessing import DeltaStream, ShiftedDeltaStream, SlidingCmvnStream, SpliceStream
-from kaldi_compat.streaming.stacking import LowFrameRateStream, StackFramesStream
+from kaldi_compat.torch.features.fbank import Fbank
+from kaldi_compat.torch.features.mfcc import Mfcc
+from kaldi_compat.torch.features.model_input import LowFrameRate, StackFrames
+from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
+from kaldi_compat.torch.features.plp import Plp
+from kaldi_compat.torch.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
+from kaldi_compat.torch.features.spectrogram import Spectrogram
+from kaldi_compat.torch.streaming.base import Stream, StreamChain
+from kaldi_compat.torch.streaming.features import FeatureStream
+from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
+from kaldi_compat.torch.streaming.postprocessing import DeltaStream, ShiftedDeltaStream, SlidingCmvnStream, SpliceStream
+from kaldi_compat.torch.streaming.stacking import LowFrameRateStream, StackFramesStream
 
 FEATURES = (Fbank, Mfcc, Plp, Spectrogram)
 

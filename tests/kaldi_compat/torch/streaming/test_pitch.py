@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
-from kaldi_compat.streaming.base import Stream, StreamChain
-from kaldi_compat.streaming.pitch import PitchStream, ProcessPitchStream
+from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
+from kaldi_compat.torch.streaming.base import Stream, StreamChain
+from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 
 
 def speech(length: int, seed: int = 0) -> torch.Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kaldi_compat.dump.centered import subtract_means
+from kaldi_compat.torch.tensors.centered import subtract_means
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 # Of a sum of 256 float32 numbers of about 15, over 256: 16 half units of 3840. A plain sum of 360,000 is off by 4e-4.

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from kaldi_compat import Fbank, FeatureStream, Mfcc, OptionError, Plp, Spectrogram
-from kaldi_compat.features.numpy import Fbank as ArrayFbank
-from kaldi_compat.tensors.dft import dft_matrix
+from kaldi_compat.numpy import Fbank as ArrayFbank
+from kaldi_compat.torch.tensors.dft import dft_matrix
 from tests.support.reference import ROOT
 
 FEATURES: list[tuple[Any, dict[str, Any]]] = [

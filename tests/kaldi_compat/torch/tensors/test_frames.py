@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kaldi_compat import Spectrogram
 from kaldi_compat.exact.tables import window
 from kaldi_compat.options.spectral import WINDOW_TYPES
-from kaldi_compat.tensors.frames import frames_of, num_frames, preemphasize, reflected
+from kaldi_compat.torch.tensors.frames import frames_of, num_frames, preemphasize, reflected
 
 
 def by_counting(num_samples: int, size: int, shift: int) -> int:

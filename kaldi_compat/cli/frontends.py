@@ -1,4 +1,4 @@
-"""The commands ``kaldi-compat frontend``, for front ends of published models, and ``kaldi-compat explain``."""
+"""The command ``kaldi-compat frontend``, for front ends of published models; and what its neighbours share with it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,20 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 import io_ark
-from io_ark.errors import FormatError
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import changed_options, text
-from kaldi_compat.frontends.explanation import Explanation, explain
-from kaldi_compat.frontends.preset import Preset, preset_names
+from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.options.base import require
 
 DIFFERENT_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 TOLERANCE = 1e-3
 DESCRIPTION = "Front ends of published models: from audio to a model's input, as the model's own project computes it."
-EXPLAIN_DESCRIPTION = (
-    "Find the front end that computed features: print the feature, its options and the post-processing, or the closest "
-    "match. The exit status is 1 if the features are not explained."
-)
-FEATURES_HELP = "feats.npy, feats.csv, feats.txt, feats.ark:KEY, feats.scp:KEY or feats.ark:OFFSET"
-SUFFIXES = (".npy", ".csv", ".txt")
 PRESET_HELP = "a name from 'kaldi-compat frontend list', or a JSON file with your own preset"
 STATISTICS_HELP = "the model's statistics: am.mvn, WeNet's JSON, or Kaldi statistics"
 
@@ -86,7 +78,7 @@ def command_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without ``kaldi-compat frontend``) and return the exit status.
 
-    >>> from kaldi_compat.frontends.cli import main
+    >>> from kaldi_compat.cli.frontends import main
     >>> main(["show", "beats"])  # doctest: +ELLIPSIS
     beats: BEATs
     ...
@@ -99,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OptionError as error:
         return fail(error)
     try:
-        with _warnings_in_one_line():
+        with warnings_in_one_line():
             return _run(given)
     except (KaldiCompatError, OSError) as error:
         return fail(error)
@@ -107,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     if given.command == "list":
-        presets = [Preset.of(name) for name in preset_names()]
+        presets = [Preset.of(name) for name in list_presets()]
         width = max(len(preset.name) for preset in presets)
         for preset in presets:
             print(f"{preset.name:{width}}  {preset.title}")
@@ -121,81 +113,9 @@ def _run(given: argparse.Namespace) -> int:
     return _check(preset, given)
 
 
-def explain_main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line of ``kaldi-compat explain`` (without these words) and return the exit status."""
-    parser = Parser("kaldi-compat explain", description=EXPLAIN_DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("features", help=FEATURES_HELP)
-    parser.add_argument("audio", help="a wave file, or other features, to find their relation to the first ones")
-    parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
-    parser.add_argument("--plot", metavar="FILE.png", help="plot the features, the explanation, and their difference")
-    try:
-        given = parser.parse_args(sys.argv[2:] if argv is None else argv)
-        with _warnings_in_one_line():
-            found = _explained(given)
-        print(found)
-        if given.plot:
-            _save_plot(found, given.plot)
-    except SystemExit as end:  # of --help
-        return int(end.code or 0)
-    except (KaldiCompatError, io_ark.ArkError, OSError) as error:
-        return fail(error)
-    return 0 if found.is_exact else DIFFERENT_STATUS
-
-
-def _explained(given: argparse.Namespace) -> Explanation:
-    features = _features_of(given.features)
-    if given.audio.endswith(SUFFIXES) or ":" in given.audio:
-        return explain(features, _features_of(given.audio), tolerance=given.tolerance)
-    wave = _object("wave", given.audio, "pass one wave file of those that it lists")
-    samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
-    return explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
-
-
-def _save_plot(found: Explanation, path: str) -> None:
-    try:
-        axes: Any = found.plot()
-        axes[0].figure.savefig(path)
-    except OSError as error:
-        raise FeatureError(f"cannot write {path}: {error.strerror}") from None
-    except (ModuleNotFoundError, ValueError) as error:
-        raise FeatureError(f"cannot draw {path}: {error}") from None
-
-
-def _features_of(name: str) -> Any:
-    """Return the features of a NumPy file, a text file of numbers, or an entry of an archive or script file."""
-    try:
-        if name.endswith(".npy"):
-            return np.load(name, allow_pickle=False)
-        if name.endswith(SUFFIXES):
-            return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
-    except OSError as error:
-        raise FeatureError(f"cannot read {name}: {error.strerror or 'it is not a NumPy file'}") from None
-    except (ValueError, EOFError) as error:
-        why = "it is not a NumPy file of numbers" if name.endswith(".npy") else error
-        raise FeatureError(f"cannot read {name}: {why}") from None
-    file, _, key = name.rpartition(":")
-    if not file or key.isdigit():
-        return _object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists them")
-    how = "scp" if file.endswith(".scp") else "ark"
-    for found, matrix in io_ark.SequentialReader("matrix", f"{how}:{file}", pipes=False):
-        if found == key:
-            return matrix
-    raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists them")
-
-
-def _object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read one object; the error for a whole table says what to pass instead."""
-    try:
-        return io_ark.read_object(kind, name, pipes=False)
-    except FormatError as error:
-        if not name.endswith((".scp", ".ark")):
-            raise
-        raise FeatureError(f"{name} is a table: {advice}") from error
-
-
 def _export(preset: Preset, given: argparse.Namespace) -> int:
     try:
-        from kaldi_compat.frontends.export import export_frontend
+        from kaldi_compat.torch.export import export_frontend
     except ModuleNotFoundError as error:
         raise FeatureError(
             f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
@@ -273,7 +193,7 @@ def _references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
 
 
 @contextlib.contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
+def warnings_in_one_line() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: print(f"WARNING: {printable(str(message))}", file=sys.stderr)
         yield

@@ -1,0 +1,15 @@
+"""Generated files of the stand-ins: names that type checkers read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from generate.standins import kaldi_names, named_options
+
+TARGETS: Mapping[str, Callable[[], str]] = {
+    "kaldi_standins/kaldi.pyi": kaldi_names.kaldi_source,
+    "kaldi_standins/kaldi_native_fbank/options.pyi": named_options.kaldi_native_fbank_source,
+    "kaldi_standins/kaldi_native_io/table_types.pyi": kaldi_names.kaldi_native_io_source,
+    "kaldi_standins/kaldifeat/options.pyi": named_options.kaldifeat_source,
+    "kaldi_standins/lhotse_config/options.pyi": named_options.lhotse_source,
+}

@@ -1,0 +1,48 @@
+"""Features of a row: the audio of many utterances on one grid of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kaldi_compat.exact.arrays import Integers
+from kaldi_compat.torch.features.engines import engine_for
+from kaldi_compat.torch.features.spectral import SpectralFeature
+
+
+def features_of_row(
+    module: SpectralFeature, samples: Tensor, first_frames: Integers, frames: int, warps: Sequence[float], noise: Any
+) -> tuple[Tensor, bool]:
+    """Start computing the features of all frames of a row.
+
+    Args:
+        module: the feature, with ``snip_edges``.
+        samples: (length,), the row on the device of the module.
+        first_frames: (utterances,), index on the grid of each utterance's first frame.
+        frames: number of frames of the grid.
+        warps: VTLN factor of each utterance.
+        noise: noise of frames for dithering, a dataclass with the first frame in ``start``.
+
+    Returns:
+        (frames, dim), and True if the Triton kernels computed them.
+    """
+    if engine_for(module, samples, None, vtln_warp=warps, generator=noise) == "triton":
+        from kaldi_compat.torch.kernels.launch import Spans, row_features
+
+        return row_features(module, samples, Spans(first_frames, warps), noise), True
+    size, shift = module.options.window_size, module.options.window_shift
+    changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
+    firsts = [0, *first_frames[changes[1:]].tolist(), frames]
+    found = [
+        module(
+            samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=replace(noise, start=first)
+        )
+        for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
+        if end > first
+    ]
+    return (found[0] if len(found) == 1 else torch.cat(found)), False
