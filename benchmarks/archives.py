@@ -73,7 +73,7 @@ def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
         ("ints", "int-vector", ints, {}, "b"),
         ("text", "matrix", few, {}, "t"),
     ):
-        with io_ark.Writer(kind, f"ark,scp,{binary}:{folder}/{name}.ark,{folder}/{name}.scp", **options) as writer:
+        with io_ark.Writer(f"ark,scp,{binary}:{folder}/{name}.ark,{folder}/{name}.scp", kind=kind, **options) as writer:
             write(writer, table)
     compressed = dict.fromkeys(("compressed", "two-byte", "one-byte"), matrices)
     return {"float": matrices, "small": small, **compressed, "ints": ints, "text": few}
@@ -88,14 +88,14 @@ def reading(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[s
         sequential = getattr(kaldi_native_io, f"Sequential{'Int32Vector' if name == 'ints' else 'FloatMatrix'}Reader")
         lookup = getattr(kaldi_native_io, f"RandomAccess{'Int32Vector' if name == 'ints' else 'FloatMatrix'}Reader")
         works[f"read {name} ark"] = {
-            OURS: lambda kind=kind, ark=ark: drain(io_ark.SequentialReader(kind, f"ark:{ark}")),
+            OURS: lambda kind=kind, ark=ark: drain(io_ark.SequentialReader(f"ark:{ark}", kind=kind)),
             "io_ark.read": lambda ark=ark: drain(io_ark.read(f"ark:{ark}")),
             "kaldiio": lambda ark=ark: drain(kaldiio.load_ark(ark)),
             "kaldi_native_io": lambda sequential=sequential, ark=ark: native(sequential(f"ark:{ark}")),
         }
         keys = np.random.default_rng(1).permutation(list(tables[name])).tolist()
         works[f"read {name} scp"] = {
-            OURS: lambda kind=kind, scp=scp: drain(io_ark.SequentialReader(kind, f"scp:{scp}")),
+            OURS: lambda kind=kind, scp=scp: drain(io_ark.SequentialReader(f"scp:{scp}", kind=kind)),
             "kaldiio": lambda scp=scp: drain(kaldiio.load_scp_sequential(scp)),
             "kaldi_native_io": lambda sequential=sequential, scp=scp: native(sequential(f"scp:{scp}")),
         }
@@ -122,22 +122,22 @@ def writing(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[s
 
     return {
         "write float": {
-            OURS: lambda: write(io_ark.Writer("matrix", f"ark:{out}"), matrices),
+            OURS: lambda: write(io_ark.Writer(f"ark:{out}", kind="matrix"), matrices),
             "kaldiio": lambda: kaldiio.save_ark(out, matrices),
             "kaldi_native_io": lambda: write(kaldi_native_io.FloatMatrixWriter(f"ark:{out}"), matrices),
         },
         "write compressed": {
-            OURS: lambda: write(io_ark.Writer("compressed-matrix", f"ark:{out}", method=2), matrices),
+            OURS: lambda: write(io_ark.Writer(f"ark:{out}", kind="compressed-matrix", method=2), matrices),
             "kaldiio": lambda: kaldiio.save_ark(out, matrices, compression_method=2),
             "kaldi_native_io": compress_native,
         },
         "write ints": {
-            OURS: lambda: write(io_ark.Writer("int-vector", f"ark:{out}"), ints),
+            OURS: lambda: write(io_ark.Writer(f"ark:{out}", kind="int-vector"), ints),
             "kaldiio": lambda: kaldiio.save_ark(out, ints),
             "kaldi_native_io": lambda: write(kaldi_native_io.Int32VectorWriter(f"ark:{out}"), ints),
         },
         "write text": {
-            OURS: lambda: write(io_ark.Writer("matrix", f"ark,t:{out}"), few),
+            OURS: lambda: write(io_ark.Writer(f"ark,t:{out}", kind="matrix"), few),
             "kaldiio": lambda: kaldiio.save_ark(out, few, text=True),
             "kaldi_native_io": lambda: write(kaldi_native_io.FloatMatrixWriter(f"ark,t:{out}"), few),
         },
@@ -176,14 +176,14 @@ def other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
         writer = getattr(kaldi_native_io, f"{native_name}Writer")
         for mode, ending in ("ark", ""), ("ark,t", " text"):
             path = f"{folder}/{name}{ending}.ark".replace(" ", "-")
-            write(io_ark.Writer(kind, f"{mode}:{path}"), table)
+            write(io_ark.Writer(f"{mode}:{path}", kind=kind), table)
             works[f"read {name}{ending}"] = {
-                OURS: lambda kind=kind, path=path: drain(io_ark.SequentialReader(kind, f"ark:{path}")),
+                OURS: lambda kind=kind, path=path: drain(io_ark.SequentialReader(f"ark:{path}", kind=kind)),
                 "kaldi_native_io": lambda reader=reader, path=path: native(reader(f"ark:{path}")),
             }
             out = f"{mode}:{folder}/out.ark"
             works[f"write {name}{ending}"] = {
-                OURS: lambda kind=kind, out=out, table=table: write(io_ark.Writer(kind, out), table),
+                OURS: lambda kind=kind, out=out, table=table: write(io_ark.Writer(out, kind=kind), table),
                 "kaldi_native_io": lambda writer=writer, out=out, table=table: write(writer(out), table),
             }
     return works
@@ -194,7 +194,7 @@ def small_objects(folder: Path) -> dict[str, dict[str, Work]]:
     values = np.random.default_rng(3).standard_normal((len(KEYS), 256)).astype(np.float32)
     vectors = dict(zip(KEYS, values, strict=True))
     ark, scp, out = f"{folder}/xvector.ark", f"{folder}/xvector.scp", f"{folder}/out.ark"
-    write(io_ark.Writer("vector", f"ark,scp:{ark},{scp}"), vectors)
+    write(io_ark.Writer(f"ark,scp:{ark},{scp}", kind="vector"), vectors)
     places = [line.split()[1] for line in Path(scp).read_text().splitlines()]
     shuffled = np.random.default_rng(4).permutation(KEYS).tolist()
 

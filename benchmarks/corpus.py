@@ -50,8 +50,8 @@ def short_pieces(folder: Path, like: Path, count: int) -> Path:
     """Write pieces of about 0.1 s of some audio to an archive, and return its script file."""
     rng = np.random.default_rng(1)
     script = folder / "wav.scp"
-    _, audio = next(iter(io_ark.SequentialReader("wave", f"scp:{like}")))
-    with io_ark.Writer("wave", f"ark,scp:{folder}/wav.ark,{script}") as writer:
+    _, audio = next(iter(io_ark.SequentialReader(f"scp:{like}", kind="wave")))
+    with io_ark.Writer(f"ark,scp:{folder}/wav.ark,{script}", kind="wave") as writer:
         for number in range(count):
             size = int(rng.uniform(0.08, 0.12) * RATE)
             start = int(rng.integers(0, audio.samples.shape[1] - size))

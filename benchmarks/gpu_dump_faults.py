@@ -45,7 +45,7 @@ def finished(process: subprocess.Popen[str], data: Path) -> dict[str, np.ndarray
     messages = process.communicate()[1]
     if process.returncode:
         raise RuntimeError(f"status {process.returncode}: {messages[-2000:]}")
-    with io_ark.SequentialReader("matrix", f"scp:{data / 'feats.scp'}") as reader:
+    with io_ark.SequentialReader(f"scp:{data / 'feats.scp'}", kind="matrix") as reader:
         return {key: np.array(value) for key, value in reader}
 
 

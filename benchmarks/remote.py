@@ -71,7 +71,7 @@ def make(folder: Path, utterances: int) -> None:
     pool = rng.standard_normal((64, 120, 20)).astype(np.float32)
     for first in range(0, utterances, PER_ARCHIVE):
         name = folder / f"feats.{first // PER_ARCHIVE}"
-        with io_ark.Writer("matrix", f"ark,scp:{name}.ark,{name}.scp") as writer:
+        with io_ark.Writer(f"ark,scp:{name}.ark,{name}.scp", kind="matrix") as writer:
             for number in range(first, min(first + PER_ARCHIVE, utterances)):
                 writer[f"utt{number:07}"] = pool[number % 64, : 30 + number % 60]
 
@@ -117,7 +117,7 @@ def main() -> None:
             figures = counts[0] - before, counts[1], memory_now >> 20, opened
             rows.append([f"{epoch + 1}", *(f"{figure:,}" for figure in figures)])
         start, before = time.perf_counter(), counts[0]
-        read = sum(1 for _ in io_ark.SequentialReader("matrix", f"scp:{url}/all.scp", pipes=False))
+        read = sum(1 for _ in io_ark.SequentialReader(f"scp:{url}/all.scp", kind="matrix", pipes=False))
         time.sleep(0.5)
         columns = ["epoch", "requests", "connections so far", "memory of a worker: MiB", "open sockets of a worker"]
         report("remote", Table("python benchmarks/remote.py", columns, rows))

@@ -166,9 +166,9 @@ def program_of(name: str) -> str:
 
 def long_audio(folder: Path, like: Path) -> Path:
     """Write one file of two hours and return a script file."""
-    samples = np.concatenate([wave.samples for _, wave in io_ark.SequentialReader("wave", f"scp:{like}")], axis=1)
+    samples = np.concatenate([wave.samples for _, wave in io_ark.SequentialReader(f"scp:{like}", kind="wave")], axis=1)
     samples = np.resize(samples, (1, LONG_HOURS * 3600 * RATE))
-    io_ark.write_object("wave", f"{folder}/long.wav", Wave(RATE, samples))
+    io_ark.save(f"{folder}/long.wav", Wave(RATE, samples), kind="wave")
     (folder / "wav.scp").write_text(f"utt0 {folder}/long.wav\n")
     return folder / "wav.scp"
 
@@ -195,26 +195,26 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
     run("compute-kaldi-pitch-feats", names["wav"], names["pitch"])
     run("compute-cmvn-stats", names["feats"], names["stats"])
     run("compute-vad", "--vad-energy-threshold=-100", names["feats"], names["vad"])
-    with io_ark.Writer("matrix", names["pov_pitch"]) as pov_pitch:
-        for key, pitch in io_ark.SequentialReader("matrix", names["pitch"]):
+    with io_ark.Writer(names["pov_pitch"], kind="matrix") as pov_pitch:
+        for key, pitch in io_ark.SequentialReader(names["pitch"], kind="matrix"):
             pov_pitch[key] = np.column_stack((pitch[:, 0].clip(0, 1), pitch[:, 1]))
     rng = np.random.default_rng(2)
     with (
-        io_ark.Writer("matrix", names["sides"]) as sides,
-        io_ark.Writer("posterior", names["post"]) as post,
-        io_ark.Writer("vector", names["vectors"]) as vectors,
-        io_ark.Writer("int-vector", names["ints"]) as ints,
-        io_ark.Writer("matrix", names["transforms"]) as transforms,
-        io_ark.Writer("int-vector", names["ali"]) as ali,
-        io_ark.Writer("posterior", names["tid_post"]) as tid_post,
-        io_ark.Writer("int-vector-vector", names["gselect"]) as gselect,
-        io_ark.Writer("token-vector", names["spk2utt"]) as spk2utt,
+        io_ark.Writer(names["sides"], kind="matrix") as sides,
+        io_ark.Writer(names["post"], kind="posterior") as post,
+        io_ark.Writer(names["vectors"], kind="vector") as vectors,
+        io_ark.Writer(names["ints"], kind="int-vector") as ints,
+        io_ark.Writer(names["transforms"], kind="matrix") as transforms,
+        io_ark.Writer(names["ali"], kind="int-vector") as ali,
+        io_ark.Writer(names["tid_post"], kind="posterior") as tid_post,
+        io_ark.Writer(names["gselect"], kind="int-vector-vector") as gselect,
+        io_ark.Writer(names["spk2utt"], kind="token-vector") as spk2utt,
         (folder / "calls").open("w") as calls,
         (folder / "segments").open("w") as segments,
         (folder / "feature_segments").open("w") as feature_segments,
     ):
         members: list[str] = []
-        for number, (key, feats) in enumerate(io_ark.SequentialReader("matrix", names["feats"])):
+        for number, (key, feats) in enumerate(io_ark.SequentialReader(names["feats"], kind="matrix")):
             classes = rng.integers(0, 4, len(feats)).tolist()
             post[key] = [[(each, 1.0)] for each in classes]
             ali[key] = random_alignment(len(feats), rng)
@@ -239,21 +239,21 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
         spk2utt[members[0]] = members
     run("matrix-sum", names["stats"], names["global_stats"])
     with (
-        io_ark.SequentialReader("matrix", names["feats"]) as feats_reader,
-        io_ark.SequentialReader("wave", names["wav"]) as wave_reader,
+        io_ark.SequentialReader(names["feats"], kind="matrix") as feats_reader,
+        io_ark.SequentialReader(names["wav"], kind="wave") as wave_reader,
     ):
         feats = np.concatenate([feats for _, feats in itertools.islice(feats_reader, JOINED)])
         samples = np.concatenate([wave.samples for _, wave in itertools.islice(wave_reader, JOINED)], axis=1)
-    io_ark.write_object("matrix", names["one"], feats)
-    io_ark.write_object("wave", names["one_wav"], Wave(RATE, samples))
-    io_ark.write_object("matrix", names["matrix"], np.eye(13, dtype=np.float32))
-    io_ark.write_object("matrix", names["lda"], rng.standard_normal((40, 440)).astype(np.float32))
-    io_ark.write_object("matrix", names["full_lda"], rng.standard_normal((440, 440)).astype(np.float32))
-    io_ark.write_object("matrix", names["lda_vectors"], rng.standard_normal((60, 101)).astype(np.float32))
+    io_ark.save(names["one"], feats, kind="matrix")
+    io_ark.save(names["one_wav"], Wave(RATE, samples), kind="wave")
+    io_ark.save(names["matrix"], np.eye(13, dtype=np.float32), kind="matrix")
+    io_ark.save(names["lda"], rng.standard_normal((40, 440)).astype(np.float32), kind="matrix")
+    io_ark.save(names["full_lda"], rng.standard_normal((440, 440)).astype(np.float32), kind="matrix")
+    io_ark.save(names["lda_vectors"], rng.standard_normal((60, 101)).astype(np.float32), kind="matrix")
     scores = zip(rng.standard_normal(SHORT), rng.integers(0, 2, SHORT), strict=True)
     Path(names["scores"]).write_text("".join(f"{s + t:.5f} {'target' if t else 'nontarget'}\n" for s, t in scores))
     decay = np.exp(-np.arange(4000) / 400) * rng.standard_normal(4000) * 8000
-    io_ark.write_object("wave", f"{folder}/rir.wav", Wave(RATE, decay.astype(np.int16)[None]))
+    io_ark.save(f"{folder}/rir.wav", Wave(RATE, decay.astype(np.int16)[None]), kind="wave")
     (folder / "done").touch()
     return names
 

@@ -45,9 +45,7 @@ def write_corpus(folder: Path, utterances: int, seconds: float) -> None:
         for number, count in enumerate(frames):
             key = f"utt{number:05d}"
             features[key] = pool[:count]
-            io_ark.write_object(
-                "wave", str(folder / "wav" / f"{key}.wav"), io_ark.Wave(RATE, noise[None, : count * 160])
-            )
+            io_ark.save(str(folder / "wav" / f"{key}.wav"), io_ark.Wave(RATE, noise[None, : count * 160]), kind="wave")
             script.append(f"{key} {folder}/wav/{key}.wav\n")
     (folder / "wav.scp").write_text("".join(script))
 

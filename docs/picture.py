@@ -14,7 +14,7 @@ def main(script: str, png: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    with io_ark.SequentialReader("matrix", f"scp:{script}") as reader:
+    with io_ark.SequentialReader(f"scp:{script}", kind="matrix") as reader:
         utterances = dict(reader)
     figure, rows = pyplot.subplots(len(utterances), figsize=(10, 2 * len(utterances)), squeeze=False)
     for (axes,), (key, feats) in zip(rows, utterances.items(), strict=True):

@@ -59,8 +59,8 @@ def make_corpus(folder: Path, utterances: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     durations = []
     with (
-        io_ark.Writer("wave", f"ark,scp:{folder}/wav.ark,{folder}/wav.scp") as wav,
-        io_ark.Writer("int-vector", f"ark,scp:{folder}/ali.ark,{folder}/ali.scp") as alignments,
+        io_ark.Writer(f"ark,scp:{folder}/wav.ark,{folder}/wav.scp", kind="wave") as wav,
+        io_ark.Writer(f"ark,scp:{folder}/ali.ark,{folder}/ali.scp", kind="int-vector") as alignments,
     ):
         for number in range(utterances):
             pitch, tract = rng.uniform(90, 230), rng.uniform(0.9, 1.15)

@@ -27,7 +27,7 @@ from kaldi_compat.torch.data.sampling import BucketBatchSampler
 def write_targets(alignments: Path, folder: Path, model: TransitionModel) -> np.ndarray:
     """Write the pdf of each frame of all alignments to ``pdfs.scp``, and return how often each pdf occurs."""
     counts = np.zeros(model.num_pdfs)
-    with io_ark.Writer("int-vector", f"ark,scp:{folder}/pdfs.ark,{folder}/pdfs.scp") as writer:
+    with io_ark.Writer(f"ark,scp:{folder}/pdfs.ark,{folder}/pdfs.scp", kind="int-vector") as writer:
         for job in sorted(alignments.glob("ali.*.gz")):
             for key, transition_ids in io_ark.read(f"ark:gunzip -c {job} |", kind="int-vector"):
                 pdfs = model.pdfs(transition_ids)
@@ -71,7 +71,7 @@ def write_loglikes(
 ) -> None:
     """Write log-likelihoods: log-posteriors minus the logs of the pdfs' relative frequencies in the alignments."""
     priors = torch.tensor(np.log(np.maximum(counts, 1) / counts.sum()), dtype=torch.float32)
-    with io_ark.Writer("matrix", f"ark:{path}") as writer:
+    with io_ark.Writer(f"ark:{path}", kind="matrix") as writer:
         for number in numbers:
             utterance = data[number]
             scores = network(utterance.input.mT[None])[0].mT

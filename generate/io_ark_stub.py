@@ -36,22 +36,17 @@ WRITTEN: Types = (
     ('Literal["wave"]', "Wave"),
     ("OtherWrittenKind", "Any"),
 )
-# Without a kind: what can be detected. Narrow it with isinstance, or name the kind.
-DETECTED = ("None", "Detected")
-DETECTED_VALUES = (
-    "npt.NDArray[Any] | Wave | float | str | list[Any] | SparseMatrix | SparseVector | NnetExample | NnetChainExample"
-)
-ANY_VALUE = ("None", "Any")
+# Without a kind: what is found there, as for values of JSON.
+DETECTED = ("None", "Any")
 OF_CODEC = ("Codec[Value]", "Value")
 
 # Function: the types of its values, and what it returns.
 FUNCTIONS: dict[str, tuple[Types, str]] = {
-    "load": ((*READ, DETECTED), "{}"),
+    "load": ((*READ, OF_CODEC, DETECTED), "{}"),
     "load_scp": ((*READ, DETECTED), "Mapping[str, {}]"),
     "read": ((*READ, DETECTED), "Iterator[tuple[str, {}]]"),
-    "writer": ((*WRITTEN, ANY_VALUE), "Writer[{}]"),
-    "read_object": ((*READ, OF_CODEC), "{}"),
-    "write_object": ((*WRITTEN, OF_CODEC), "None"),
+    "save": ((*WRITTEN, OF_CODEC, DETECTED), "None"),
+    "writer": ((*WRITTEN, DETECTED), "Writer[{}]"),
 }
 CLASSES: dict[str, Types] = {
     "SequentialReader": (*READ, OF_CODEC),
@@ -73,8 +68,6 @@ from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.kinds import (
     ArrayKind, Float32, Float32Kind, Float64, Float64Kind, FloatKind, Int32, Int32Kind, Kind, OtherWrittenKind
 )
-from io_ark.codecs.nnet_example import NnetChainExample, NnetExample
-from io_ark.codecs.sparse import SparseMatrix, SparseVector
 from io_ark.specifier import Rspecifier, Wspecifier
 from io_ark.tables import readers, writers
 from io_ark.tables.relative import RelativeTo
@@ -86,7 +79,7 @@ def source() -> str:
     parts = [HEAD]
     others = [name for name in io_ark.__all__ if name not in (*FUNCTIONS, *CLASSES, "Kind", "__version__")]
     parts += [f"from {getattr(io_ark, name).__module__} import {name} as {name}\n" for name in others]
-    parts.append(f'\nDetected = {DETECTED_VALUES}\nValue = TypeVar("Value")\n\n__version__: str\n')
+    parts.append('\nValue = TypeVar("Value")\n\n__version__: str\n')
     parts.append("__all__ = [\n" + "".join(f'    "{name}",\n' for name in io_ark.__all__) + "]\n")
     for name, types in CLASSES.items():
         module = "writers" if name == "Writer" else "readers"

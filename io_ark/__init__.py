@@ -1,14 +1,14 @@
 """Read and write Kaldi's archives and script files with NumPy.
 
-:func:`load`, :func:`read`, :func:`load_scp` and :func:`writer` detect the type from the data. The typed readers and
-writers enforce a type: :class:`SequentialReader`, :class:`RandomAccessReader`, :class:`Writer`, :func:`read_object` and
-:func:`write_object` take the name of a kind of object (see :mod:`io_ark.codecs`). :mod:`kaldi_standins.kaldi` offers
-them under Kaldi's names, and :mod:`kaldi_standins.kaldiio` offers kaldiio's functions.
+:func:`load` and :func:`save` handle one object, :func:`load_scp`, :func:`read` and :func:`writer` tables. They detect
+the type from the data, or enforce the type that ``kind`` names (see :mod:`io_ark.codecs`), as
+:class:`SequentialReader`, :class:`RandomAccessReader` and :class:`Writer` always do. The name of the file or table
+comes first everywhere.
 """
 
 import sys
 
-from io_ark.api import load, load_scp, read, writer
+from io_ark.api import load, load_scp, read, save, writer
 from io_ark.codecs.kinds import Kind
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.data_dir import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
@@ -19,7 +19,6 @@ from io_ark.specifier import (
     is_table_rspecifier,
     is_table_wspecifier,
 )
-from io_ark.tables.loader import read_object, write_object
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
 from io_ark.tables.writers import Writer
 
@@ -51,8 +50,7 @@ __all__ = [
     "load_text",
     "load_utt2spk",
     "read",
-    "read_object",
-    "write_object",
+    "save",
     "writer",
 ]
 

@@ -29,33 +29,81 @@ from io_ark.specifier import (
 )
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
-from io_ark.tables.loader import Loader, read_object
+from io_ark.streams.output import open_output
+from io_ark.tables.loader import Loader, as_codec, read_from
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 
 
-def load(rxfilename: str | PathLike[str], *, kind: Kind | None = None, pipes: bool = True, network: bool = True) -> Any:
+def load(
+    rxfilename: str | PathLike[str],
+    *,
+    kind: Kind | Codec[Any] | None = None,
+    pipes: bool = True,
+    network: bool = True,
+    **options: Any,
+) -> Any:
     """Load one object: ``feats.ark:123``, ``mean.vec``, ``feats.ark:123[0:9]``, ``a.wav``, ``-``.
 
     Args:
-        rxfilename: location of the object. A range in brackets, both ends included, selects a part. A path is a plain
-            file name.
-        kind: kind of the object, such as "matrix"; None: detected from the data.
+        rxfilename: location of the object: a file, ``file:offset``, ``-`` or a command that ends in ``|``. A range in
+            brackets, both ends included, selects a part. A path is a plain file name.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec; None: detected from the data.
         pipes: allow commands.
         network: allow URLs.
+        options: arguments of the kind's codec.
 
     Returns:
         An array for a matrix or vector (float64 if it is stored so, or of the kind's precision), a
         :class:`~io_ark.codecs.wave.Wave`, a number, a string, ...
 
     Raises:
-        ArkError: the object cannot be opened or read.
+        ArkError: the object cannot be opened, or not read as this kind.
     """
-    if kind is None and str(rxfilename).endswith(".scp"):
-        raise SpecifierError("is a script file: io_ark.load_scp and io_ark.read read it", file=str(rxfilename))
-    return read_object(AnyCodec() if kind is None else kind, rxfilename, pipes=pipes, network=network)
+    name = name_of(rxfilename)
+    if kind is None and name.endswith(".scp"):
+        raise SpecifierError("is a script file: io_ark.load_scp and io_ark.read read it", file=name)
+    return read_from(as_codec(AnyCodec() if kind is None else kind, options), name, Access(pipes, network))
+
+
+def save(
+    wxfilename: str | PathLike[str],
+    value: Any,
+    *,
+    kind: Kind | Codec[Any] | None = None,
+    binary: bool = True,
+    compress: int | str | None = None,
+    pipes: bool = True,
+    network: bool = True,
+    **options: Any,
+) -> None:
+    """Save one object, as :func:`load` reads it.
+
+    Args:
+        wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
+        value: the object.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec; None: detected.
+        binary: write binary, else text.
+        compress: compression method of a float matrix, as for :func:`writer`.
+        pipes: allow commands.
+        network: allow URLs.
+        options: arguments of the kind's codec, such as ``method`` for "compressed-matrix".
+
+    Raises:
+        ArkError: the value cannot be written as this kind, or the output cannot be written.
+
+    >>> import io_ark, numpy as np, tempfile
+    >>> name = tempfile.mkdtemp() + "/mean.vec"
+    >>> io_ark.save(name, np.float32([1, 2]))
+    >>> io_ark.load(name)
+    array([1., 2.], dtype=float32)
+    """
+    name = _not_a_script(name_of(wxfilename))
+    codec = _writing_codec(kind, compress, options)
+    with open_output(name, access=Access(pipes, network)) as output:
+        codec.write(output, value, binary=binary)
 
 
 def read(
@@ -78,7 +126,7 @@ def read(
     """
     name = name_of(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
-    return _entries(SequentialReader(AnyCodec() if kind is None else kind, table, pipes=pipes, network=network))
+    return _entries(SequentialReader(table, kind=AnyCodec() if kind is None else kind, pipes=pipes, network=network))
 
 
 def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
@@ -151,9 +199,29 @@ def writer(
         ArkError: the table cannot be opened.
     """
     name = name_of(wspecifier)
-    table = classify_wspecifier(name) or Wspecifier("ark", name)
-    if compress is not None and kind not in (None, "matrix", "double-matrix", "compressed-matrix"):
+    table = classify_wspecifier(name) or Wspecifier("ark", _not_a_script(name))
+    return Writer(table, kind=_writing_codec(kind, compress, {}), pipes=pipes, network=network)
+
+
+def _not_a_script(name: str) -> str:
+    """Return the name of an output.
+
+    Raises:
+        SpecifierError: it is that of a script file, which would then be read as one.
+    """
+    if name.endswith(".scp"):
+        archive = f"{name.removesuffix('.scp')}.ark"
+        raise SpecifierError(
+            f"is the name of a script file: write 'ark,scp:{archive},{name}', or another name", file=name
+        )
+    return name
+
+
+def _writing_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
+    if compress is None:
+        return as_codec(AnyCodec() if kind is None else kind, options)
+    if kind == "compressed-matrix":
+        return as_codec(kind, options | {"method": compress})
+    if kind not in (None, "matrix", "double-matrix"):
         raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}")
-    if kind is None or (compress is not None and kind != "compressed-matrix"):
-        return Writer(AnyCodec(compress, kind), table, pipes=pipes, network=network)
-    return Writer(kind, table, pipes=pipes, network=network, **({} if compress is None else {"method": compress}))
+    return as_codec(AnyCodec(compress, kind), options)

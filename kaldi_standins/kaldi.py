@@ -50,16 +50,16 @@ KINDS: dict[str, Kind] = {
 
 
 def _mapped(kind: Kind, rspecifier: str, utt2spk: str, **access: Any) -> RandomAccessReader[Any]:
-    return RandomAccessReader(kind, rspecifier, utt2spk=utt2spk, **access)
+    return RandomAccessReader(rspecifier, kind=kind, utt2spk=utt2spk, **access)
 
 
 def _functions(name: str, kind: Kind) -> dict[str, Any]:
     """Return the functions that create the readers and the writer of one kind of object, by their names."""
     return {
-        f"Sequential{name}Reader": partial(SequentialReader, kind),
-        f"RandomAccess{name}Reader": partial(RandomAccessReader, kind),
+        f"Sequential{name}Reader": partial(SequentialReader, kind=kind),
+        f"RandomAccess{name}Reader": partial(RandomAccessReader, kind=kind),
         f"RandomAccess{name}ReaderMapped": partial(_mapped, kind),
-        f"{name}Writer": partial(Writer, kind),
+        f"{name}Writer": partial(Writer, kind=kind),
     }
 
 

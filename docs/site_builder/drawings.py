@@ -138,7 +138,9 @@ def engine_differences() -> Any:
     import kaldi_compat
 
     options = FbankOptions(num_mel_bins=80, dither=0.0)
-    audio = np.concatenate([wave.samples[0] for _, wave in io_ark.SequentialReader("wave", f"scp:{_main_script()}")])
+    audio = np.concatenate(
+        [wave.samples[0] for _, wave in io_ark.SequentialReader(f"scp:{_main_script()}", kind="wave")]
+    )
     exact = Fbank(options)(audio)
     module = kaldi_compat.Fbank(options, engine="torch")
     single = module(torch.from_numpy(audio)).numpy()

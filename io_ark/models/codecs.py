@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from io_ark import read_object, write_object
+from io_ark import load, save
 from io_ark.codecs.base import (
     Codec,
     Sink,
@@ -354,22 +354,22 @@ def read_transition_model(rxfilename: Name, **options: Any) -> TransitionModel:
 
     Args:
         rxfilename: a file name, or what else Kaldi reads from, such as ``gunzip -c final.mdl.gz |``.
-        options: see :func:`io_ark.read_object`.
+        options: see :func:`io_ark.load`.
 
     Raises:
         ArkError: it cannot be opened or is not a transition model.
     """
-    return read_object(TransitionModelCodec(), rxfilename, **options)
+    return load(rxfilename, kind=TransitionModelCodec(), **options)
 
 
 def read_topology(rxfilename: Name, **options: Any) -> HmmTopology:
     """Read a topology, such as the file ``topo``. Arguments and errors are those of :func:`read_transition_model`."""
-    return read_object(HmmTopologyCodec(), rxfilename, **options)
+    return load(rxfilename, kind=HmmTopologyCodec(), **options)
 
 
 def read_tree(rxfilename: Name, **options: Any) -> ContextDependency:
     """Read a tree, such as the file ``tree``. Arguments and errors are those of :func:`read_transition_model`."""
-    return read_object(ContextDependencyCodec(), rxfilename, **options)
+    return load(rxfilename, kind=ContextDependencyCodec(), **options)
 
 
 def write_transition_model(wxfilename: Name, model: TransitionModel, *, binary: bool = True, **options: Any) -> None:
@@ -379,19 +379,19 @@ def write_transition_model(wxfilename: Name, model: TransitionModel, *, binary: 
         wxfilename: a file name, or what else Kaldi writes to.
         model: the model.
         binary: write in binary.
-        options: see :func:`io_ark.write_object`.
+        options: see :func:`io_ark.save`.
 
     Raises:
         ArkError: it cannot be written.
     """
-    write_object(TransitionModelCodec(), wxfilename, model, binary, **options)
+    save(wxfilename, model, kind=TransitionModelCodec(), binary=binary, **options)
 
 
 def write_topology(wxfilename: Name, topology: HmmTopology, *, binary: bool = False, **options: Any) -> None:
     """Write a topology; in text by default, as in Kaldi's recipes. See :func:`write_transition_model`."""
-    write_object(HmmTopologyCodec(), wxfilename, topology, binary, **options)
+    save(wxfilename, topology, kind=HmmTopologyCodec(), binary=binary, **options)
 
 
 def write_tree(wxfilename: Name, tree: ContextDependency, *, binary: bool = True, **options: Any) -> None:
     """Write a tree. See :func:`write_transition_model`."""
-    write_object(ContextDependencyCodec(), wxfilename, tree, binary, **options)
+    save(wxfilename, tree, kind=ContextDependencyCodec(), binary=binary, **options)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from os import PathLike
 from typing import Any
 
 from io_ark import codecs
 from io_ark.codecs import Codec
-from io_ark.codecs.kinds import Kind
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError, hide_secrets
-from io_ark.specifier import Range, Rxfilename, name_of, parse_rxfilename, split_range
+from io_ark.specifier import Range, Rxfilename, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
-from io_ark.streams.output import open_output
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import SIGPIPE
@@ -31,7 +28,15 @@ _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
-    """Create the codec of a kind of object, or return the codec that was given."""
+    """Create the codec of a kind of object, or return the codec that was given.
+
+    Raises:
+        TypeError: there are arguments for a codec that exists already.
+    """
+    if options and not isinstance(kind, str):
+        raise TypeError(
+            f"unexpected arguments {', '.join(options)}: they are those of a kind of object, as in kind='wave'"
+        )
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
@@ -165,62 +170,6 @@ class Loader:
         self._files.clear()
         self._paths.clear()
         self._last = None
-
-
-def read_object(
-    kind: Kind | Codec[Any],
-    rxfilename: str | PathLike[str],
-    *,
-    pipes: bool = True,
-    network: bool = True,
-    **options: Any,
-) -> Any:
-    """Read one object of a given kind.
-
-    Args:
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec.
-        rxfilename: a file, ``file:offset``, ``-`` or a command that ends in ``|``, with or without a range. Or a path,
-            which is a plain file name.
-        pipes: allow commands.
-        network: allow URLs.
-        options: arguments of the codec.
-
-    Returns:
-        The value, of the type of the kind.
-
-    Raises:
-        ArkError: the object cannot be opened or read as this kind.
-    """
-    return read_from(as_codec(kind, options), name_of(rxfilename), Access(pipes, network))
-
-
-def write_object(
-    kind: Kind | Codec[Any],
-    wxfilename: str | PathLike[str],
-    value: Any,
-    binary: bool = True,
-    *,
-    pipes: bool = True,
-    network: bool = True,
-    **options: Any,
-) -> None:
-    """Write one object to a file, standard output or a command.
-
-    Args:
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec.
-        wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
-        value: the object.
-        binary: write binary, else text.
-        pipes: allow commands.
-        network: allow URLs.
-        options: arguments of the codec, such as ``method`` for "compressed-matrix".
-
-    Raises:
-        ArkError: the value cannot be written as this kind, or the output cannot be written.
-    """
-    writer = as_codec(kind, options)
-    with open_output(name_of(wxfilename), access=Access(pipes, network)) as output:
-        writer.write(output, value, binary=binary)
 
 
 def ready(value: Any) -> Callable[[], Any]:

@@ -61,8 +61,8 @@ class SequentialReader(Generic[Value]):
     warning and counted (and the rest of an archive, because the start of its next object is unknown).
 
     Args:
-        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         pipes: allow commands.
         network: allow URLs.
         background: read ahead in a thread, as with the option ``bg``.
@@ -71,16 +71,16 @@ class SequentialReader(Generic[Value]):
     Raises:
         ArkError: the table cannot be opened, or an object cannot be read.
 
-    >>> with SequentialReader("matrix", "ark:feats.ark") as reader:  # doctest: +SKIP
+    >>> with SequentialReader("ark:feats.ark", kind="matrix") as reader:  # doctest: +SKIP
     ...     for key, matrix in reader:
     ...         print(key, matrix.shape)
     """
 
     def __init__(
         self,
-        kind: Kind | Codec[Any],
         rspecifier: str | Rspecifier,
         *,
+        kind: Kind | Codec[Any],
         pipes: bool = True,
         network: bool = True,
         background: bool = False,
@@ -215,6 +215,8 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         if opened.source.peek(1) == b"\0":
             raise FormatError(BINARY_SCRIPT, file=opened.source.name, offset=0)
         for lines in opened.source.read_line_lists():
+            if b"\0" in lines[0]:  # an archive, whose name would be taken for that of a file
+                raise FormatError(BINARY_SCRIPT, file=opened.source.name)
             yield from script.entries(lines)
         script.close()
         try:
@@ -289,8 +291,8 @@ class RandomAccessReader(Generic[Value]):
     once), ``s`` (the archive is sorted), ``s,cs`` (the lookups are sorted, too: only one object is kept).
 
     Args:
-        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         utt2spk: a table of tokens. If given, keys are utterances, and the values of their speakers are returned.
         pipes: allow commands.
         network: allow URLs.
@@ -300,16 +302,16 @@ class RandomAccessReader(Generic[Value]):
         ArkError: the table cannot be opened or read, or does not keep the promises of its options.
         MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
 
-    >>> with RandomAccessReader("matrix", "scp:feats.scp") as reader:  # doctest: +SKIP
+    >>> with RandomAccessReader("scp:feats.scp", kind="matrix") as reader:  # doctest: +SKIP
     ...     if "utt1" in reader:
     ...         print(reader["utt1"].shape)
     """
 
     def __init__(
         self,
-        kind: Kind | Codec[Any],
         rspecifier: str,
         *,
+        kind: Kind | Codec[Any],
         utt2spk: str = "",
         pipes: bool = True,
         network: bool = True,
@@ -319,7 +321,7 @@ class RandomAccessReader(Generic[Value]):
         self._speakers: RandomAccessReader[str] | None = None
         self._lookup = open_lookup(table, as_codec(kind, options), Access(pipes, network))
         if utt2spk:
-            self._speakers = RandomAccessReader("token", utt2spk, pipes=pipes, network=network)
+            self._speakers = RandomAccessReader(utt2spk, kind="token", pipes=pipes, network=network)
 
     def __contains__(self, key: str) -> bool:
         return self._lookup.has(key if self._speakers is None else self._speaker(key))

@@ -183,9 +183,9 @@ class Writer(ClosedOnExit, Generic[Value]):
     :meth:`close` raises an error.
 
     Args:
-        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
             form.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         pipes: allow commands.
         network: allow URLs.
         options: arguments of the codec, such as ``method`` for "compressed-matrix".
@@ -194,15 +194,15 @@ class Writer(ClosedOnExit, Generic[Value]):
         ArkError: the table cannot be opened or written, or cannot hold a key or value.
         ClosedError: the writer is used after it was closed, or in a forked process.
 
-    >>> with Writer("matrix", "ark,scp:feats.ark,feats.scp") as writer:  # doctest: +SKIP
+    >>> with Writer("ark,scp:feats.ark,feats.scp", kind="matrix") as writer:  # doctest: +SKIP
     ...     writer["utt1"] = np.zeros((10, 3), np.float32)
     """
 
     def __init__(
         self,
-        kind: Kind | Codec[Any],
         wspecifier: str | Wspecifier,
         *,
+        kind: Kind | Codec[Any],
         pipes: bool = True,
         network: bool = True,
         **options: Any,

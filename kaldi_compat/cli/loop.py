@@ -263,7 +263,7 @@ def convert(
     """
     if are_tables(source, target):
         return convert_table(function, kind, source, target, kind_out=kind_out, output_first=output_first)
-    convert_file(function, io_ark.read_object(kind, source), source, target, binary=binary, kind_out=kind_out or kind)
+    convert_file(function, io_ark.load(source, kind=kind), source, target, binary=binary, kind_out=kind_out or kind)
     return Counts(done=1)
 
 
@@ -285,7 +285,7 @@ def convert_file(
         ((_, result),) = function(block_of([""], [value])).entries()
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None
-    io_ark.write_object(kind_out, target, result, binary=binary)
+    io_ark.save(target, result, kind=kind_out, binary=binary)
 
 
 def convert_table(

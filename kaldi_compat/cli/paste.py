@@ -41,13 +41,13 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
     """Write what a function makes of the objects in single files, named ``what`` in the log; return the exit status."""
-    arrays = [io_ark.read_object(kind, name) for name in sources]
+    arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
         result, _ = combine([[each] for each in arrays], [""])
     except Skip as reason:
         logger.warning("%s", reason)
         return 1
-    io_ark.write_object(kind, target, result, binary=binary)
+    io_ark.save(target, result, kind=kind, binary=binary)
     logger.info("Wrote %s to %s", what, target)
     return 0
 

@@ -59,7 +59,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
                     warn_of_shape(kind, part.names(), shape, total.shape)
     if average and counts.done:
         total = total * (1.0 / counts.done)
-    io_ark.write_object(kind, target, total.astype(np.float32), binary=binary)
+    io_ark.save(target, total.astype(np.float32), kind=kind, binary=binary)
     name = printable_wxfilename(target)
     logger.info("Summed %d %s, %d with errors; wrote sum to %s", counts.done, MANY[kind], counts.failed, name)
     return 0 if counts.failed < counts.done else 1
@@ -121,7 +121,7 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
     *sources, target = names
     total = np.zeros((0,) * DIMENSIONS[kind], np.float32)
     for name in map(single_file, sources):
-        value = io_ark.read_object(kind, name)
+        value = io_ark.load(name, kind=kind)
         missing = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
         if any(more < 0 for _, more in missing):
             raise FeatureError(
@@ -130,7 +130,7 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
         total = np.pad(total, missing) + value
     if average:
         total = scaled(total, 1.0 / len(sources))
-    io_ark.write_object(kind, target, total, binary=binary)
+    io_ark.save(target, total, kind=kind, binary=binary)
     logger.info("Summed %d %s; wrote sum to %s", len(sources), MANY[kind], printable_wxfilename(target))
     return 0
 

@@ -39,20 +39,20 @@ class Tables(ExitStack):
             wanted: returns False for keys whose objects need not be readable: of a script file they are not read, and
                 their value is None.
         """
-        reader = self.enter_context(io_ark.SequentialReader[Any](kind, rspecifier))
+        reader = self.enter_context(io_ark.SequentialReader[Any](rspecifier, kind=kind))
         if wanted is not None and parse_rspecifier(rspecifier).kind == "scp":
             return _wanted_blocks(reader, wanted)
         return reader.blocks()
 
     def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
         """Open a table to look up entries by key."""
-        reader = LookupReader[Any](kind, rspecifier, utt2spk=utt2spk)
+        reader = LookupReader[Any](rspecifier, kind=kind, utt2spk=utt2spk)
         self.callback(reader.close)
         return reader
 
     def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
         """Open a table to write."""
-        return self.enter_context(io_ark.Writer[Any](kind, wspecifier))
+        return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
     def ahead(self, items: Iterator[Value]) -> Iterator[Value]:
         """Return an iterator over items that are computed ahead in a thread if the process has a second core.
@@ -132,8 +132,8 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
     utterance, not the job.
     """
 
-    def __init__(self, kind: Kind, rspecifier: str, *, utt2spk: str = "") -> None:
-        super().__init__(kind, rspecifier, utt2spk=utt2spk)
+    def __init__(self, rspecifier: str, *, kind: Kind, utt2spk: str = "") -> None:
+        super().__init__(rspecifier, kind=kind, utt2spk=utt2spk)
         # Values of the keys of the last block, or None: some tables allow only one look-up of each key.
         self._found: dict[str, Value | None] = {}
         self._failed: tuple[str, ArkError] | None = None

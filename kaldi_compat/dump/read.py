@@ -247,8 +247,8 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
         wave_codec = codec("wave", max_duration=options.max_duration)
         wave = read_from_command(rxfilename, wave_codec, pipes=options.pipes, timeout=options.command_timeout)
     else:
-        wave = io_ark.read_object(
-            "wave", rxfilename, pipes=options.pipes, network=options.network, max_duration=options.max_duration
+        wave = io_ark.load(
+            rxfilename, kind="wave", pipes=options.pipes, network=options.network, max_duration=options.max_duration
         )
     return wave if factor is None else at_speed(wave, factor)
 

@@ -121,9 +121,9 @@ def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
     """Open the VTLN factors by utterance: those that Kaldi's scripts look for, or else those that the options name."""
     if path := warp_file(job):
         utt2spk = f"ark:{job.layout.in_data('utt2spk')}" if path.name == BY_SPEAKER else ""
-        return LookupReader[float]("float", f"ark:{path}", utt2spk=utt2spk)
+        return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
     if options.vtln_map:
-        return LookupReader[float]("float", options.vtln_map, utt2spk=options.utt2spk)
+        return LookupReader[float](options.vtln_map, kind="float", utt2spk=options.utt2spk)
     return None
 
 
@@ -142,5 +142,5 @@ def check_feature(job: Job, confs: Mapping[str, str]) -> None:
         if name.startswith("--") and not table.exists():
             raise DumpError(f"{table} is missing: {name} names it")
     if path := warp_file(job):
-        with io_ark.SequentialReader[float]("float", f"ark:{path}") as factors:
+        with io_ark.SequentialReader[float](f"ark:{path}", kind="float") as factors:
             deque(factors, maxlen=0)

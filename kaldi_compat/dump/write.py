@@ -304,5 +304,5 @@ def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Sta
     for shard in shards:
         path = layout.of_archive(shard, STATS)
         if path.is_file():
-            with io_ark.SequentialReader[Stats]("double-matrix", f"ark:{path}") as reader:
+            with io_ark.SequentialReader[Stats](f"ark:{path}", kind="double-matrix") as reader:
                 yield from reader

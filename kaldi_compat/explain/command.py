@@ -79,7 +79,7 @@ def _features_of(name: str) -> Any:
     if not file or key.isdigit():
         return _object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists them")
     how = "scp" if file.endswith(".scp") else "ark"
-    for found, matrix in io_ark.SequentialReader("matrix", f"{how}:{file}", pipes=False):
+    for found, matrix in io_ark.SequentialReader(f"{how}:{file}", kind="matrix", pipes=False):
         if found == key:
             return matrix
     raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists them")
@@ -88,7 +88,7 @@ def _features_of(name: str) -> Any:
 def _object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
     """Read one object; the error for a whole table says what to pass instead."""
     try:
-        return io_ark.read_object(kind, name, pipes=False)
+        return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:
         if not name.endswith((".scp", ".ark")):
             raise

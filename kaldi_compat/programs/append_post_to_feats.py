@@ -27,7 +27,7 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
     require_post_dim(options)
     codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):
-        feats, posterior = io_ark.read_object("matrix", source), io_ark.read_object(codec, posteriors)
+        feats, posterior = io_ark.load(source, kind="matrix"), io_ark.load(posteriors, kind=codec)
         convert_file(
             lambda block: appended(block, [posterior], options.post_dim), feats, source, target, binary=options.binary
         )

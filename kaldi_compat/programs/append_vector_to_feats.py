@@ -37,7 +37,7 @@ class Options(BaseOptions):
 def main(options: Options, source: str, vectors: str, target: str) -> int:
     """Append to a table, or to a single file."""
     if not io_ark.is_table_rspecifier(source):
-        feats, vector = io_ark.read_object("matrix", source), io_ark.read_object("vector", vectors)
+        feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")
         convert_file(lambda block: appended(block, [vector]), feats, source, target, binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0

@@ -54,7 +54,7 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
                 f"--utt2spk option not compatible with rxfilename as input: {stats_source} (did you forget ark:?)"
             )
         else:
-            table, of_all = None, [io_ark.read_object("double-matrix", stats_source)]
+            table, of_all = None, [io_ark.load(stats_source, kind="double-matrix")]
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
             stats = of_all if table is None else table.find(block, missing)

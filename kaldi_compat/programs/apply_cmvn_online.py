@@ -43,7 +43,7 @@ class Options(OnlineCmvnOptions):
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, stats_source: str, source: str, target: str) -> int:
     """Normalize a table, or the utterances of speakers."""
-    stats = io_ark.read_object("double-matrix", stats_source)
+    stats = io_ark.load(stats_source, kind="double-matrix")
     frames = 0
 
     @cache

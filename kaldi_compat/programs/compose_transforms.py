@@ -58,7 +58,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
             find_b = finder(tables, b, speakers, options.utt2spk)
             map_table(blocks, writer, lambda block: composed(block, stacked(block), find_b(block), options))
         else:
-            of_all = io_ark.read_object("matrix", a)
+            of_all = io_ark.load(a, kind="matrix")
             map_table(tables.read("matrix", b), writer, lambda block: composed(block, of_all, stacked(block), options))
     return 0
 
@@ -71,7 +71,7 @@ def finder(
     It raises :class:`Skip` if one is missing, or if they cannot be looked up at once or differ in shape.
     """
     if not io_ark.is_table_rspecifier(source):
-        of_all: Matrix = io_ark.read_object("matrix", source)
+        of_all: Matrix = io_ark.load(source, kind="matrix")
         return lambda _: of_all
     table: LookupReader[Matrix] = tables.lookup("matrix", source)
 
@@ -105,7 +105,7 @@ def composed(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> Array
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
     """Compose single files."""
-    first, second = io_ark.read_object("matrix", a), io_ark.read_object("matrix", b)
+    first, second = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
     if not options.b_is_affine and first.shape == second.shape and first.shape[1] == first.shape[0] + 1:
         logger.warning(
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
@@ -115,5 +115,5 @@ def compose_files(options: Options, a: str, b: str, target: str) -> int:
     except Skip as reason:
         logger.warning("%s", reason)
         return 1
-    io_ark.write_object("matrix", target, stacked(result)[0], binary=options.binary)
+    io_ark.save(target, stacked(result)[0], kind="matrix", binary=options.binary)
     return 0

@@ -163,6 +163,6 @@ def of_all(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] |
         # As in Kaldi, only the exit status reports the failure.
         logger.warning("There are no features to compute statistics of: writing an empty matrix")
         total.stats = np.zeros((0, 0))
-    io_ark.write_object("matrix", target, total.stats.astype(np.float32), binary=binary)
+    io_ark.save(target, total.stats.astype(np.float32), kind="matrix", binary=binary)
     logger.info("Wrote global CMVN stats to %s", printable_wxfilename(target))
     return counts

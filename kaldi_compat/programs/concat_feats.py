@@ -29,11 +29,11 @@ class Options(BaseOptions):
 def main(options: Options, *sources_and_target: str) -> int:
     """Read all files and write one."""
     *sources, target = sources_and_target
-    parts = [io_ark.read_object("matrix", source) for source in sources]
+    parts = [io_ark.load(source, kind="matrix") for source in sources]
     for source, part in zip(sources, parts, strict=True):
         require(
             part.shape[1] == parts[0].shape[1],
             f"{source} has {part.shape[1]} columns, but {sources[0]} has {parts[0].shape[1]}",
         )
-    io_ark.write_object("matrix", target, np.concatenate(parts), binary=options.binary)
+    io_ark.save(target, np.concatenate(parts), kind="matrix", binary=options.binary)
     return 0

@@ -52,7 +52,7 @@ def main(options: Options, source: str, target: str) -> int:
     require(not options.compress, "--compress works on tables, not on single files")
     require(not options.write_num_frames, "--write-num-frames option not supported when writing/reading single files.")
     require(not options.sphinx_in, "For single files, sphinx input is not yet supported.")
-    io_ark.write_object("matrix", target, matrix_of(io_ark.read_object(options.kind_in, source)), binary=options.binary)
+    io_ark.save(target, matrix_of(io_ark.load(source, kind=options.kind_in)), kind="matrix", binary=options.binary)
     logger.info("Copied features from %s to %s", printable_rxfilename(source), printable_wxfilename(target))
     return 0
 

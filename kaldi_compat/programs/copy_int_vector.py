@@ -39,6 +39,6 @@ def main(options: Options, source: str, target: str) -> int:
         logger.info("Copied %d vectors of int32.", counts.done)
         return counts.status
     codec = PlainIntVectorCodec()
-    io_ark.write_object(codec, target, io_ark.read_object(codec, source), binary=options.binary)
+    io_ark.save(target, io_ark.load(source, kind=codec), kind=codec, binary=options.binary)
     logger.info("Copied vector to %s", target)
     return 0

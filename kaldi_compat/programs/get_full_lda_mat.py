@@ -33,12 +33,12 @@ class Options(BaseOptions):
 @program("get-full-lda-mat", USAGE, Options)
 def main(options: Options, lda_mllt: str, lda: str, target: str, inverse_target: str | None = None) -> int:
     """Write the full matrix and, given a fourth argument, its inverse."""
-    full: Matrix = full_lda(io_ark.read_object("matrix", lda_mllt), io_ark.read_object("matrix", lda))
-    io_ark.write_object("matrix", target, full, binary=options.binary)
+    full: Matrix = full_lda(io_ark.load(lda_mllt, kind="matrix"), io_ark.load(lda, kind="matrix"))
+    io_ark.save(target, full, kind="matrix", binary=options.binary)
     if inverse_target is not None:
         try:
             inverse = np.linalg.inv(full)
         except np.linalg.LinAlgError as error:
             raise FeatureError(f"the full LDA+MLLT matrix of {lda_mllt} and {lda} has no inverse") from error
-        io_ark.write_object("matrix", inverse_target, inverse, binary=options.binary)
+        io_ark.save(inverse_target, inverse, kind="matrix", binary=options.binary)
     return 0

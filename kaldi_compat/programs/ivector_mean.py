@@ -52,7 +52,7 @@ def mean_of_table(options: Options, source: str, target: str) -> int:
         total, count = sum_of_vectors(tables.read("vector", source))
     if not count:
         raise OptionError("No iVectors read")
-    io_ark.write_object("double-vector", target, total * (1.0 / count), binary=options.binary)
+    io_ark.save(target, total * (1.0 / count), kind="double-vector", binary=options.binary)
     return 0
 
 

@@ -37,7 +37,7 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
     """Subtract the mean of the table, or the one in a file."""
     source, target = (first, second) if last_target is None else (second, last_target)
     # The mean of a file is subtracted in single precision; that of the table is a sum in double precision.
-    of_all = None if last_target is None else io_ark.read_object("vector", first)
+    of_all = None if last_target is None else io_ark.load(first, kind="vector")
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         if of_all is None:

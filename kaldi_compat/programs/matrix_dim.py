@@ -23,7 +23,7 @@ def main(options: NoOptions, source: str) -> int:
     """Print a line for each matrix."""
     codec = InfoCodec("matrix")
     if not io_ark.is_table_rspecifier(source):
-        rows, columns = io_ark.read_object(codec, source).shape
+        rows, columns = io_ark.load(source, kind=codec).shape
         write_text("-", f"{rows}\t{columns}\n")
         return 0
     count = 0

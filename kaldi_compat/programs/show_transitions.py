@@ -30,7 +30,7 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
     """Print a line for each transition-state, and one for each of its transitions."""
     names = read_symbols(symbols)
     transitions = read_transition_model(model)
-    counts = None if occupancies is None else io_ark.read_object("double-vector", occupancies)
+    counts = None if occupancies is None else io_ark.load(occupancies, kind="double-vector")
     if counts is not None and len(counts) != transitions.num_pdfs:
         raise OptionError(f"{occupancies}: {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs")
     for phone in np.unique(transitions.tuples[:, 0]).tolist():

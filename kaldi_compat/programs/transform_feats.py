@@ -92,7 +92,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
         if io_ark.is_table_rspecifier(transform_source):
             table = tables.lookup("matrix", transform_source, options.utt2spk)
         else:
-            of_all = io_ark.read_object("matrix", transform_source)
+            of_all = io_ark.load(transform_source, kind="matrix")
 
         def transform(block: ArrayBlock) -> ArrayBlock:
             feats = features(block)

@@ -28,7 +28,7 @@ def main(options: NoOptions, transform: str, source: str, target: str) -> int:
     """Transform a table."""
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
-        matrix = io_ark.read_object("matrix", transform)
+        matrix = io_ark.load(transform, kind="matrix")
         counts = map_table(blocks, writer, lambda block: transformed(block, matrix))
     logger.info("Applied transform to %d vectors.", counts.done)
     return counts.status

@@ -80,13 +80,13 @@ def main(options: Options, source: str, target: str) -> int:
         )
         for in_rir, in_noise in parts
     ]
-    io_ark.write_object("wave", target, Wave(wave.sample_frequency, pcm16(np.stack(output))))
+    io_ark.save(target, Wave(wave.sample_frequency, pcm16(np.stack(output))), kind="wave")
     return 0
 
 
 def read_wave(name: str) -> Wave:
     """Read a file or the output of a command."""
-    wave: Wave = io_ark.read_object("wave", name)
+    wave: Wave = io_ark.load(name, kind="wave")
     channels, samples = wave.samples.shape
     vlog(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
     return wave

@@ -17,7 +17,7 @@ utt1 (2, 2)
 
 from __future__ import annotations
 
-from io_ark import read_object as _read_object
+from io_ark import load as _load
 from io_ark.streams.access import Access as _Access
 from io_ark.streams.input import open_input as _open_input
 from kaldi_standins.kaldi_native_io import table_types
@@ -68,7 +68,7 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
     with as_table_error():
         name, bracket, part = rxfilename.removesuffix("]").rpartition("[")
         if not (bracket and rxfilename.endswith("]")):
-            return _read_object(_BlobCodec(), rxfilename, pipes=pipes, network=network)
+            return _load(rxfilename, kind=_BlobCodec(), pipes=pipes, network=network)
         try:
             first, last = (0, -1) if part == ":" else map(int, part.split(":"))
         except ValueError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from io_ark.tables.loader import read_object
+from io_ark import load
 from kaldi_standins.kaldi_native_io.errors import as_table_error
 from kaldi_standins.kaldi_native_io.kinds import ROWS, CompressedMatrixWriter, Row
 from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
@@ -37,7 +37,7 @@ def function_of(row: Row) -> Callable[..., Any]:
 
     def read(rxfilename: str, *, pipes: bool = True, network: bool = True) -> Any:
         with as_table_error():
-            return row.read(read_object(row.kind, rxfilename, pipes=pipes, network=network))
+            return row.read(load(rxfilename, kind=row.kind, pipes=pipes, network=network))
 
     read.__name__ = read.__qualname__ = row.function
     read.__doc__ = f"""Read a value of type {row.value}.

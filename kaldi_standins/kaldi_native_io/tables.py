@@ -69,7 +69,7 @@ class SequentialTableReader(Table):
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._table = SequentialReader(self._kind, rspecifier, **self._access)
+            self._table = SequentialReader(rspecifier, kind=self._kind, **self._access)
             self._entries = self._table.entries()
             self._current = next(self._entries, None)
         self._value: list[Any] = []  # the current value, once it has been loaded
@@ -147,7 +147,7 @@ class RandomAccessTableReader(Table):
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._table = RandomAccessReader(self._kind, rspecifier, **self._access)
+            self._table = RandomAccessReader(rspecifier, kind=self._kind, **self._access)
 
     def __contains__(self, key: str) -> bool:
         with as_table_error():
@@ -185,7 +185,7 @@ class TableWriter(Table):
         """Open a table, and close the one that was open."""
         self.close()
         with as_table_error():
-            self._table = Writer(self._kind, wspecifier, **self._access)
+            self._table = Writer(wspecifier, kind=self._kind, **self._access)
 
     def write(self, key: str, value: Any) -> None:
         """Write one entry."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from io_ark import load, save
 from io_ark.codecs import Codec, codec
 from io_ark.codecs.base import as_array
 from io_ark.codecs.info import InfoCodec
@@ -17,7 +18,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.codecs.wave import WaveInfo as _Header
 from io_ark.errors import ArkError
 from io_ark.streams.access import Access
-from io_ark.tables.loader import read_from, read_object, write_object
+from io_ark.tables.loader import read_from
 from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, table_error
 
 Self = TypeVar("Self", bound="_Array")
@@ -98,7 +99,7 @@ class _Array:
             TableError: the file cannot be written.
         """
         with as_table_error():
-            write_object(self._codec, wxfilename, self._values, binary=binary, pipes=pipes, network=network)
+            save(wxfilename, self._values, kind=self._codec, binary=binary, pipes=pipes, network=network)
 
     def __str__(self) -> str:
         text = io.BytesIO()
@@ -193,7 +194,7 @@ class MatrixShape:
             TableError: the object cannot be opened or read, or is not a matrix.
         """
         with as_table_error():
-            return cls.of(read_object(InfoCodec("matrix"), rxfilename, pipes=pipes, network=network))
+            return cls.of(load(rxfilename, kind=InfoCodec("matrix"), pipes=pipes, network=network))
 
     @classmethod
     def of(cls, matrix: Any) -> MatrixShape:

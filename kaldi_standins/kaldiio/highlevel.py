@@ -55,7 +55,7 @@ class WriteHelper:
         codec = KaldiioCodec(compression_method, write_function=write_function)
         table = parse_wspecifier(archive_first(wspecifier))
         self.text, self.flush = not table.binary, table.flush
-        self._writer: Writer[Any] = Writer(codec, table, pipes=pipes, network=network)
+        self._writer: Writer[Any] = Writer(table, kind=codec, pipes=pipes, network=network)
 
     @cached_property
     def fark(self) -> Any:
@@ -112,7 +112,7 @@ class ReadHelper:
             self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes, network=network)
             return
         reader: SequentialReader[Any] = SequentialReader(
-            reading_codec("<"), table or wspecifier, pipes=pipes, network=network
+            table or wspecifier, kind=reading_codec("<"), pipes=pipes, network=network
         )
         self._close = reader.close
         self._entries = iter(reader)

@@ -96,7 +96,7 @@ def make_kaldi_folders(folder: Path) -> tuple[Path, Path]:
     data, alignments = folder / "data", folder / "ali"
     data.mkdir()
     alignments.mkdir()
-    with io_ark.Writer("matrix", f"ark,scp:{data}/feats.ark,{data}/feats.scp") as writer:
+    with io_ark.Writer(f"ark,scp:{data}/feats.ark,{data}/feats.scp", kind="matrix") as writer:
         for key, feats in io_ark.read(f"ark:{MODELS}/feats.ark"):
             writer[key] = feats
     (alignments / "ali.1.gz").write_bytes(gzip.compress((MODELS / "ali.ark").read_bytes()))

@@ -6,6 +6,7 @@ import gzip
 import io
 import pickle
 from pathlib import Path
+from typing import Any
 
 import kaldi_native_io
 import numpy as np
@@ -74,7 +75,7 @@ def test_speech_is_compressed(tmp_path: Path) -> None:
     with io_ark.writer(f"ark,scp:{tmp_path}/c.ark,{tmp_path}/c.scp", compress="speech") as writer:
         writer["m"] = matrix
         writer["v"] = matrix[0]
-    with io_ark.Writer("compressed-matrix", f"ark:{tmp_path}/k.ark", method=2) as writer:
+    with io_ark.Writer(f"ark:{tmp_path}/k.ark", kind="compressed-matrix", method=2) as writer:
         writer["m"] = matrix
     compressed, kinds = (tmp_path / "c.ark").read_bytes(), (tmp_path / "k.ark").read_bytes()
     assert compressed.startswith(kinds)
@@ -97,7 +98,7 @@ def test_one_kind_can_be_asked_for(tmp_path: Path) -> None:
     with io_ark.writer(f"{tmp_path}/d.ark", kind="matrix") as writer:
         writer["a"] = VALUES["double-matrix"]
     assert next(iter(io_ark.read(f"{tmp_path}/d.ark")))[1].dtype == np.float32
-    with io_ark.Writer("matrix", f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as w:
+    with io_ark.Writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind="matrix") as w:
         w["a"] = VALUES["float-matrix"]
     assert io_ark.load_scp(f"{tmp_path}/a.scp", kind="double-matrix")["a"].dtype == np.float64
     with pytest.raises(FormatError, match=r"a\.ark:\d+: a: "):
@@ -150,7 +151,7 @@ def test_data_directories(tmp_path: Path) -> None:
 
 
 def test_segments_are_cut_out_of_recordings(tmp_path: Path) -> None:
-    with io_ark.Writer("wave", f"ark,scp:{tmp_path}/w.ark,{tmp_path}/w.scp") as writer:
+    with io_ark.Writer(f"ark,scp:{tmp_path}/w.ark,{tmp_path}/w.scp", kind="wave") as writer:
         for name in "r1", "r2":
             writer[name] = Wave(8000.0, np.arange(8000, dtype=np.int16)[None])
         writer["stereo"] = Wave(8000.0, np.arange(16000, dtype=np.int16).reshape(2, 8000))
@@ -223,7 +224,7 @@ def test_torchaudios_kaldi_io_reads_the_same(tmp_path: Path) -> None:
                               ("double-matrix", "mat", VALUES["double-matrix"]),
                               ("double-vector", "vec_flt", VALUES["double-vector"]),
                               ("int-vector", "vec_int", VALUES["ints"])):  # fmt: skip
-        with io_ark.Writer(kind, f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+        with io_ark.Writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind=kind) as writer:
             writer["k"] = value
         (tmp_path / "a.ark.gz").write_bytes(gzip.compress((tmp_path / "a.ark").read_bytes()))
         read_ark, read_scp = getattr(kaldi_io, f"read_{name}_ark"), getattr(kaldi_io, f"read_{name}_scp")
@@ -244,7 +245,7 @@ def test_torchaudios_kaldi_io_reads_the_same(tmp_path: Path) -> None:
     with pytest.raises(ArkError, match="open it in binary"):
         list(kaldi_io.read_mat_scp(io.StringIO("k a.ark:2")))
     (tmp_path / "parts.scp").write_text(f"k {tmp_path}/d.mat[1:2,0:1]\n")
-    io_ark.write_object("double-matrix", f"{tmp_path}/d.mat", VALUES["double-matrix"])
+    io_ark.save(f"{tmp_path}/d.mat", VALUES["double-matrix"], kind="double-matrix")
     ((_, part),) = kaldi_io.read_mat_scp(f"{tmp_path}/parts.scp")
     np.testing.assert_array_equal(part.numpy(), VALUES["double-matrix"][1:2, :1])  # type: ignore[index]
 
@@ -269,8 +270,8 @@ def test_paths_are_names_of_files_whatever_they_look_like(tmp_path: Path) -> Non
         with io_ark.writer(path) as writer:
             writer["k"] = matrix
         assert same(dict(io_ark.read(path))["k"], matrix)
-        io_ark.write_object("matrix", path, matrix)
-        assert same(io_ark.load(path), matrix) and same(io_ark.read_object("matrix", path), matrix)
+        io_ark.save(path, matrix, kind="matrix")
+        assert same(io_ark.load(path), matrix) and same(io_ark.load(path, kind="matrix"), matrix)
         assert kaldiio_names.save_mat(path, matrix) == path.stat().st_size
         assert same(kaldiio_names.load_mat(path), matrix)
         kaldiio_names.save_ark(path, {"k": matrix})
@@ -292,7 +293,7 @@ def test_paths_are_names_of_files_whatever_they_look_like(tmp_path: Path) -> Non
 
 
 def test_gzipped_archives_that_are_missing_or_damaged_are_our_errors(tmp_path: Path) -> None:
-    with io_ark.Writer("matrix", f"ark:{tmp_path}/a.ark") as writer:
+    with io_ark.Writer(f"ark:{tmp_path}/a.ark", kind="matrix") as writer:
         writer["k"] = np.random.default_rng(0).standard_normal((500, 20)).astype(np.float32)
     packed = gzip.compress((tmp_path / "a.ark").read_bytes())
     path = tmp_path / "a.ark.gz"
@@ -310,3 +311,34 @@ def test_load_of_a_script_file_names_the_function_for_it(tmp_path: Path) -> None
     (tmp_path / "feats.scp").write_text("a feats.ark:2\n")
     with pytest.raises(SpecifierError, match=r"feats\.scp: is a script file: io_ark\.load_scp and io_ark\.read"):
         io_ark.load(tmp_path / "feats.scp")
+
+
+@pytest.mark.parametrize("door", [lambda name: io_ark.writer(name), lambda name: io_ark.save(name, np.eye(2))])
+def test_output_named_like_a_script_file_is_refused_with_advice(door: Any, tmp_path: Path) -> None:
+    with pytest.raises(
+        io_ark.ArkError, match=r"is the name of a script file: write 'ark,scp:.*/feats\.ark,.*/feats\.scp'"
+    ):
+        door(f"{tmp_path}/feats.scp")
+    assert not list(tmp_path.iterdir())
+
+
+def test_archive_given_as_a_script_file_is_named_so(tmp_path: Path) -> None:
+    with io_ark.writer(f"ark:{tmp_path}/feats.scp") as writer:
+        writer["utt"] = np.eye(2)
+    with pytest.raises(io_ark.ArkError, match="is binary: a script file is text"):
+        list(io_ark.read(tmp_path / "feats.scp"))
+
+
+def test_saved_objects_are_loaded_with_their_types(tmp_path: Path) -> None:
+    for value in (np.eye(2), np.float32([1, 2]), 3, "word", [1, 2]):
+        for binary in True, False:
+            io_ark.save(tmp_path / "o", value, binary=binary)
+            kind = io_ark.codecs.kind_of(value)
+            np.testing.assert_array_equal(io_ark.load(tmp_path / "o", kind=kind), value)
+    io_ark.save(tmp_path / "c", np.float32(np.eye(9)), compress="speech")
+    assert isinstance(io_ark.load(tmp_path / "c", kind="compressed-matrix"), io_ark.codecs.CompressedMatrix)
+
+
+def test_arguments_without_a_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="unexpected arguments max_duration: they are those of a kind"):
+        io_ark.load(tmp_path / "a.wav", max_duration=1.0)

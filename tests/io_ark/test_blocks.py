@@ -135,7 +135,7 @@ FRAMES = PosteriorBlock(b"a\nb\nc\n", np.array([2, 0, 1]), LISTS)
 def test_blocks_are_written_as_their_entries(kind: Any, block: Block, options: str, tmp_path: Path) -> None:
     found = []
     for name in "together", "alone":
-        with io_ark.Writer[Any](kind, f"ark{options},scp:{tmp_path}/ark,{tmp_path}/scp") as writer:
+        with io_ark.Writer[Any](f"ark{options},scp:{tmp_path}/ark,{tmp_path}/scp", kind=kind) as writer:
             if name == "together":
                 writer.write_block(block)
             for key, value in block.entries() if name == "alone" else ():

@@ -192,7 +192,7 @@ def test_posteriors_and_times_are_read_and_written(tmp_path: Path) -> None:
     assert dict(kaldi_io.read_post_rxspec(f"scp:{tmp_path}/scp")) == {"a": POSTERIOR}
     with pytest.raises(SpecifierError, match="does not start with"):
         kaldi_io.read_post_rxspec("x")
-    with io_ark.Writer("float-pair-vector", f"ark:{tmp_path}/t") as writer:
+    with io_ark.Writer(f"ark:{tmp_path}/t", kind="float-pair-vector") as writer:
         writer["a"] = np.array([[0, 0.5], [0.5, 1.25]], np.float32)
     assert dict(kaldi_io.read_cntime_ark(f"{tmp_path}/t")) == {"a": [(0, 0.5), (0.5, 1.25)]}
     assert kaldi_io.read_cntime(f"{tmp_path}/t:2") == [(0, 0.5), (0.5, 1.25)]

@@ -224,7 +224,7 @@ def program(name: str) -> Any:
 
 
 def write(kind: Any, name: str, values: dict[str, Any]) -> None:
-    with io_ark.Writer[Any](kind, f"ark,scp:{name}.ark,{name}.scp") as writer:
+    with io_ark.Writer[Any](f"ark,scp:{name}.ark,{name}.scp", kind=kind) as writer:
         for key, value in values.items():
             writer[key] = value
 
@@ -250,7 +250,7 @@ def write_tables() -> None:
     write("double-matrix", "doubles", feats)
     mixed = {key: value[:, : 2 + i % 90 // 60] for i, (key, value) in enumerate(full.items())}
     write("matrix", "mixed", mixed)
-    with io_ark.Writer[Any]("matrix", "ark,t:text.ark") as text:
+    with io_ark.Writer[Any]("ark,t:text.ark", kind="matrix") as text:
         for key, value in feats.items():
             text[key] = value
     Path("targets.scp").write_text("".join(f"{key} out_{key}\n" for key in feats))
@@ -267,8 +267,8 @@ def write_tables() -> None:
     write("vector", "reversed", dict(sorted(vectors.items(), reverse=True)))
     write("vector", "some_vectors", {key: each for i, (key, each) in enumerate(vectors.items()) if i % 60})
     write("matrix", "longer", {key: each.repeat(1 + (len(each) == 2), axis=0) for key, each in feats.items()})
-    io_ark.write_object("matrix", "square.mat", rng.normal(size=(3, 3)).astype(np.float32))
-    io_ark.write_object("matrix", "transform.mat", rng.normal(size=(2, 4)).astype(np.float32))
+    io_ark.save("square.mat", rng.normal(size=(3, 3)).astype(np.float32), kind="matrix")
+    io_ark.save("transform.mat", rng.normal(size=(2, 4)).astype(np.float32), kind="matrix")
     posteriors = {key: [[(int(row[0]) % 4, float(row[1]))] for row in each] for key, each in feats.items()}
     write("posterior", "post", posteriors)
     hard_posteriors = {
@@ -279,7 +279,7 @@ def write_tables() -> None:
     }
     write("posterior", "hard_post", hard_posteriors)
     write("posterior", "some_post", {key: each for key, each in hard_posteriors.items() if int(key[3:]) % 40})
-    with io_ark.Writer[Any]("posterior", "ark,t:hard_post.txt") as text:
+    with io_ark.Writer[Any]("ark,t:hard_post.txt", kind="posterior") as text:
         for key, frames in hard_posteriors.items():
             text[key] = frames
     for name in "hard_post", "full":
@@ -305,12 +305,12 @@ def write_tables() -> None:
     Path("segments").write_text("".join(lines))
     Path("plain_segments").write_text("".join(f"{key}-{i} {key} 0 {ends[key]:.2f}\n" for key in full for i in range(2)))
     write("matrix", "speaker_transforms", {key: np.eye(4, dtype=np.float32)[:, : 3 + (key == "b")] for key in "ab"})
-    io_ark.write_object("matrix", "affine.mat", rng.normal(size=(2, 4)).astype(np.float32))
+    io_ark.save("affine.mat", rng.normal(size=(2, 4)).astype(np.float32), kind="matrix")
     shapes = {key: (4, 2 + i // 100) for i, key in enumerate(feats) if i % 60 != 59}
     write("matrix", "some_transforms", {key: rng.normal(size=each).astype(np.float32) for key, each in shapes.items()})
     transforms = {key: rng.normal(size=(3, 4)).astype(np.float32) for key in feats}
     write("matrix", "transforms", transforms)
-    with io_ark.Writer[Any]("int-vector", "ark,t:ints.txt") as numbers:
+    with io_ark.Writer[Any]("ark,t:ints.txt", kind="int-vector") as numbers:
         for i, key in enumerate(feats):
             numbers[key] = np.arange(i % 5, dtype=np.int32)
     tracks = {key: each[:, :2] * [0.05, 9] for key, each in feats.items()}
@@ -331,10 +331,10 @@ def write_tables() -> None:
         {key: np.ones(len(each) + i % 3, "f4") for i, (key, each) in enumerate(feats.items())},
     )
     write("double-matrix", "no_stats", {"a": np.zeros((2, 3)), "b": np.full((2, 3), 2.0), "c": -np.ones((2, 3))})
-    io_ark.write_object("posterior", "two.post", [[(1, 0.5), (2, 0.25), (2, 0.75)], []])
+    io_ark.save("two.post", [[(1, 0.5), (2, 0.25), (2, 0.75)], []], kind="posterior")
     for name, numbers in ("four", [1, -2, 3, 0.5]), ("three", [1, 2, 3]):
-        io_ark.write_object("vector", f"{name}.vec", np.array(numbers, np.float32))
-    io_ark.write_object("matrix", "empty.mat", np.zeros((0, 0), np.float32))
+        io_ark.save(f"{name}.vec", np.array(numbers, np.float32), kind="vector")
+    io_ark.save("empty.mat", np.zeros((0, 0), np.float32), kind="matrix")
 
 
 def remove_outputs() -> None:

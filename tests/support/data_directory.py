@@ -16,10 +16,10 @@ def write_corpus(folder: Path) -> None:
     """Write features, audio and segments, and all targets. Utterance 7 has no target by frame."""
     rng = np.random.default_rng(0)
     with (
-        io_ark.Writer("matrix", f"ark,scp:{folder}/feats.ark,{folder}/feats.scp") as feats,
-        io_ark.Writer("int-vector", f"ark,scp:{folder}/ali.ark,{folder}/ali.scp") as alignments,
-        io_ark.Writer("posterior", f"ark,scp:{folder}/post.ark,{folder}/post.scp") as posteriors,
-        io_ark.Writer("wave", f"ark,scp:{folder}/wav.ark,{folder}/wav.scp") as wav,
+        io_ark.Writer(f"ark,scp:{folder}/feats.ark,{folder}/feats.scp", kind="matrix") as feats,
+        io_ark.Writer(f"ark,scp:{folder}/ali.ark,{folder}/ali.scp", kind="int-vector") as alignments,
+        io_ark.Writer(f"ark,scp:{folder}/post.ark,{folder}/post.scp", kind="posterior") as posteriors,
+        io_ark.Writer(f"ark,scp:{folder}/wav.ark,{folder}/wav.scp", kind="wave") as wav,
     ):
         for i, key in enumerate(KEYS):
             frames = int(rng.integers(1, 60))

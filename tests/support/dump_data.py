@@ -128,7 +128,7 @@ def left_by_a_dead_process(path: Path) -> Path:
 
 def matrices(script: Path) -> dict[str, np.ndarray]:
     """Read the features that a script file names."""
-    with io_ark.SequentialReader("matrix", f"scp:{script}") as reader:
+    with io_ark.SequentialReader(f"scp:{script}", kind="matrix") as reader:
         return {key: np.array(value) for key, value in reader}
 
 

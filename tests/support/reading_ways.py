@@ -91,7 +91,7 @@ def _block_entries(source: Source, reader: Codec[Any]) -> Iterator[tuple[str, An
 
 
 def _of_reader(kind: str, rspecifier: str, blocks: bool) -> Iterator[tuple[str, Any]]:
-    with SequentialReader(kind, rspecifier) as reader:
+    with SequentialReader(rspecifier, kind=kind) as reader:
         if not blocks:
             yield from reader
             return

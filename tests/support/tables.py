@@ -25,7 +25,7 @@ def save(path: str, values: dict[str, np.ndarray[Any, Any]]) -> str:
 
 def write_table(kind: Any, wspecifier: str, table: dict[str, Any], **options: Any) -> None:
     """Write a table by our own writer."""
-    with io_ark.Writer(kind, wspecifier, **options) as writer:
+    with io_ark.Writer(wspecifier, kind=kind, **options) as writer:
         for key, value in table.items():
             writer[key] = value
 
@@ -38,7 +38,7 @@ def content(rxfilename: str) -> bytes:
 
 def shapes(rspecifier: str, **options: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Return the keys and shapes of a table of matrices."""
-    with io_ark.SequentialReader("matrix", rspecifier, **options) as reader:
+    with io_ark.SequentialReader(rspecifier, kind="matrix", **options) as reader:
         return [(key, value.shape) for key, value in reader]
 
 
@@ -78,7 +78,7 @@ def audio_archive(path: str, **audio: bytes) -> str:
 
 def mat(path: str, values: Any) -> str:
     """Write a matrix to a single file."""
-    io_ark.write_object("matrix", path, np.asarray(values, np.float32))
+    io_ark.save(path, np.asarray(values, np.float32), kind="matrix")
     return path
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")
 WRONG = {number for number, line in enumerate(USER_CODE.read_text().split("\n"), 1) if line.endswith("# error")}
 CONSTRUCTORS = ROOT / "kaldi_compat" / "options" / "constructors.pyi"
-CALLS = ROOT / "kaldi_compat" / "features" / "calls.pyi"
+CALLS = ROOT / "kaldi_compat" / "torch" / "features" / "calls.pyi"
 MODULES = [
     each
     for each in (getattr(kaldi_compat, name) for name in kaldi_compat.__all__)

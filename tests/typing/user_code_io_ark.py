@@ -20,65 +20,62 @@ assert_type(io_ark.load_scp("feats.scp", kind="matrix")["utt"], Float32)
 assert_type(io_ark.load_scp("feats.scp", kind="double-vector")["utt"], npt.NDArray[np.float64])
 assert_type(io_ark.load_scp("wav.scp", kind="wave")["utt"], io_ark.Wave)
 found = io_ark.load_scp("feats.scp")["utt"]
-if isinstance(found, np.ndarray):
-    print(found.shape)
-print(found.sample_frequency)  # error
+assert_type(found, Any)
+print(found.shape, found.sample_frequency)
 for _, value in io_ark.read("ark:feats.ark"):
-    value.upper()  # error
+    value.upper()
 assert_type(io_ark.load("mean.vec", kind="vector"), Float32)
-mean = io_ark.load("mean.vec")
-assert isinstance(mean, np.ndarray)
-mean.tolist()
-assert_type(io_ark.read_object("compressed-matrix", "feats.ark:17"), CompressedMatrix)
-assert_type(io_ark.read_object("int", "count"), int)
+io_ark.load("mean.vec").tolist()
+assert_type(io_ark.load("feats.ark:17", kind="compressed-matrix"), CompressedMatrix)
+assert_type(io_ark.load("count", kind="int"), int)
 for key, frames in io_ark.read("ark:feats.ark", kind="matrix"):
     assert_type(key, str)
     assert_type(frames, Float32)
 
-with io_ark.SequentialReader("matrix", "scp:feats.scp") as reader:
+with io_ark.SequentialReader("scp:feats.scp", kind="matrix") as reader:
     for key, matrix in reader:
         assert_type((key, matrix), tuple[str, Float32])
     for key, load in reader.entries():
         assert_type((key, load()), tuple[str, Float32])
-with io_ark.RandomAccessReader("posterior", "scp:post.scp", utt2spk="ark:utt2spk") as lookup:
+with io_ark.RandomAccessReader("scp:post.scp", kind="posterior", utt2spk="ark:utt2spk") as lookup:
     assert_type(lookup["utt"], list[list[tuple[int, float]]])
     assert_type(lookup.get("utt"), list[list[tuple[int, float]]] | None)
-with io_ark.RandomAccessReader("float", "ark:vtln") as factors:
+with io_ark.RandomAccessReader("ark:vtln", kind="float") as factors:
     assert_type(factors.get("utt", 1.0), float)
-with io_ark.RandomAccessReader("token", "ark:utt2spk") as speakers:
+with io_ark.RandomAccessReader("ark:utt2spk", kind="token") as speakers:
     speakers["utt"].upper()
     speakers["utt"].mean()  # error
 
 
 def copy(kind: io_ark.Kind, source: str, target: str) -> None:
     """A kind in a variable."""
-    with io_ark.SequentialReader(kind, source) as reader, io_ark.Writer(kind, target) as writer:
+    with io_ark.SequentialReader(source, kind=kind) as reader, io_ark.Writer(target, kind=kind) as writer:
         for key, value in reader:
             writer[key] = value
-    copied: Any = io_ark.read_object(kind, "mean.vec")
-    io_ark.write_object(kind, "copy.vec", copied)
+    copied: Any = io_ark.load("mean.vec", kind=kind)
+    io_ark.save("copy.vec", copied, kind=kind)
 
 
 # Misspelt kinds.
 io_ark.load_scp("feats.scp", kind="matirx")  # error
-io_ark.SequentialReader("matirx", "scp:feats.scp")  # error
-io_ark.RandomAccessReader("matirx", "scp:feats.scp")  # error
-io_ark.Writer("matirx", "ark:feats.ark")  # error
-io_ark.read_object("matirx", "mean.vec")  # error
+io_ark.SequentialReader("scp:feats.scp", kind="matirx")  # error
+io_ark.RandomAccessReader("scp:feats.scp", kind="matirx")  # error
+io_ark.Writer("ark:feats.ark", kind="matirx")  # error
 io_ark.load("mean.vec", kind="matirx")  # error
+io_ark.save("mean.vec", found, kind="matirx")  # error
 
 # Writers take what can be written as their kind.
-with io_ark.Writer("matrix", "ark:feats.ark") as writer:
+with io_ark.Writer("ark:feats.ark", kind="matrix") as writer:
     writer["utt"] = np.zeros((2, 3))
     writer["utt"] = [[1.0, 2.0]]
     writer["utt"] = None  # error
-with io_ark.Writer("token", "ark,t:utt2spk") as tokens:
+with io_ark.Writer("ark,t:utt2spk", kind="token") as tokens:
     tokens["utt"] = "speaker"
     tokens["utt"] = 3  # error
 with io_ark.writer("ark:feats.ark", compress="speech") as any_writer:
     any_writer["utt"] = np.zeros((2, 3))
-io_ark.write_object("float", "factor", 1.0)
-io_ark.write_object("float", "factor", "one")  # error
+io_ark.save("factor", 1.0, kind="float")
+io_ark.save("factor", "one", kind="float")  # error
 
 # Kaldi's names.
 with SequentialBaseFloatMatrixReader("scp:feats.scp") as matrices, BaseFloatMatrixWriter("ark:-") as out:

@@ -53,7 +53,7 @@ class _Archive:
 
 
 def _open_archive(codec: Codec[Any], rspecifier: str, *, pipes: bool, network: bool) -> io_ark.RandomAccessReader[Any]:
-    return io_ark.RandomAccessReader(codec, rspecifier, pipes=pipes, network=network)
+    return io_ark.RandomAccessReader(rspecifier, kind=codec, pipes=pipes, network=network)
 
 
 class _AlignmentCodec(Codec[Any]):

@@ -111,7 +111,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
         number = 0
         for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:
             with io_ark.SequentialReader[npt.NDArray[np.generic]](
-                "matrix", rspecifier, pipes=self._pipes, network=self._network
+                rspecifier, kind="matrix", pipes=self._pipes, network=self._network
             ) as table:
                 for key, load in table.entries():
                     mine = whole_tables or number % readers == reader

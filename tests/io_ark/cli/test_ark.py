@@ -234,7 +234,7 @@ def test_keys_that_are_not_utf8_are_printed_unchanged() -> None:
     ],
 )
 def test_ls_of_a_single_object_says_so_and_shows_it(kind: Any, value: object, described: str, ark: Ark) -> None:
-    io_ark.write_object(kind, "cmvn.ark", value, binary="text" not in described)
+    io_ark.save("cmvn.ark", value, kind=kind, binary="text" not in described)
     printed = ark("ls cmvn.ark")
     assert printed.out == f"-\t{described}\tcmvn.ark\n"
     assert printed.err == "cmvn.ark: a single object, not a table: `ark show cmvn.ark` prints it\n"

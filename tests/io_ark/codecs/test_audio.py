@@ -72,8 +72,8 @@ def test_samples_and_headers_are_soundfiles(
         np.testing.assert_array_equal(wave.samples, samples)
     else:
         np.testing.assert_array_equal(wave.samples, soundfile.read(path, dtype="int16", always_2d=True)[0].T)
-    np.testing.assert_array_equal(io_ark.read_object("wave", f"cat {path} |").samples, wave.samples)
-    info = io_ark.read_object("wave-info", str(path))
+    np.testing.assert_array_equal(io_ark.load(f"cat {path} |", kind="wave").samples, wave.samples)
+    info = io_ark.load(str(path), kind="wave-info")
     assert (info.sample_frequency, info.shape) == (RATE, wave.samples.shape)
     if not path.read_bytes().startswith(b"RIFF"):
         assert info.data_bytes == 2 * wave.samples.size
@@ -87,9 +87,9 @@ def test_entries_of_an_archive_follow_each_other_whatever_their_encoding(tmp_pat
         parts.append(f"u{number} ".encode() + path.read_bytes())
     (tmp_path / "wav.ark").write_bytes(b"".join(parts))
     for table in (f"ark:{tmp_path}/wav.ark", f"ark:cat {tmp_path}/wav.ark |"):
-        with io_ark.SequentialReader[Any]("wave", table) as reader:
+        with io_ark.SequentialReader[Any](table, kind="wave") as reader:
             found = {key: wave.samples for key, wave in reader}
-        with io_ark.SequentialReader[Any]("wave-info", table) as reader:
+        with io_ark.SequentialReader[Any](table, kind="wave-info") as reader:
             shapes = {key: info.shape for key, info in reader}
         assert list(found) == list(shapes) == list(expected)
         for key, samples in expected.items():
@@ -108,7 +108,7 @@ def test_fractions_beyond_one_are_clipped_with_a_warning(tmp_path: Path, caplog:
     fractions = np.array([[0.5, 1.5, -2.0, np.nan, 1e-9, 0.25 + 0.6 / 32768]], np.float32)
     path = write(tmp_path / "a.wav", fractions, "WAV", "FLOAT")
     with caplog.at_level(logging.WARNING):
-        samples = io_ark.read_object("wave", str(path)).samples
+        samples = io_ark.load(str(path), kind="wave").samples
     assert samples.tolist() == [[16384, 32767, -32768, 0, 0, 8193]]
     assert "2 samples exceed -1 to 1 and were clipped" in caplog.text
 
@@ -131,7 +131,7 @@ def test_without_soundfile_the_error_names_both_ways_out(
     monkeypatch.setitem(sys.modules, "soundfile", None)
     for codec_kind in ("wave", "wave-info"):
         with pytest.raises(FormatError, match=rf"{name} needs soundfile, .*: pip install soundfile .*; or .*") as error:
-            io_ark.read_object(codec_kind, str(path))
+            io_ark.load(str(path), kind=codec_kind)
         assert command in str(error.value)
 
 
@@ -147,7 +147,7 @@ def test_broken_files_are_refused_or_give_what_is_there(kind: str, tmp_path: Pat
             broken[at] = int(rng.integers(256))
         (tmp_path / "b").write_bytes(broken)
         try:
-            samples = io_ark.read_object("wave", str(tmp_path / "b"), max_duration=10.0).samples
+            samples = io_ark.load(str(tmp_path / "b"), kind="wave", max_duration=10.0).samples
         except FormatError as error:
             assert str(error).startswith(str(tmp_path / "b"))
         else:
@@ -160,7 +160,7 @@ def test_impossible_length_allocates_no_memory(tmp_path: Path, caplog: pytest.Lo
     content[21] |= 0x0F  # the upper bits of the number of samples, in the stream's first block
     (tmp_path / "b.flac").write_bytes(content)
     try:
-        found = io_ark.read_object("wave", str(tmp_path / "b.flac")).samples
+        found = io_ark.load(str(tmp_path / "b.flac"), kind="wave").samples
     except FormatError as error:
         assert "b.flac" in str(error)
     else:
@@ -175,9 +175,9 @@ def test_long_audio_is_decoded_in_parts_and_refused_beyond_a_limit(
     for length in (999, 1000, 1001, 3000):
         samples = noise(length, 2)
         path = write(tmp_path / "a.flac", samples, "FLAC", "PCM_16")
-        np.testing.assert_array_equal(io_ark.read_object("wave", str(path)).samples, samples)
+        np.testing.assert_array_equal(io_ark.load(str(path), kind="wave").samples, samples)
     with pytest.raises(FormatError, match=r"audio longer than max_duration=0\.1 s"):
-        io_ark.read_object("wave", str(path), max_duration=0.1)
+        io_ark.load(str(path), kind="wave", max_duration=0.1)
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,13 @@ def test_format_is_taken_for_another(head: bytes, name: str) -> None:
 def test_file_without_samples_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.aiff", noise(0), "AIFF", "PCM_16")
     with pytest.raises(FormatError, match="AIFF audio has no samples"):
-        io_ark.read_object("wave", str(path))
+        io_ark.load(str(path), kind="wave")
 
 
 def test_missing_samples_are_not_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     samples = noise(5000)
     path = write(tmp_path / "a.au", samples, "AU", "PCM_16")
-    io_ark.read_object("wave", str(path))
+    io_ark.load(str(path), kind="wave")
     assert not caplog.records
     file = SimpleNamespace(samplerate=RATE, frames=6000, channels=1, subtype="PCM_16")
     blocks = iter([samples.T, samples.T[:0]])
@@ -246,11 +246,11 @@ def test_check_of_a_directory_with_audio_of_all_formats_finds_nothing(
 def test_samples_of_a_truncated_wave_file_are_not_read_as_keys(specifier: str, tmp_path: Path) -> None:
     samples = np.frombuffer(b"key RIFF " * 20, np.int16)
     wave = io_ark.Wave(8000.0, samples.reshape(1, -1))
-    with io_ark.Writer("wave", f"ark:{tmp_path}/a.ark") as writer:
+    with io_ark.Writer(f"ark:{tmp_path}/a.ark", kind="wave") as writer:
         writer["a"] = writer["b"] = wave
     data = (tmp_path / "a.ark").read_bytes()
     (tmp_path / "cut.ark").write_bytes(data[:-100])
-    entries = list(io_ark.SequentialReader("wave-info", specifier.format(tmp_path / "cut.ark")))
+    entries = list(io_ark.SequentialReader(specifier.format(tmp_path / "cut.ark"), kind="wave-info"))
     assert [(key, info.sample_count) for key, info in entries] == [("a", samples.size), ("b", samples.size)]
 
 
@@ -259,10 +259,10 @@ def test_riff_size_may_be_off_by_the_padding_of_a_chunk(
     off: int, warns: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     samples = np.arange(20, dtype=np.int16)[None]
-    io_ark.write_object("wave", tmp_path / "a.wav", io_ark.Wave(8000.0, samples))
+    io_ark.save(tmp_path / "a.wav", io_ark.Wave(8000.0, samples), kind="wave")
     file = bytearray((tmp_path / "a.wav").read_bytes())
     file[4:8] = (len(file) - 8 + off).to_bytes(4, "little")
     (tmp_path / "a.ark").write_bytes(b"".join(b"%c " % key + file for key in b"abc"))
-    found = list(io_ark.SequentialReader("wave", f"ark:{tmp_path}/a.ark"))
+    found = list(io_ark.SequentialReader(f"ark:{tmp_path}/a.ark", kind="wave"))
     assert [key for key, wave in found if np.array_equal(wave.samples, samples)] == ["a", "b", "c"]
     assert len(caplog.messages) == 3 * warns

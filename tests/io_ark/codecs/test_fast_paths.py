@@ -184,9 +184,9 @@ def test_lists_longer_than_what_is_taken_at_once(tmp_path: Path, kind: str, leng
     for binary in True, False:
         path = tmp_path / "ark"
         path.write_bytes(archive_bytes([(b"a", value), (b"b", value)], kind, binary))
-        with SequentialReader(kind, f"ark:{path}") as reader:
+        with SequentialReader(f"ark:{path}", kind=kind) as reader:
             short = [(key, frozen(read)) for key, read in reader]
-        with long_way(), SequentialReader(kind, f"ark:{path}") as reader:
+        with long_way(), SequentialReader(f"ark:{path}", kind=kind) as reader:
             assert [(key, frozen(read)) for key, read in reader] == short
         assert [key for key, _ in short] == ["a", "b"]
 

@@ -121,8 +121,8 @@ def test_info_of_a_range_equals_the_shape_of_the_range(kind: str, text: str, tmp
     path = tmp_path / "feats"
     path.write_bytes(to_bytes(kind, np.arange(27.0).reshape(9, 3)))
     for where in (f"{path}[{text}]", f"cat {path} |[{text}]"):
-        info = io_ark.read_object(InfoCodec("matrix"), where)
-        assert info == ArrayInfo(io_ark.read_object("matrix", where).shape, np.dtype(np.float32))
+        info = io_ark.load(where, kind=InfoCodec("matrix"))
+        assert info == ArrayInfo(io_ark.load(where, kind="matrix").shape, np.dtype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -131,28 +131,28 @@ def test_info_of_a_range_equals_the_shape_of_the_range(kind: str, text: str, tmp
 def test_info_of_invalid_range_is_an_error(kind: str, value: Any, part: str, tmp_path: Path) -> None:
     (tmp_path / "object").write_bytes(to_bytes(kind, value))
     with pytest.raises(RangeError) as whole:
-        io_ark.read_object(kind, f"{tmp_path}/object[{part}]")
+        io_ark.load(f"{tmp_path}/object[{part}]", kind=kind)
     with pytest.raises(RangeError) as info:
-        io_ark.read_object(InfoCodec(kind), f"{tmp_path}/object[{part}]")
+        io_ark.load(f"{tmp_path}/object[{part}]", kind=InfoCodec(kind))
     assert str(info.value) == str(whole.value)
 
 
 def test_part_of_a_vector(tmp_path: Path) -> None:
     (tmp_path / "vector").write_bytes(to_bytes("vector", np.zeros(9)))
-    assert io_ark.read_object(InfoCodec("vector"), f"{tmp_path}/vector[2:4]").shape == (3,)
+    assert io_ark.load(f"{tmp_path}/vector[2:4]", kind=InfoCodec("vector")).shape == (3,)
 
 
 def test_info_in_a_thread_and_in_a_permissive_reader(tmp_path: Path) -> None:
     feats = {f"u{rows}": np.zeros((rows, 4), np.float32) for rows in (3, 5, 2000)}
     kaldiio.save_ark(f"{tmp_path}/a.ark", feats, scp=f"{tmp_path}/a.scp")
-    with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"ark,bg:{tmp_path}/a.ark") as reader:
+    with io_ark.SequentialReader[Any](f"ark,bg:{tmp_path}/a.ark", kind=InfoCodec("matrix")) as reader:
         assert {key: info.shape for key, info in reader} == {key: value.shape for key, value in feats.items()}
     os.truncate(tmp_path / "a.ark", (tmp_path / "a.ark").stat().st_size - 1)
-    with io_ark.SequentialReader[Any](InfoCodec("matrix"), f"scp,p:{tmp_path}/a.scp") as reader:
+    with io_ark.SequentialReader[Any](f"scp,p:{tmp_path}/a.scp", kind=InfoCodec("matrix")) as reader:
         assert [key for key, _ in reader] == ["u3", "u5"]
         assert reader.skipped == 1
     with pytest.raises(TruncatedError, match="u2000"):
-        list(io_ark.SequentialReader[Any](InfoCodec("matrix"), f"scp:{tmp_path}/a.scp"))
+        list(io_ark.SequentialReader[Any](f"scp:{tmp_path}/a.scp", kind=InfoCodec("matrix")))
 
 
 # Header, bytes after it, and how `ark ls` tells of it.
@@ -251,7 +251,7 @@ def test_shapes_of_more_bytes_than_there_can_be_are_errors(tmp_path: Path) -> No
     huge = b"\0BFM \4\0\0\0\x40\4\0\0\0\x40"  # 2^30 by 2^30: 2^62 bytes, which is 0 in 64 bits
     (tmp_path / "a.ark").write_bytes(b"a " + good + b"b " + good + b"c " + huge + b"d " + good)
     with (
-        io_ark.SequentialReader[Any](InfoCodec("matrix"), f"ark:{tmp_path}/a.ark") as reader,
+        io_ark.SequentialReader[Any](f"ark:{tmp_path}/a.ark", kind=InfoCodec("matrix")) as reader,
         pytest.raises(TruncatedError, match="c: "),
     ):
         assert [block.names() for block in reader.blocks()] == []

@@ -348,15 +348,15 @@ ONE_ELEMENT: list[tuple[str, Any]] = [
 def test_arrays_read_have_natural_strides_and_are_writable(kind: str, data: bytes, where: str, tmp_path: Path) -> None:
     # torch.from_numpy refuses the stride of 5 bytes that a single integer had.
     (tmp_path / "object").write_bytes(data)
-    assert_natural_layout(io_ark.read_object(kind, where.format(tmp_path / "object")))
+    assert_natural_layout(io_ark.load(where.format(tmp_path / "object"), kind=kind))
 
 
 @pytest.mark.parametrize("part", ["0:0", "1:1,2:2", "0:0,1:2", ":,1:1", "0:1,0:2"])
 @pytest.mark.parametrize("kind", ["matrix", "double-matrix", "compressed-matrix"])
 def test_ranges_read_have_natural_strides_and_are_writable(kind: str, part: str, tmp_path: Path) -> None:
-    io_ark.write_object(kind, f"{tmp_path}/object", np.arange(12.0).reshape(3, 4))
+    io_ark.save(f"{tmp_path}/object", np.arange(12.0).reshape(3, 4), kind=kind)
     for reader in (kind, "matrix"):
-        assert_natural_layout(io_ark.read_object(reader, f"{tmp_path}/object[{part}]"))
+        assert_natural_layout(io_ark.load(f"{tmp_path}/object[{part}]", kind=reader))
 
 
 def test_one_arc_has_natural_strides() -> None:
@@ -389,9 +389,9 @@ def test_subclass_of_a_value_class_is_written_as_its_base() -> None:
 )
 def test_arrays_of_a_table_have_natural_strides_and_are_writable(kind: str, rspecifier: str, tmp_path: Path) -> None:
     values = {"matrix": [[1.0, 2.0]], "int-vector-vector": [[7], [1, 2]]}.get(kind, [7])
-    with io_ark.Writer(kind, f"ark,scp:{tmp_path}/t.ark,{tmp_path}/t.scp") as writer:  # type: ignore[call-overload]
+    with io_ark.Writer(f"ark,scp:{tmp_path}/t.ark,{tmp_path}/t.scp", kind=kind) as writer:  # type: ignore[call-overload]
         for i in range(300):
             writer[f"k{i}"] = values
-    found = list(io_ark.SequentialReader(kind, rspecifier.format(tmp_path / "t")))  # type: ignore[call-overload]
+    found = list(io_ark.SequentialReader(rspecifier.format(tmp_path / "t"), kind=kind))  # type: ignore[call-overload]
     assert len(found) == 300
     assert_natural_layout([value for _, value in found])

@@ -27,7 +27,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("many")
     lines = []
     for archive in range(10):
-        with io_ark.Writer("matrix", f"ark,scp:{folder}/{archive}.ark,{folder}/one.scp") as writer:
+        with io_ark.Writer(f"ark,scp:{folder}/{archive}.ark,{folder}/one.scp", kind="matrix") as writer:
             for i in range(30):
                 writer[f"utt{archive}-{i:02}"] = np.full((50 + i, 20), 100 * archive + i, np.float32)
         lines.append((folder / "one.scp").read_text())
@@ -62,7 +62,7 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hundred")
     lines = []
     for i in range(100):
-        with io_ark.Writer("matrix", f"ark:{folder}/{i}.ark") as writer:
+        with io_ark.Writer(f"ark:{folder}/{i}.ark", kind="matrix") as writer:
             writer["k"] = np.full((2, 3), i, np.float32)
         lines.append(f"k{i:03} {folder}/{i}.ark:2\n")
     (folder / "all.scp").write_text("".join(lines))
@@ -156,7 +156,7 @@ def test_pickled_table_is_small_and_reads_again(many: Path) -> None:
 
 
 def test_mapped_values_are_read_only_views(many: Path) -> None:
-    with io_ark.Writer("vector", f"ark,scp:{many}/v.ark,{many}/v.scp") as writer:
+    with io_ark.Writer(f"ark,scp:{many}/v.ark,{many}/v.scp", kind="vector") as writer:
         writer["a"] = np.arange(1000, dtype=np.float32)
     mapped = io_ark.load_scp(f"{many}/v.scp", mmap=True)["a"]
     plain = io_ark.load_scp(f"{many}/v.scp")["a"]
@@ -166,7 +166,7 @@ def test_mapped_values_are_read_only_views(many: Path) -> None:
 
 @pytest.mark.parametrize("table", ["all.scp", "pipes.scp"])
 def test_many_archives_are_read_with_few_descriptors(hundred: Path, table: str) -> None:
-    script = "print(sum(int(value[0, 0]) for _, value in io_ark.SequentialReader('matrix', 'scp:' + sys.argv[1])))"
+    script = "print(sum(int(value[0, 0]) for _, value in io_ark.SequentialReader('scp:' + sys.argv[1], kind='matrix')))"
     assert with_descriptors(24, script, f"{hundred}/{table}") == str(sum(range(100)))
 
 

@@ -63,8 +63,8 @@ def test_interrupt_does_not_wait_for_a_command(
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with (
         pytest.raises(KeyboardInterrupt),
-        io_ark.Writer("matrix", target) as writer,
-        io_ark.SequentialReader("matrix", source) as reader,
+        io_ark.Writer(target, kind="matrix") as writer,
+        io_ark.SequentialReader(source, kind="matrix") as reader,
     ):
         for key, value in reader:
             writer[key] = value

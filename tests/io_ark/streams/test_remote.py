@@ -50,7 +50,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tables_are_read_in_order_with_few_requests(name: str, kind: Any, table: Any, server: RangeServer) -> None:
     for specifier in f"ark:{server.url}/{name}.ark", f"scp:{server.url}/{name}.scp":
         server.requests.clear()
-        same(dict(io_ark.SequentialReader(kind, specifier)), table)
+        same(dict(io_ark.SequentialReader(specifier, kind=kind)), table)
         assert len(server.requests) <= 14, server.requests
     same(dict(io_ark.read(f"{server.url}/{name}.scp")), table)
     same(dict(kaldiio.load_ark(f"{server.url}/{name}.ark")), table)
@@ -64,7 +64,7 @@ def test_objects_are_looked_up_with_about_one_request_each(server: RangeServer) 
         np.testing.assert_array_equal(table[key], TABLE[key])
     assert len(server.requests) <= 1.3 * len(keys)
     assert server.connections <= 3
-    with io_ark.RandomAccessReader("matrix", f"scp:{server.url}/feats.scp") as reader:
+    with io_ark.RandomAccessReader(f"scp:{server.url}/feats.scp", kind="matrix") as reader:
         np.testing.assert_array_equal(reader["utt050"], TABLE["utt050"])
 
 
@@ -178,14 +178,14 @@ def test_server_that_drips_is_given_up(server: RangeServer, monkeypatch: pytest.
 def test_only_named_schemes_are_opened(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "a.scp").write_text(f"utt {url}\n")
     for call in (lambda: io_ark.load(url), lambda: io_ark.load_scp(str(tmp_path / "a.scp"))["utt"],
-                 lambda: io_ark.Writer("matrix", f"ark:{url}")):  # fmt: skip
+                 lambda: io_ark.Writer(f"ark:{url}", kind="matrix")):  # fmt: skip
         with pytest.raises(NetworkRefusedError, match=r"are not opened|chain of URLs"):
             call()
 
 
 def test_user_allows_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IO_ARK_SCHEMES", "memory,abfs")
-    io_ark.write_object("matrix", "memory://one.mat", TABLE["utt000"])
+    io_ark.save("memory://one.mat", TABLE["utt000"], kind="matrix")
     np.testing.assert_array_equal(io_ark.load("memory://one.mat"), TABLE["utt000"])
 
 
@@ -239,7 +239,7 @@ def test_server_without_ranges_is_refused(server: RangeServer) -> None:
 
 def test_urls_are_not_written_where_they_cannot_be(server: RangeServer) -> None:
     with pytest.raises(OpenError, match="only reads"):
-        io_ark.Writer("matrix", f"ark:{server.url}/new.ark")
+        io_ark.Writer(f"ark:{server.url}/new.ark", kind="matrix")
     with pytest.raises(OpenError, match="cannot be appended to"):
         kaldiio.save_ark(f"{server.url}/new.ark", TABLE, append=True)
 
@@ -261,19 +261,19 @@ def test_tables_are_written_to_and_read_from_s3(s3: str) -> None:
     table = io_ark.load_scp(f"{s3}/a.scp")
     for key in "utt099", "utt000":
         np.testing.assert_array_equal(table[key], TABLE[key])
-    io_ark.write_object("matrix", f"{s3}/one.mat", TABLE["utt000"])
+    io_ark.save(f"{s3}/one.mat", TABLE["utt000"], kind="matrix")
     np.testing.assert_array_equal(io_ark.load(f"{s3}/one.mat"), TABLE["utt000"])
     with pytest.raises(MissingFileError):
         io_ark.load(f"{s3}/nosuch")
     with pytest.raises((WriteError, ArkError)):
-        io_ark.write_object("matrix", "s3://nosuchbucket/one.mat", TABLE["utt000"])
+        io_ark.save("s3://nosuchbucket/one.mat", TABLE["utt000"], kind="matrix")
 
 
 def test_object_that_changes_in_s3_is_an_error(s3: str) -> None:
-    io_ark.write_object("matrix", f"{s3}/big.mat", np.zeros((5000, 100), np.float32))
+    io_ark.save(f"{s3}/big.mat", np.zeros((5000, 100), np.float32), kind="matrix")
     reader = remote.RemoteFile(f"{s3}/big.mat", Access())
     assert len(reader.read(100, 0)) == 100
-    io_ark.write_object("matrix", f"{s3}/big.mat", np.ones((5000, 100), np.float32))
+    io_ark.save(f"{s3}/big.mat", np.ones((5000, 100), np.float32), kind="matrix")
     with pytest.raises(OpenError, match="has changed"):
         reader.read(100, 1_000_000)
 
@@ -314,7 +314,7 @@ def test_object_that_changes_in_another_store_is_an_error(
 
 
 def test_broken_upload_does_not_appear(s3: str) -> None:
-    writer = io_ark.Writer("matrix", f"ark:{s3}/broken.ark")
+    writer = io_ark.Writer(f"ark:{s3}/broken.ark", kind="matrix")
     writer["a"] = TABLE["utt000"]
     writer._target.entry.broken = True  # as after an interrupt
     with pytest.raises(WriteError):
@@ -326,7 +326,7 @@ def test_broken_upload_does_not_appear(s3: str) -> None:
 def test_forked_process_does_not_complete_an_upload(s3: str) -> None:
     import os
 
-    writer = io_ark.Writer("vector", f"ark:{s3}/forked.ark")
+    writer = io_ark.Writer(f"ark:{s3}/forked.ark", kind="vector")
     writer["a"] = SMALL["utt000"]
     child = os.fork()
     if child == 0:

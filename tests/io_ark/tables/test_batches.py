@@ -32,7 +32,7 @@ def test_batches_have_the_bytes_of_the_codec(
     if kind == "int":
         values += [True, np.int64(5)]
     expected = io.BytesIO()
-    with Writer[Any](kind, f"ark{'' if binary else ',t'}:{tmp_path}/a.ark") as writer:
+    with Writer[Any](f"ark{'' if binary else ',t'}:{tmp_path}/a.ark", kind=kind) as writer:
         for i, value in enumerate(values):
             key = ("k\u00e9y-%d" if i % 7 == 3 else "key-%d") % i
             writer[key] = value
@@ -43,10 +43,10 @@ def test_batches_have_the_bytes_of_the_codec(
 
 def test_value_changed_after_write_is_written_unchanged(tmp_path: Path) -> None:
     vector, words = np.ones(3, np.float32), ["a"]
-    with Writer[Any]("vector", f"ark:{tmp_path}/v") as writer:
+    with Writer[Any](f"ark:{tmp_path}/v", kind="vector") as writer:
         writer["key"] = vector
         vector[:] = 2
-    with Writer[Any]("token-vector", f"ark:{tmp_path}/w") as writer:
+    with Writer[Any](f"ark:{tmp_path}/w", kind="token-vector") as writer:
         writer["key"] = words
         words.append("b")
     assert (tmp_path / "v").read_bytes().endswith(np.ones(3, np.float32).tobytes())
@@ -58,7 +58,7 @@ def test_value_changed_after_write_is_written_unchanged(tmp_path: Path) -> None:
 )
 def test_invalid_value_is_refused_at_its_call(kind: str, value: Any, tmp_path: Path) -> None:
     usual = VALUES[kind][-1]
-    with Writer[Any](kind, f"ark:{tmp_path}/a") as writer:
+    with Writer[Any](f"ark:{tmp_path}/a", kind=kind) as writer:
         writer["first"] = usual
         with pytest.raises(FormatError, match="second"):
             writer["second"] = value
@@ -70,7 +70,7 @@ def test_invalid_value_is_refused_at_its_call(kind: str, value: Any, tmp_path: P
 
 
 def test_pending_entries_are_written_by_flush_and_on_deletion(tmp_path: Path) -> None:
-    writer = Writer[Any]("int", f"ark,t:{tmp_path}/a")
+    writer = Writer[Any](f"ark,t:{tmp_path}/a", kind="int")
     writer["one"] = 1
     writer.flush()
     assert (tmp_path / "a").read_bytes() == b"one 1 \n"

@@ -84,7 +84,7 @@ def run(kind: str, wspecifier: str, steps: Any) -> tuple[list[str], set[str], bo
     """Write all entries; return the accepted keys, those that were interrupted, and if close() returned."""
     for old in Path().glob("o*"):
         old.unlink()
-    writer: io_ark.Writer[Any] = io_ark.Writer(kind, wspecifier)  # type: ignore[call-overload]
+    writer: io_ark.Writer[Any] = io_ark.Writer(wspecifier, kind=kind)  # type: ignore[call-overload]
     accepted: list[str] = []
     interrupted: set[str] = set()
     for keys, write in steps(writer):
@@ -119,7 +119,7 @@ def check(kind: str, wspecifier: str, steps: Any) -> bool:
             np.testing.assert_array_equal(io_ark.load(f"{key}.mat"), value(key))
         return False
     for table in ["ark:o.ark"] + ["scp:o.scp"] * ("scp" in wspecifier):
-        found = dict(io_ark.SequentialReader(kind, table))  # type: ignore[call-overload]
+        found = dict(io_ark.SequentialReader(table, kind=kind))  # type: ignore[call-overload]
         assert [key for key in found if key not in interrupted] == accepted, table
         for key, each in found.items():
             np.testing.assert_array_equal(each, value(key))

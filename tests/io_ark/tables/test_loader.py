@@ -27,14 +27,14 @@ def test_script_in_any_order_reads_the_same_values(
         lines += zip((folder / f"{name}.scp").read_text().splitlines(), values.values(), strict=True)
     chosen = data.draw(st.lists(st.sampled_from(lines), max_size=20), label="lines")
     (folder / "chosen.scp").write_text("".join(f"{line}\n" for line, _ in chosen))
-    read = list(io_ark.SequentialReader("matrix", f"scp:{folder}/chosen.scp"))
+    read = list(io_ark.SequentialReader(f"scp:{folder}/chosen.scp", kind="matrix"))
     assert [key for key, _ in read] == [line.split()[0] for line, _ in chosen]
     assert all(np.array_equal(value, expected) for (_, value), (_, expected) in zip(read, chosen, strict=True))
 
 
 def test_ranges_of_one_object_are_copies(folder: Path) -> None:
     Path("r.scp").write_text("a feats.ark:11[0:3]\nb feats.ark:11[0:3]\nc feats.ark:11[2:3,1:2]\nd feats.ark:11\n")
-    with io_ark.SequentialReader("matrix", "scp:r.scp") as reader:
+    with io_ark.SequentialReader("scp:r.scp", kind="matrix") as reader:
         values = {}
         for key, value in reader:
             values[key] = value.copy()
@@ -48,16 +48,16 @@ def test_range_of_a_token_is_an_error(folder: Path) -> None:
     Path("i.scp").write_text("a i.txt:2[0:1]\n")
     Path("i.txt").write_text("a 1 2 3\n")
     with pytest.raises(RangeError, match="needs a matrix or vector of floats"):
-        list(io_ark.SequentialReader("int-vector", "scp:i.scp"))
+        list(io_ark.SequentialReader("scp:i.scp", kind="int-vector"))
 
 
 def test_single_objects_are_written_and_read_back(folder: Path) -> None:
     vector = np.arange(5, dtype=np.float32)
     for binary in True, False:
-        io_ark.write_object("vector", "v", vector, binary)
-        np.testing.assert_array_equal(io_ark.read_object("vector", "v"), vector)
-        np.testing.assert_array_equal(io_ark.read_object("vector", "v[1:3]"), vector[1:4])
-        np.testing.assert_array_equal(io_ark.read_object("vector", "cat v |"), vector)
+        io_ark.save("v", vector, kind="vector", binary=binary)
+        np.testing.assert_array_equal(io_ark.load("v", kind="vector"), vector)
+        np.testing.assert_array_equal(io_ark.load("v[1:3]", kind="vector"), vector[1:4])
+        np.testing.assert_array_equal(io_ark.load("cat v |", kind="vector"), vector)
 
 
 @settings(max_examples=60, deadline=None)
@@ -79,7 +79,7 @@ def test_range_equals_a_slice(
         f"[{first}:{last},{left}:{right}]", matrix[first : last + 1, left : right + 1]
     ):  # fmt: skip
         fits = first < rows and last < rows + 3 and ("," not in part or right < columns)
-        for load in io_ark.load, lambda name: io_ark.read_object("matrix", name):
+        for load in io_ark.load, lambda name: io_ark.load(name, kind="matrix"):
             if fits:
                 value = load(place + part)
                 np.testing.assert_array_equal(value, wanted)
@@ -91,7 +91,7 @@ def test_range_equals_a_slice(
 
 def test_range_of_a_truncated_matrix_is_an_error(folder: Path) -> None:
     with pytest.raises(TruncatedError):
-        io_ark.read_object("matrix", "truncated.ark:12223[0:1]")
+        io_ark.load("truncated.ark:12223[0:1]", kind="matrix")
 
 
 @pytest.mark.parametrize("mmap", [False, True])
@@ -116,11 +116,11 @@ def test_archive_that_grows_while_open_is_read(folder: Path, mmap: bool) -> None
 def test_ranges_of_several_commands_are_those_of_each(folder: Path) -> None:
     names = ("u01_normal", "u02_feat")
     for name in names:
-        io_ark.write_object("matrix", f"{name}.mat", dict(io_ark.read("feats.ark"))[name])
+        io_ark.save(f"{name}.mat", dict(io_ark.read("feats.ark"))[name], kind="matrix")
     Path("p.scp").write_text("".join(f"{i}{j} cat {c}.mat |[{j}:{j}]\n" for i, c in enumerate(names) for j in range(2)))
-    found = dict(io_ark.SequentialReader("matrix", "scp:p.scp"))
+    found = dict(io_ark.SequentialReader("scp:p.scp", kind="matrix"))
     for i, name in enumerate(names):
-        matrix = io_ark.read_object("matrix", f"{name}.mat")
+        matrix = io_ark.load(f"{name}.mat", kind="matrix")
         for j in range(2):
             np.testing.assert_array_equal(found[f"{i}{j}"], matrix[j : j + 1])
 
@@ -129,5 +129,5 @@ def test_ranges_of_several_commands_are_those_of_each(folder: Path) -> None:
 def test_range_warns_from_the_first_row_that_is_missing(
     part: str, warns: bool, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    io_ark.read_object("matrix", f"feats.ark:11{part}")
+    io_ark.load(f"feats.ark:11{part}", kind="matrix")
     assert ["exceeds the 37 rows" in message for message in caplog.messages] == [True] * warns

@@ -19,7 +19,7 @@ def test_dropped_reader_releases_thread_and_files(folder: Path, rspecifier: str)
     threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
     kind = "token" if "yes" in rspecifier else "matrix"
     for _ in range(5):
-        reader = io_ark.SequentialReader[object](kind, rspecifier)
+        reader = io_ark.SequentialReader[object](rspecifier, kind=kind)
         next(iter(reader))
     del reader
     for _ in range(100):
@@ -31,7 +31,7 @@ def test_dropped_reader_releases_thread_and_files(folder: Path, rspecifier: str)
 
 @pytest.mark.parametrize("rspecifier", ["ark,bg:feats.ark", "scp,bg:cat feats.scp |"])
 def test_fork_during_background_reading_raises_in_the_child(folder: Path, rspecifier: str) -> None:
-    with io_ark.SequentialReader("matrix", rspecifier) as reader:
+    with io_ark.SequentialReader(rspecifier, kind="matrix") as reader:
         entries = iter(reader)
         next(entries)
         child = os.fork()

@@ -40,7 +40,7 @@ def answers(reader: Any, calls: str) -> Iterator[object]:
 
 @pytest.mark.parametrize("rspecifier", RANDOM)
 def test_keys_are_found_with_all_options(rspecifier: str, folder: Path) -> None:
-    with io_ark.RandomAccessReader("matrix", rspecifier) as reader:
+    with io_ark.RandomAccessReader(rspecifier, kind="matrix") as reader:
         assert "a" not in reader
         assert "u01_normal" in reader
         assert reader["u01_normal"].shape == (37, 13)
@@ -72,7 +72,7 @@ def test_unsorted_table_or_calls_are_errors(folder: Path) -> None:
         ("ark,o:feats.ark", ["u01_normal", "u01_normal"], "looked up twice"),
         ("ark,s,o:feats.ark", ["u01_normal", "u01_normal"], "looked up twice"),
     ):
-        with pytest.raises(OrderError, match=complaint), io_ark.RandomAccessReader("matrix", rspecifier) as reader:
+        with pytest.raises(OrderError, match=complaint), io_ark.RandomAccessReader(rspecifier, kind="matrix") as reader:
             for key in keys:
                 assert reader.get(key) is not None
 
@@ -80,7 +80,7 @@ def test_unsorted_table_or_calls_are_errors(folder: Path) -> None:
 @pytest.mark.parametrize("options", ["ark", "ark,s"])
 def test_reading_on_after_an_entry_out_of_order_fails_again(options: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("b 1\nb 2\nc 3\nd 4\n")
-    with io_ark.RandomAccessReader("int", f"{options}:{tmp_path}/t") as reader:
+    with io_ark.RandomAccessReader(f"{options}:{tmp_path}/t", kind="int") as reader:
         assert reader["b"] == 1
         for keys in (["b", "c"], ["d"]):
             with pytest.raises(OrderError):
@@ -98,25 +98,25 @@ def test_reading_on_after_an_entry_out_of_order_fails_again(options: str, tmp_pa
 def test_answers_equal_kaldis(options: str, table: str, calls: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_text(table)
     specifier = f"{options}:{tmp_path}/t"
-    kaldi, ours = kaldi_native_io.RandomAccessInt32Reader(specifier), io_ark.RandomAccessReader("int", specifier)
+    kaldi, ours = kaldi_native_io.RandomAccessInt32Reader(specifier), io_ark.RandomAccessReader(specifier, kind="int")
     assert list(answers(ours, calls)) == list(answers(kaldi, calls))
 
 
 def test_truncated_archive_fails_when_a_key_needs_it(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with io_ark.RandomAccessReader("matrix", "ark:truncated.ark") as reader:
+    with io_ark.RandomAccessReader("ark:truncated.ark", kind="matrix") as reader:
         assert reader["u02_feat"].shape == (64, 40)
         with pytest.raises(TruncatedError, match="u18_long"):
             assert "u18_long" in reader
-    with io_ark.RandomAccessReader("matrix", "ark,p:truncated.ark") as permissive:
+    with io_ark.RandomAccessReader("ark,p:truncated.ark", kind="matrix") as permissive:
         assert "u18_long" not in permissive
         assert permissive["u02_feat"].shape == (64, 40)
     assert len(caplog.records) == 1
 
 
 def test_permissive_lookup_reads_the_object(folder: Path) -> None:
-    with io_ark.RandomAccessReader("matrix", "scp,p:badoffset.scp") as reader:
+    with io_ark.RandomAccessReader("scp,p:badoffset.scp", kind="matrix") as reader:
         assert "u01_normal" not in reader
-    with io_ark.RandomAccessReader("matrix", "scp:badoffset.scp") as reader:
+    with io_ark.RandomAccessReader("scp:badoffset.scp", kind="matrix") as reader:
         assert "u01_normal" in reader
         with pytest.raises(OpenError, match="u01_normal"):
             reader["u01_normal"]
@@ -124,7 +124,7 @@ def test_permissive_lookup_reads_the_object(folder: Path) -> None:
 
 def test_utt2spk_maps_keys_to_speakers(folder: Path) -> None:
     Path("utt2spk").write_text("utt1 u01_normal\nutt2 u02_feat\nutt3 nobody\n")
-    with io_ark.RandomAccessReader("matrix", "scp:feats.scp", utt2spk="ark:utt2spk") as reader:
+    with io_ark.RandomAccessReader("scp:feats.scp", kind="matrix", utt2spk="ark:utt2spk") as reader:
         assert reader["utt2"].shape == (64, 40)
         assert "utt3" not in reader
         with pytest.raises(MissingKeyError, match="utt4: is not in the utt2spk map"):
@@ -135,13 +135,13 @@ def test_option_o_releases_values_after_use(folder: Path) -> None:
     keys = [f"k{i}" for i in range(20)]
     write_table("matrix", "ark:large.ark", dict.fromkeys(keys, np.zeros((300, 100), np.float32)))
     for rspecifier, kept in ("ark:large.ark", 20), ("ark,o:large.ark", 0):
-        with io_ark.RandomAccessReader("matrix", rspecifier) as reader:
+        with io_ark.RandomAccessReader(rspecifier, kind="matrix") as reader:
             values = [weakref.ref(reader[key]) for key in keys]
             assert sum(value() is not None for value in values) == kept
 
 
 def test_value_of_another_key_than_the_one_that_was_asked_for_is_its_own(folder: Path) -> None:
-    with io_ark.RandomAccessReader("matrix", "scp,p:feats.scp") as reader:
+    with io_ark.RandomAccessReader("scp,p:feats.scp", kind="matrix") as reader:
         assert "u01_normal" in reader
         assert reader["u02_feat"].shape == (64, 40)
         assert reader["u01_normal"].shape == (37, 13)
@@ -151,7 +151,7 @@ def test_duplicate_key_of_a_sorted_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d.ark").write_bytes(b"a 1 \nb 2 \nb 3 \nc 4 \n")
     for options in ("s,cs", "s"):
         with (
-            io_ark.RandomAccessReader("int", f"ark,{options}:{tmp_path}/d.ark") as reader,
+            io_ark.RandomAccessReader(f"ark,{options}:{tmp_path}/d.ark", kind="int") as reader,
             pytest.raises(OrderError, match="not sorted or has a duplicate key"),
         ):
             assert [reader[key] for key in "abc"] == [1, 2, 4]
@@ -161,7 +161,7 @@ def test_duplicate_key_of_a_sorted_archive_is_refused(tmp_path: Path) -> None:
 def test_what_follows_a_damaged_entry_is_not_read(options: str, tmp_path: Path) -> None:
     path = tmp_path / "table"
     path.write_text("a [ 1 ]\nb x\nc [ 3 ]\nd [ 4 ]\n")
-    with io_ark.RandomAccessReader("vector", f"ark{options}:{path}") as reader:
+    with io_ark.RandomAccessReader(f"ark{options}:{path}", kind="vector") as reader:
         assert reader["a"].tolist() == [1]
         for key in "c", "c", "d":
             with pytest.raises(ArkError, match="b: "):

@@ -81,7 +81,7 @@ def test_damaged_table_is_an_error(rspecifier: str, error: type[ArkError], compl
 def test_permissive_reader_skips_and_counts(
     rspecifier: str, left: object, skipped: int, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader: io_ark.SequentialReader[np.ndarray] = io_ark.SequentialReader("matrix", rspecifier)  # type: ignore[type-arg]
+    reader: io_ark.SequentialReader[np.ndarray] = io_ark.SequentialReader(rspecifier, kind="matrix")  # type: ignore[type-arg]
     assert [(key, value.shape) for key, value in reader] == left
     assert reader.skipped == skipped == len(caplog.records)
 
@@ -89,7 +89,7 @@ def test_permissive_reader_skips_and_counts(
 def test_constructor_reports_a_missing_file(folder: Path) -> None:
     for rspecifier in "ark:nosuch", "scp:nosuch", "ark:garbage.ark", "ark,bg:nosuch", "scp:keyonly.scp":
         with pytest.raises(ArkError):
-            io_ark.SequentialReader("matrix", rspecifier)
+            io_ark.SequentialReader(rspecifier, kind="matrix")
 
 
 @pytest.mark.parametrize(("line", "complaint"), [(b"\0B a.ark\n", "is binary"), (b"a a.ark:2]\n", "a: .* ends in ']'")])
@@ -99,12 +99,12 @@ def test_constructor_reports_a_first_line_that_names_nothing(
 ) -> None:
     (tmp_path / "bad.scp").write_bytes(line)
     with pytest.raises((FormatError, RangeError), match=complaint):
-        io_ark.SequentialReader("matrix", f"scp{options}:{tmp_path}/bad.scp")
+        io_ark.SequentialReader(f"scp{options}:{tmp_path}/bad.scp", kind="matrix")
 
 
 def test_entries_reads_values_on_demand(folder: Path) -> None:
     Path("some.scp").write_text(Path("feats.scp").read_text() + "u99 nosuch.ark:3\n")
-    with io_ark.SequentialReader("matrix", "scp:some.scp") as reader:
+    with io_ark.SequentialReader("scp:some.scp", kind="matrix") as reader:
         loads = dict(reader.entries())
     assert list(loads) == [*dict(WHOLE), "u99"]
     assert loads["u02_feat"]().shape == (64, 40)
@@ -115,7 +115,7 @@ def test_entries_reads_values_on_demand(folder: Path) -> None:
 @pytest.mark.parametrize("rspecifier", ["ark:yes 'utt [ 1 2 ]' |", "ark,bg:yes 'utt [ 1 2 ]' |"])
 def test_reader_can_be_closed_in_the_middle(rspecifier: str, capfd: pytest.CaptureFixture[str]) -> None:
     threads = set(threading.enumerate())
-    with io_ark.SequentialReader("vector", rspecifier) as reader:
+    with io_ark.SequentialReader(rspecifier, kind="vector") as reader:
         assert next(iter(reader))[0] == "utt"
     assert threads.issuperset(threading.enumerate())
     assert capfd.readouterr().err == ""
@@ -162,14 +162,17 @@ def test_malformed_range_is_an_error_in_a_permissive_reader(
     first = Path("feats.scp").read_text().split("\n", 1)[0]
     Path("x.scp").write_text(f"{first}\n{first}[{part}]\n")
     with pytest.raises(SpecifierError, match=r"is not a range|not in a range"):
-        list(io_ark.SequentialReader(kind, rspecifier))
+        list(io_ark.SequentialReader(rspecifier, kind=kind))
 
 
 @pytest.mark.parametrize("rspecifier", ["scp:x.scp", "scp,p:x.scp"])
 def test_malformed_range_is_an_error_in_a_permissive_lookup(rspecifier: str, folder: Path) -> None:
     first = Path("feats.scp").read_text().split("\n", 1)[0]
     Path("x.scp").write_text(f"{first}[abc]\n")
-    with io_ark.RandomAccessReader("matrix", rspecifier) as reader, pytest.raises(SpecifierError, match="not a range"):
+    with (
+        io_ark.RandomAccessReader(rspecifier, kind="matrix") as reader,
+        pytest.raises(SpecifierError, match="not a range"),
+    ):
         reader.get(first.split()[0])
 
 
@@ -189,7 +192,7 @@ def test_archive_that_is_cut_anywhere_in_an_object_is_truncated(
     kind: str, value: object, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with io_ark.Writer(kind, "ark:whole.ark") as writer:
+    with io_ark.Writer("ark:whole.ark", kind=kind) as writer:
         writer["u1"] = writer["u2"] = value
     whole = Path("whole.ark").read_bytes()
     first = whole.index(b"u2 ") + 3
@@ -197,26 +200,26 @@ def test_archive_that_is_cut_anywhere_in_an_object_is_truncated(
     for end in range(first + 1, len(whole)):
         Path("cut.ark").write_bytes(whole[:end])
         with pytest.raises(TruncatedError, match="u2"):
-            list(io_ark.SequentialReader(read_as, form))
+            list(io_ark.SequentialReader(form, kind=read_as))
 
 
 def test_tab_or_newline_may_follow_a_key(folder: Path) -> None:
     Path("a.txt").write_text("a\t1 2\nb\n\n  c 3\n")
-    with io_ark.SequentialReader("int-vector", "ark:a.txt") as reader:
+    with io_ark.SequentialReader("ark:a.txt", kind="int-vector") as reader:
         assert [(key, value.tolist()) for key, value in reader] == [("a", [1, 2]), ("b", []), ("c", [3])]
 
 
 @pytest.mark.parametrize("key", ["a\ud800", "\udc41", "", "a b", 5, None])
 def test_invalid_key_is_refused(folder: Path, key: Any) -> None:
-    with io_ark.Writer("int", "ark:k") as writer, pytest.raises(KeyFormatError, match="invalid key"):
+    with io_ark.Writer("ark:k", kind="int") as writer, pytest.raises(KeyFormatError, match="invalid key"):
         writer[key] = 1
-    with io_ark.RandomAccessReader("matrix", "scp:feats.scp") as reader, pytest.raises(KeyFormatError):
+    with io_ark.RandomAccessReader("scp:feats.scp", kind="matrix") as reader, pytest.raises(KeyFormatError):
         reader[key]
 
 
 def test_key_that_is_not_utf8_is_written_unchanged(folder: Path) -> None:
     key = b"\xe9t\xe9".decode("utf-8", "surrogateescape")
-    with io_ark.Writer("int", "ark,t:k") as writer:
+    with io_ark.Writer("ark,t:k", kind="int") as writer:
         writer[key] = 1
     assert Path("k").read_bytes() == b"\xe9t\xe9 1 \n"
-    assert [found for found, _ in io_ark.SequentialReader("int", "ark:k")] == [key]
+    assert [found for found, _ in io_ark.SequentialReader("ark:k", kind="int")] == [key]

@@ -159,11 +159,11 @@ def test_headers_that_are_read_together_are_those_read_alone(tmp_path: Path) -> 
         path = tmp_path / f"{number}.wav"
         path.write_bytes(_HEADER[:at] + bytes([value]) + _HEADER[at + 1 :] + bytes(16))
         with suppress(ArkError):
-            wanted[f"u{number}"] = io_ark.read_object("wave-info", path)
+            wanted[f"u{number}"] = io_ark.load(path, kind="wave-info")
             lines.append(f"u{number} {path}\n")
     (tmp_path / "short.wav").write_bytes(_HEADER[:43])
     (tmp_path / "wav.scp").write_text("".join([*lines, f"short {tmp_path}/short.wav\n"]))
-    with io_ark.SequentialReader[Any]("wave-info", f"scp,p:{tmp_path}/wav.scp") as reader:
+    with io_ark.SequentialReader[Any](f"scp,p:{tmp_path}/wav.scp", kind="wave-info") as reader:
         blocks = list(reader.blocks())
     found = {key: value for block in blocks for key, value in block.entries()}
     assert found == wanted and 20 < len(found) < len(lines) + 1
@@ -174,7 +174,7 @@ def test_files_of_a_script_file_are_read_whole_and_once(tmp_path: Path) -> None:
     waves = {f"u{n}": Wave(16000, (n + np.arange(n % 70 + 1, dtype=np.int16))[None]) for n in range(200)}
     waves["u90"] = Wave(8000, np.arange(1 << 20, dtype=np.int16)[None])  # larger than the others' memory
     for key, wave in waves.items():
-        io_ark.write_object("wave", tmp_path / f"{key}.wav", wave)
+        io_ark.save(tmp_path / f"{key}.wav", wave, kind="wave")
     whole = (tmp_path / "u3.wav").read_bytes()
     (tmp_path / "u70.wav").write_bytes(whole[:40])
     (tmp_path / "u80.wav").write_bytes(b"")
@@ -189,7 +189,7 @@ def test_files_of_a_script_file_are_read_whole_and_once(tmp_path: Path) -> None:
     # If the pipe were opened twice, the second reader would wait for another writer.
     writer = threading.Thread(target=(tmp_path / "u130.wav").write_bytes, args=(to_bytes("wave", waves["u130"]),))
     writer.start()
-    with io_ark.SequentialReader[Any]("wave", f"scp,p:{tmp_path}/wav.scp") as reader:
+    with io_ark.SequentialReader[Any](f"scp,p:{tmp_path}/wav.scp", kind="wave") as reader:
         found = {key: value for block in reader.blocks() for key, value in block.entries()}
     writer.join()
     assert list(found) == [key for key in waves if key not in lost]
@@ -200,12 +200,12 @@ def test_files_of_a_script_file_are_read_whole_and_once(tmp_path: Path) -> None:
 
 def test_names_with_a_zero_or_other_bytes_are_not_mixed_up(tmp_path: Path) -> None:
     for n in range(8):
-        io_ark.write_object("wave", tmp_path / f"{n}.wav", Wave(8000, np.array([[n]], np.int16)))
+        io_ark.save(tmp_path / f"{n}.wav", Wave(8000, np.array([[n]], np.int16)), kind="wave")
     lines = [f"u{n} {tmp_path}/{n}.wav" for n in range(8)]
     lines[2] = f"u2 {tmp_path}/2.wav\0u3 {tmp_path}/3.wav"
     lines[5] = f"u5 {tmp_path}/5\u00e9.wav"
     lines[6] = f"u6 cat {tmp_path}/6.wav |"
     (tmp_path / "wav.scp").write_text("".join(f"{line}\n" for line in lines))
-    with io_ark.SequentialReader[Any]("wave", f"scp,p:{tmp_path}/wav.scp") as reader:
+    with io_ark.SequentialReader[Any](f"scp,p:{tmp_path}/wav.scp", kind="wave") as reader:
         found = {key: int(value.samples[0, 0]) for block in reader.blocks() for key, value in block.entries()}
     assert found == {f"u{n}": n for n in (0, 1, 3, 4, 6, 7)}

@@ -19,7 +19,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    with io_ark.Writer("matrix", "ark,scp:feats.ark,feats.scp") as writer:
+    with io_ark.Writer("ark,scp:feats.ark,feats.scp", kind="matrix") as writer:
         writer["utt1"] = np.arange(20, dtype=np.float32).reshape(10, 2)
     location = Path("feats.scp").read_text().split()[1]
     Path("feats.scp").write_text(
@@ -67,7 +67,7 @@ def test_only_relative_file_names_get_the_folder(name: str, expected: str) -> No
 def test_a_script_at_a_url_names_archives_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IO_ARK_SCHEMES", "memory")
     files = pytest.importorskip("fsspec").filesystem("memory")
-    with io_ark.Writer("matrix", "ark,scp:memory://train/feats.ark,memory://train/feats.scp") as writer:
+    with io_ark.Writer("ark,scp:memory://train/feats.ark,memory://train/feats.scp", kind="matrix") as writer:
         writer["utt1"] = np.ones((3, 2), np.float32)
     files.pipe("/train/feats.scp", files.cat("/train/feats.scp").replace(b"memory://train/", b""))
     assert io_ark.load_scp("memory://train/feats.scp", relative_to="script")["utt1"].shape == (3, 2)

@@ -53,7 +53,7 @@ _MASKED = np.ma.masked_array(np.arange(1, 5, dtype=np.int32).reshape(2, 2), [[Fa
 )
 def test_masked_elements_are_refused_not_written(kind: str, value: object, folder: Path) -> None:
     for wspecifier in "ark:o", "ark,t:o", "ark,scp:o,s":
-        with pytest.raises(FormatError), io_ark.Writer(kind, wspecifier) as writer:
+        with pytest.raises(FormatError), io_ark.Writer(wspecifier, kind=kind) as writer:
             writer["u"] = value
         assert Path("o").stat().st_size == 0
 
@@ -67,7 +67,7 @@ def test_written_table_is_read_back(wspecifier: str, back: str, folder: Path) ->
     rng = np.random.default_rng(0)
     table = {f"utt{i}é": rng.standard_normal((i, 5 if i else 0)).astype(np.float32) for i in range(10)}
     write_table("matrix", wspecifier, table)
-    again = dict(io_ark.SequentialReader("matrix", back))
+    again = dict(io_ark.SequentialReader(back, kind="matrix"))
     assert list(again) == list(table)
     for key, value in table.items():
         np.testing.assert_allclose(again[key], value, rtol=0 if "t" not in wspecifier.split(":")[0] else 1e-4)
@@ -76,21 +76,21 @@ def test_written_table_is_read_back(wspecifier: str, back: str, folder: Path) ->
 def test_scp_wspecifier_writes_each_object_to_its_file(folder: Path) -> None:
     Path("w.scp").write_text("b b.mat\na | cat > a.mat\n")
     one = np.ones((2, 2), np.float32)
-    with io_ark.Writer("matrix", "scp:w.scp") as writer:
+    with io_ark.Writer("scp:w.scp", kind="matrix") as writer:
         writer["a"] = one
         writer["b"] = 2 * one
         with pytest.raises(WriteError, match="not in the script file"):
             writer["c"] = one
-    with io_ark.Writer("matrix", "scp,p,t:w.scp") as writer:
+    with io_ark.Writer("scp,p,t:w.scp", kind="matrix") as writer:
         writer["c"] = one
-    np.testing.assert_array_equal(io_ark.read_object("matrix", "a.mat"), one)
-    np.testing.assert_array_equal(io_ark.read_object("matrix", "b.mat"), 2 * one)
+    np.testing.assert_array_equal(io_ark.load("a.mat", kind="matrix"), one)
+    np.testing.assert_array_equal(io_ark.load("b.mat", kind="matrix"), 2 * one)
     with pytest.raises(OrderError, match="duplicate key"):
-        io_ark.Writer("matrix", "scp:dup.scp")
+        io_ark.Writer("scp:dup.scp", kind="matrix")
 
 
 def test_refused_value_leaves_no_partial_entry(folder: Path) -> None:
-    with io_ark.Writer("matrix", "ark,scp:o,s") as writer:
+    with io_ark.Writer("ark,scp:o,s", kind="matrix") as writer:
         writer["a"] = np.ones((2, 2), np.float32)
         for key, value, error in ("b", "no matrix", FormatError), ("c d", np.ones((2, 2)), KeyFormatError):
             with pytest.raises(error):
@@ -103,20 +103,26 @@ def test_refused_value_leaves_no_partial_entry(folder: Path) -> None:
 
 
 def test_output_that_is_not_written_is_an_error(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(WriteError, match="No space left"), io_ark.Writer("matrix", "ark:/dev/full") as writer:
+    with pytest.raises(WriteError, match="No space left"), io_ark.Writer("ark:/dev/full", kind="matrix") as writer:
         writer["a"] = np.ones((2, 2), np.float32)
-    with pytest.raises(PipeError, match="exit status 3"), io_ark.Writer("matrix", "ark:| cat > o; exit 3") as writer:
+    with (
+        pytest.raises(PipeError, match="exit status 3"),
+        io_ark.Writer("ark:| cat > o; exit 3", kind="matrix") as writer,
+    ):
         writer["a"] = np.ones((2, 2), np.float32)
     with pytest.raises(OpenError, match="nosuch/s"):
-        io_ark.Writer("matrix", "ark,scp:o,nosuch/s")
-    with pytest.raises(ZeroDivisionError), io_ark.Writer("matrix", "ark:/dev/full") as writer:
+        io_ark.Writer("ark,scp:o,nosuch/s", kind="matrix")
+    with pytest.raises(ZeroDivisionError), io_ark.Writer("ark:/dev/full", kind="matrix") as writer:
         writer["a"] = np.ones((2, 2), np.float32)
         raise ZeroDivisionError
     assert "No space left" in caplog.text
 
 
 def test_script_file_does_not_list_entries_that_a_full_disk_has_lost(folder: Path) -> None:
-    with pytest.raises(WriteError, match="No space left"), io_ark.Writer("matrix", "ark,scp:/dev/full,s") as writer:
+    with (
+        pytest.raises(WriteError, match="No space left"),
+        io_ark.Writer("ark,scp:/dev/full,s", kind="matrix") as writer,
+    ):
         writer["a"] = np.ones((2, 2), np.float32)
         writer["b"] = np.ones((2, 2), np.float32)
     assert Path("s").read_text() == ""
@@ -124,7 +130,7 @@ def test_script_file_does_not_list_entries_that_a_full_disk_has_lost(folder: Pat
 
 @pytest.mark.parametrize("kind", ["packed", "arrays", "single"])
 def test_flushed_tables_are_on_disk_after_each_block(kind: str, folder: Path) -> None:
-    with io_ark.Writer("matrix", "ark,scp,f:o,s") as writer:
+    with io_ark.Writer("ark,scp,f:o,s", kind="matrix") as writer:
         for key in "a", "b":
             value = np.ones((2, 2), np.float32)
             if kind == "single":
@@ -139,7 +145,7 @@ def test_flushed_tables_are_on_disk_after_each_block(kind: str, folder: Path) ->
 
 def test_script_file_for_a_pipe_warns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    io_ark.Writer("matrix", "ark,scp:| cat > o,s").close()
+    io_ark.Writer("ark,scp:| cat > o,s", kind="matrix").close()
     assert "is not a file, so the script file cannot point into it" in caplog.text
 
 
@@ -165,11 +171,11 @@ def test_threads_sharing_a_writer_write_whole_entries(wspecifier: str, folder: P
         for i in range(300):
             writer[f"t{thread}-{i}"] = np.full((i % 7 + 1, 40 * (i % 5)), thread * 1000 + i, np.float32)
 
-    with io_ark.Writer("matrix", wspecifier) as writer, racing(write):
+    with io_ark.Writer(wspecifier, kind="matrix") as writer, racing(write):
         pass
     rspecifiers = ["ark:o.ark", "scp:o.scp"] if "scp" in wspecifier else ["ark:o.ark"]
     for rspecifier in rspecifiers:
-        found = dict(io_ark.SequentialReader("matrix", rspecifier))
+        found = dict(io_ark.SequentialReader(rspecifier, kind="matrix"))
         assert len(found) == 1200
         for key, value in found.items():
             thread, i = map(int, key[1:].split("-"))
@@ -190,14 +196,14 @@ def test_entry_that_a_thread_wrote_before_another_one_closed_the_writer_is_in_th
                 return
             accepted[thread] = i + 1
 
-    writer = io_ark.Writer("int", "ark:o.ark")
+    writer = io_ark.Writer("ark:o.ark", kind="int")
     with racing(write):
         while sum(accepted) < writes:
             pass
         writer.close()
     assert max(accepted) < 100_000
     found: dict[int, list[int]] = {thread: [] for thread in range(4)}
-    for key, value in io_ark.SequentialReader("int", "ark:o.ark"):
+    for key, value in io_ark.SequentialReader("ark:o.ark", kind="int"):
         found[int(key[1:].split("-")[0])].append(value)
     for thread, values in found.items():
         # The entry during which the writer was closed may be in the table.
@@ -206,7 +212,7 @@ def test_entry_that_a_thread_wrote_before_another_one_closed_the_writer_is_in_th
 
 @pytest.mark.parametrize("wspecifier", ["ark,t:o.ark", "ark,t,scp:o.ark,o.scp", "ark,t,f:o.ark"])
 def test_fork_does_not_write_entries_twice(wspecifier: str, folder: Path) -> None:
-    with io_ark.Writer("int", wspecifier) as writer:
+    with io_ark.Writer(wspecifier, kind="int") as writer:
         writer["before"] = 1
         child = os.fork()
         if child == 0:
@@ -228,7 +234,7 @@ def test_fork_does_not_write_entries_twice(wspecifier: str, folder: Path) -> Non
 def test_forked_process_that_exits_writes_nothing_and_logs_nothing(folder: Path) -> None:
     script = """
 import os, sys, io_ark
-writer = io_ark.Writer("int", "ark,t:o.ark")
+writer = io_ark.Writer("ark,t:o.ark", kind="int")
 writer["once"] = 1
 if os.fork() == 0:
     sys.exit(0)
@@ -245,7 +251,7 @@ def test_fork_while_a_thread_writes_does_not_block_the_child(folder: Path) -> No
     # The child's copy of the writer's lock may be held by a thread that the child does not have.
     script = """
 import os, threading, io_ark
-writer = io_ark.Writer("int", "ark:o.ark")
+writer = io_ark.Writer("ark:o.ark", kind="int")
 stop = False
 def write():
     i = 0
@@ -263,7 +269,7 @@ for _ in range(30):
 stop = True
 thread.join()
 writer.close()
-values = [value for _, value in io_ark.SequentialReader("int", "ark:o.ark")]
+values = [value for _, value in io_ark.SequentialReader("ark:o.ark", kind="int")]
 assert values == list(range(len(values))), "entries lost or written twice"
 """
     output_of(script)
@@ -290,9 +296,9 @@ def test_blocks_of_numbers_are_written_as_entries(kind: io_ark.Kind, dtype: Any,
     numbers = np.array([0, -1, 2**31 - 1, -(2**31)] if kind == "int" else edges, dtype)
     names = [f"utt-{'é' * i}{i}" for i in range(len(numbers))]
     block = ArrayBlock(encode_keys(names), numbers, np.zeros((len(numbers), 2), np.int64), 0)
-    with io_ark.Writer[Any](kind, f"{form},scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+    with io_ark.Writer[Any](f"{form},scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind=kind) as writer:
         writer.write_block(block)
-    with io_ark.Writer[Any](kind, f"{form},scp:{tmp_path}/b.ark,{tmp_path}/b.scp") as writer:
+    with io_ark.Writer[Any](f"{form},scp:{tmp_path}/b.ark,{tmp_path}/b.scp", kind=kind) as writer:
         for name, number in zip(names, numbers.tolist(), strict=True):
             writer.write(name, number)
     assert (tmp_path / "a.ark").read_bytes() == (tmp_path / "b.ark").read_bytes()

@@ -72,12 +72,12 @@ def test_the_queue_is_bounded_and_its_thread_ends_with_the_context(has_second_co
 def test_keys_of_a_block_are_looked_up_once(tmp_path: Path) -> None:
     """The option "o" promises that no key is looked up twice; the loop asks again for parts of a block."""
     path = tmp_path / "v.ark"
-    with io_ark.Writer("vector", f"ark:{path}") as writer:
+    with io_ark.Writer(f"ark:{path}", kind="vector") as writer:
         for number, key in enumerate("abde"):
             writer[key] = np.full(2, number, np.float32)
     block = block_of(list("abcde"), list(range(5)))
     for options in "ark", "ark,o", "ark,s,cs":
-        with LookupReader[np.ndarray]("vector", f"{options}:{path}") as reader:
+        with LookupReader[np.ndarray](f"{options}:{path}", kind="vector") as reader:
             with pytest.raises(Skip):
                 reader.find(block, str)
             for at, key in enumerate("abcde"):
@@ -91,7 +91,7 @@ def test_keys_of_a_block_are_looked_up_once(tmp_path: Path) -> None:
 
 def test_a_key_that_comes_several_times_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments name one recording many times."""
-    with io_ark.Writer("vector", f"ark,scp:{tmp_path}/v.ark,{tmp_path}/v.scp") as writer:
+    with io_ark.Writer(f"ark,scp:{tmp_path}/v.ark,{tmp_path}/v.scp", kind="vector") as writer:
         writer["a"] = np.ones(2, np.float32)
     read: list[str] = []
     look_up = io_ark.RandomAccessReader.__getitem__
@@ -101,7 +101,7 @@ def test_a_key_that_comes_several_times_is_looked_up_once(tmp_path: Path, monkey
         return look_up(reader, key)
 
     monkeypatch.setattr(io_ark.RandomAccessReader, "__getitem__", recorded)
-    with LookupReader[np.ndarray]("vector", f"scp:{tmp_path}/v.scp") as reader:
+    with LookupReader[np.ndarray](f"scp:{tmp_path}/v.scp", kind="vector") as reader:
         assert len(reader.find_each(["a", "a", "a"])) == 3
     assert read == ["a"]
 
@@ -110,7 +110,7 @@ def test_an_error_is_raised_again_at_its_key(tmp_path: Path) -> None:
     path = tmp_path / "v.ark"
     path.write_text("a [ 1 ]\nb [ 2 ]\nc [ x ]\nd [ 4 ]\n")
     block = block_of(list("abcd"), list(range(4)))
-    with LookupReader[np.ndarray]("vector", f"ark:{path}") as reader:
+    with LookupReader[np.ndarray](f"ark:{path}", kind="vector") as reader:
         messages = []
         for part in (block, block.select(np.arange(4) >= 2), block.select(np.arange(4) == 2)):
             with pytest.raises(io_ark.ArkError) as caught:
@@ -124,7 +124,7 @@ def test_error_of_an_entry_between_those_looked_up(tmp_path: Path) -> None:
     path = tmp_path / "v.ark"
     path.write_text("a 1\nb 2\nunasked 3 4\nd 5\n")
     block = block_of(list("abd"), list(range(3)))
-    with LookupReader[float]("float", f"ark:{path}") as reader:
+    with LookupReader[float](f"ark:{path}", kind="float") as reader:
         for part in block, block.select(np.arange(3) == 2):
             with pytest.raises(io_ark.ArkError, match="unasked"):
                 reader.find(part, str)

@@ -225,8 +225,8 @@ def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path
     assert list(found) == list(expected)
     for speaker, stats in expected.items():
         np.testing.assert_allclose(found[speaker], stats, rtol=1e-6)
-    total = io_ark.read_object("double-matrix", str(data / "cmvn.ark"))
-    np.testing.assert_allclose(total, io_ark.read_object("double-matrix", f"{tmp_path}/global"), rtol=1e-6)
+    total = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
+    np.testing.assert_allclose(total, io_ark.load(f"{tmp_path}/global", kind="double-matrix"), rtol=1e-6)
     assert (data / "cmvn.scp").read_text() == (data / "data" / "cmvn_train.scp").read_text()
     assert not list(data.glob("**/*unfinished*"))
 

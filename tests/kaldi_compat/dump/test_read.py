@@ -92,12 +92,12 @@ def test_closing_stops_the_threads() -> None:
 def mixed_script(root: Path) -> list[bytes]:
     """Make lines that name files, places in an archive, a command and what cannot be read."""
     lines = []
-    with io_ark.Writer("wave", f"ark,scp:{root}/a.ark,{root}/a.scp") as writer:
+    with io_ark.Writer(f"ark,scp:{root}/a.ark,{root}/a.scp", kind="wave") as writer:
         for i in range(40):
             path = root / f"{i}.wav"
             write_wav(path, audio(500 + 900 * (i % 4), i, channels=2 if i == 11 else 1), 8000 if i == 5 else RATE)
             if 20 <= i < 30:
-                writer[f"u{i:02d}"] = io_ark.read_object("wave", str(path))
+                writer[f"u{i:02d}"] = io_ark.load(str(path), kind="wave")
             name = {3: f"cat {path} |", 7: f"{root}/missing.wav", 13: f" {path} "}.get(i, str(path))
             lines.append(f"u{i:02d} {name}")
     lines[20:30] = (root / "a.scp").read_text().splitlines()
@@ -166,7 +166,7 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     found_tasks = [task for task in found if isinstance(task, Task)]
     assert [[key for _, key, _ in task.wanted] for task in found_tasks] == [["a", "b"], ["c"], ["d"]]
     cut = [each for task in found_tasks for each in read_task(task, DumpOptions())]
-    whole = io_ark.read_object("wave", str(data / "wav" / "r.wav")).samples
+    whole = io_ark.load(str(data / "wav" / "r.wav"), kind="wave").samples
     assert isinstance(cut[1], Audio)
     np.testing.assert_array_equal(cut[1].value.samples, whole[:, 16000:32000])
     assert [each.index for each in cut] == [0, 1, 2, 3]

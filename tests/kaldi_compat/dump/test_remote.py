@@ -33,7 +33,7 @@ def features(data: Path) -> dict[str, bytes]:
 
 def archive_waves(data: Path, specifier: str) -> None:
     """Write the audio of a data directory to an archive, and its places to a script file."""
-    with io_ark.Writer("wave", specifier) as writer:
+    with io_ark.Writer(specifier, kind="wave") as writer:
         for key, wave in io_ark.read(f"scp:{data}/wav.scp", kind="wave"):
             writer[key] = wave
 

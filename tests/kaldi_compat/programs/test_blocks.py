@@ -104,7 +104,7 @@ def test_features_of_blocks(source: str, monkeypatch: pytest.MonkeyPatch, capsys
     write("wave", "in", audio)
     lines = []
     for key, wave in audio.items():
-        io_ark.write_object("wave", f"{key}.wav", wave)
+        io_ark.save(f"{key}.wav", wave, kind="wave")
         lines.append(f"{key} {key}.wav\n")
     Path("files.scp").write_text("".join(lines))
     Path("short.wav").write_bytes(Path("utt0003.wav").read_bytes()[:300])

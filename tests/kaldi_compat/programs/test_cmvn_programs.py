@@ -21,7 +21,7 @@ def test_without_means_compressed_matrices_are_copied_unchanged() -> None:
 
 
 def test_a_skipped_dimension_gets_no_negative_zero_as_in_kaldi() -> None:
-    io_ark.write_object("double-matrix", "stats", np.array([[3.0, 4.0, 2.0], [9.0, 16.0, 0.0]]))
+    io_ark.save("stats", np.array([[3.0, 4.0, 2.0], [9.0, 16.0, 0.0]]), kind="double-matrix")
     save("in.ark", {"a": np.full((1, 2), -0.0, np.float32)})
     log_of("apply-cmvn --skip-dims=0 stats ark:in.ark ark:out.ark")
     ((zero, _),) = load("out.ark")["a"]

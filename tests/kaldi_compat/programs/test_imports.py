@@ -70,7 +70,7 @@ def test_commands_have_the_environment_and_the_signals_of_the_program() -> None:
 def test_memory_of_a_block_is_used_for_the_next() -> None:
     frames = np.zeros((1000, 13), np.float32)
     for name, count in ("one", 1), ("many", 500):
-        with io_ark.Writer("matrix", f"ark:{name}") as writer:
+        with io_ark.Writer(f"ark:{name}", kind="matrix") as writer:
             for i in range(count):
                 writer[f"utt{i}"] = frames
     code = """if True:

@@ -46,10 +46,10 @@ COMMANDS = [(row, command, says) for row, cases in zip(ROWS, CASES, strict=True)
 
 def write_odd_inputs() -> None:
     write_inputs()
-    with io_ark.Writer("matrix", "ark,scp:f.ark,f.scp") as writer:
+    with io_ark.Writer("ark,scp:f.ark,f.scp", kind="matrix") as writer:
         for key in "abc":
             writer.write(key, np.ones((2, 2), np.float32))
-    with io_ark.Writer("vector", "ark,scp:v.ark,v.scp") as writer:
+    with io_ark.Writer("ark,scp:v.ark,v.scp", kind="vector") as writer:
         writer.write("u", np.ones(3, np.float32))
     Path("b.fea").mkdir()
     Path("b.mfc").mkdir()

@@ -133,7 +133,7 @@ def test_a_missing_target_is_named_unless_dropped(corpus: Path, tmp_path: Path, 
 
 def test_posteriors_of_other_lengths_are_cut_or_refused(corpus: Path, tmp_path: Path) -> None:
     frames = FeatureDataset(corpus / "feats.scp").lengths()
-    with io_ark.Writer("posterior", f"ark:{tmp_path}/post.ark") as writer:
+    with io_ark.Writer(f"ark:{tmp_path}/post.ark", kind="posterior") as writer:
         for i, key in enumerate(KEYS[:3]):
             writer[key] = [[(0, 1.0)]] * (frames[i] + i)
     data = FeatureDataset(corpus / "feats.scp", posteriors=f"ark:{tmp_path}/post.ark", length_tolerance=1)
@@ -155,8 +155,8 @@ def test_lengths_are_compared_with_features_only(corpus: Path) -> None:
 def test_features_on_a_device_are_cut_to_their_targets_or_refused(corpus: Path, tmp_path: Path) -> None:
     frames = [(400 + 160 * i - 400) // 160 + 1 for i in range(6)]
     with (
-        io_ark.Writer("int-vector", f"ark:{tmp_path}/ali.ark") as alignments,
-        io_ark.Writer("posterior", f"ark:{tmp_path}/post.ark") as posteriors,
+        io_ark.Writer(f"ark:{tmp_path}/ali.ark", kind="int-vector") as alignments,
+        io_ark.Writer(f"ark:{tmp_path}/post.ark", kind="posterior") as posteriors,
     ):
         for i, key in enumerate(KEYS[:6]):
             length = frames[i] + (2, 0, -1)[i % 3] if i else frames[i]

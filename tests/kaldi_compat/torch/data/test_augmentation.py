@@ -36,7 +36,7 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lists")
     rng = np.random.default_rng(1)
     for name, lengths in (("noise", (300, 5000, 9000)), ("rir", (50, 700))):
-        with io_ark.Writer("wave", f"ark,scp:{folder}/{name}.ark,{folder}/{name}.scp") as writer:
+        with io_ark.Writer(f"ark,scp:{folder}/{name}.ark,{folder}/{name}.scp", kind="wave") as writer:
             for i, length in enumerate(lengths):
                 decay = np.exp(-np.arange(length) / 60) if name == "rir" else 0.1
                 samples = rng.uniform(-30000, 30000, length) * decay
@@ -142,7 +142,7 @@ def test_noise_and_reverberation_are_those_of_wav_reverberate(tmp_path: Path) ->
     files = {name: str(tmp_path / f"{name}.wav") for name in ("speech", "noise", "rir", "out")}
     for name, length in (("speech", 4000), ("noise", 4000), ("rir", 600)):
         samples = rng.uniform(-9000, 9000, length) * (np.exp(-np.arange(length) / 90) if name == "rir" else 1)
-        io_ark.write_object("wave", files[name], Wave(16000.0, samples.astype(np.int16)[None]))
+        io_ark.save(files[name], Wave(16000.0, samples.astype(np.int16)[None]), kind="wave")
         (tmp_path / f"{name}.scp").write_text(f"{name} {files[name]}\n")
     noise, room = f"--additive-signals={files['noise']}", f"--impulse-response={files['rir']}"
     for noises, rooms, flags in (
@@ -153,13 +153,13 @@ def test_noise_and_reverberation_are_those_of_wav_reverberate(tmp_path: Path) ->
         snrs = ["--snrs=7.5", "--start-times=0"] if noise in flags else []
         assert wav_reverberate.main(["--print-args=false", *flags, *snrs, files["speech"], files["out"]]) == 0
         data = WaveDataset(tmp_path / "speech.scp", augment=NoiseAndReverberation(noises, rooms, snrs=[7.5]))
-        assert np.array_equal(data[0].input, io_ark.read_object("wave", files["out"]).samples[0])
+        assert np.array_equal(data[0].input, io_ark.load(files["out"], kind="wave").samples[0])
 
 
 def test_noises_are_cut_anywhere_and_repeated(tmp_path: Path) -> None:
     ramp = np.arange(1, 101, dtype=np.int16)
     (tmp_path / "noise.scp").write_text(f"ramp {tmp_path}/ramp.wav\n")
-    io_ark.write_object("wave", f"{tmp_path}/ramp.wav", Wave(8000.0, ramp[None]))
+    io_ark.save(f"{tmp_path}/ramp.wav", Wave(8000.0, ramp[None]), kind="wave")
     augment = NoiseAndReverberation(tmp_path / "noise.scp", snrs=[-60.0])  # almost nothing but noise
     for size, starts in ((90, 11), (250, 100)):
         speech = torch.ones(size, dtype=torch.int16) * 10000
@@ -186,7 +186,7 @@ def test_audio_is_augmented_at_the_rate_of_the_data_set(corpus: Path) -> None:
 def test_recordings_ratios_and_probabilities_are_drawn(lists: Path, tmp_path: Path) -> None:
     speech = torch.from_numpy(np.random.default_rng(0).integers(-3000, 3000, 800, np.int16))
     for samples in (speech, speech.flip(0)):
-        io_ark.write_object("wave", f"{tmp_path}/{samples[0]}.wav", Wave(16000.0, samples.numpy()[None]))
+        io_ark.save(f"{tmp_path}/{samples[0]}.wav", Wave(16000.0, samples.numpy()[None]), kind="wave")
     files = sorted(tmp_path.glob("*.wav"))
     (tmp_path / "noise.scp").write_text("".join(f"{file.stem} {file}\n" for file in files))
     augment = NoiseAndReverberation(tmp_path / "noise.scp", snrs=(20, 10, 0))  # as long as the speech

@@ -207,7 +207,7 @@ def test_archive_dataset_is_distributed_over_ranks_and_workers(
     rspecifiers = []
     for table in range(tables):
         stem = f"{tmp_path}/{table}"
-        with io_ark.Writer("matrix", f"ark,scp:{stem}.ark,{stem}.scp") as writer:
+        with io_ark.Writer(f"ark,scp:{stem}.ark,{stem}.scp", kind="matrix") as writer:
             for i, key in list(enumerate(KEYS))[table::tables]:
                 writer[key] = np.full((3, 2), i, np.float32)
         rspecifiers.append(f"{kind}:{stem}.{kind}")
@@ -231,7 +231,7 @@ def test_waves_and_segments(corpus: Path) -> None:
 
 
 def test_a_segment_is_read_without_the_rest_of_its_recording(tmp_path: Path) -> None:
-    io_ark.write_object("wave", f"{tmp_path}/rec.wav", Wave(16000.0, np.ones((1, 10_000_000), np.int16)))
+    io_ark.save(f"{tmp_path}/rec.wav", Wave(16000.0, np.ones((1, 10_000_000), np.int16)), kind="wave")
     (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/rec.wav\n")
     (tmp_path / "segments").write_text("a rec 600.0 600.5\n")
     cut = WaveDataset(tmp_path / "wav.scp", tmp_path / "segments")
@@ -245,7 +245,7 @@ def test_a_segment_is_read_without_the_rest_of_its_recording(tmp_path: Path) -> 
 
 
 def test_a_recording_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
-    io_ark.write_object("wave", f"{tmp_path}/rec.wav", Wave(16000.0, np.ones((1, 10_000_000), np.int16)))
+    io_ark.save(f"{tmp_path}/rec.wav", Wave(16000.0, np.ones((1, 10_000_000), np.int16)), kind="wave")
     (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/rec.wav\n")
     (tmp_path / "segments").write_text("a rec 1.0 2.0\nb rec 600.0 600.5\n")
     cut = WaveDataset(tmp_path / "wav.scp", tmp_path / "segments")
@@ -306,7 +306,7 @@ def test_speeds_are_chosen_by_key_and_epoch_in_all_workers(corpus: Path, tmp_pat
 
 def test_a_channel_is_chosen_for_recordings_and_segments(tmp_path: Path) -> None:
     stereo = np.stack((np.full(16000, 1), np.full(16000, 2))).astype(np.int16)
-    io_ark.write_object("wave", f"{tmp_path}/stereo.wav", Wave(16000.0, stereo))
+    io_ark.save(f"{tmp_path}/stereo.wav", Wave(16000.0, stereo), kind="wave")
     (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/stereo.wav\n")
     (tmp_path / "segments").write_text("a rec 0.0 0.5\nb rec 0.5 1.0 0\n")
     assert WaveDataset(tmp_path / "wav.scp", channel=1)[0].input.unique().tolist() == [2]
@@ -319,7 +319,7 @@ def test_audio_of_a_wrong_channel_is_refused(corpus: Path, tmp_path: Path) -> No
     (tmp_path / "segments").write_text(f"seg {KEYS[0]} 7.0 8.0\n")
     with pytest.raises(io_ark.ArkError, match=r"seg: .* is outside"):
         WaveDataset(corpus / "wav.scp", tmp_path / "segments")[0]
-    io_ark.write_object("wave", f"{tmp_path}/stereo.wav", Wave(16000.0, np.zeros((2, 100), np.int16)))
+    io_ark.save(f"{tmp_path}/stereo.wav", Wave(16000.0, np.zeros((2, 100), np.int16)), kind="wave")
     (tmp_path / "wav.scp").write_text(f"stereo {tmp_path}/stereo.wav\n")
     with pytest.raises(AudioError, match="2 channels: pass channel=0 to 1"):
         WaveDataset(tmp_path / "wav.scp")[0]
@@ -369,7 +369,7 @@ def test_labels_are_stacked_by_type() -> None:
 
 
 def test_feature_dataset_takes_an_rspecifier(tmp_path: Path) -> None:
-    with io_ark.Writer("matrix", f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
+    with io_ark.Writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind="matrix") as writer:
         writer["utt"] = np.ones((3, 2), np.float32)
     assert FeatureDataset(f"scp:{tmp_path}/a.scp")[0].input.shape == (3, 2)
     with pytest.raises(KaldiCompatError, match="use ArchiveDataset"):

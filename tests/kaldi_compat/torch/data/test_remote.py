@@ -28,7 +28,7 @@ WAVES = {f"utt{i}": io_ark.Wave(16000.0, RNG.integers(-999, 999, (1, 4000 + i), 
 def write(base: str) -> None:
     """Write features and audio to archives at this place, with their script files."""
     for name, kind, table in ("feats", "matrix", FEATURES), ("wav", "wave", WAVES):
-        with io_ark.Writer(kind, f"ark,scp:{base}/{name}.ark,{base}/{name}.scp") as writer:
+        with io_ark.Writer(f"ark,scp:{base}/{name}.ark,{base}/{name}.scp", kind=kind) as writer:
             for key, value in table.items():
                 writer[key] = value
 

@@ -188,7 +188,7 @@ def test_bytes_are_those_of_copy_feats(tmp_path: Path, method: int) -> None:
         if kind != "huge"
         for rows in (1, 3, 8, 9, 140)
     }
-    with io_ark.Writer("matrix", f"ark:{tmp_path / 'in.ark'}") as writer:
+    with io_ark.Writer(f"ark:{tmp_path / 'in.ark'}", kind="matrix") as writer:
         for key, value in matrices.items():
             writer[key.replace(" ", "_")] = value
     line = [f"{KALDI}/copy-feats", "--compress=true", f"--compression-method={method}"]
