@@ -15,16 +15,6 @@ from io_ark.streams.access import Access
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.text import split_words
 
-__all__ = [
-    "TO_THE_END",
-    "Segment",
-    "load_segments",
-    "load_spk2utt",
-    "load_text",
-    "load_utt2spk",
-    "parse_segment",
-]
-
 TO_THE_END = -1.0
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SEGMENT_FIELDS = "<segment> <recording> <start> <end> [<channel>]"

@@ -6,8 +6,6 @@ import importlib
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["ANY_ENCODING", "EXTRA_OF", "MissingExtraError", "import_extra", "missing"]
-
 ANY_ENCODING: ContextVar[bool] = ContextVar("ANY_ENCODING", default=True)
 """Default of ``any_encoding`` of the codecs of audio made in this context. The Kaldi programs set it to False."""
 

@@ -18,26 +18,6 @@ from typing import Literal, NamedTuple, NoReturn
 from io_ark.errors import RangeSyntaxError, SpecifierError
 from io_ark.text import WHITE_SPACE
 
-__all__ = [
-    "Range",
-    "Rspecifier",
-    "Rxfilename",
-    "Wspecifier",
-    "Wxfilename",
-    "classify_rspecifier",
-    "classify_wspecifier",
-    "is_table_rspecifier",
-    "is_table_wspecifier",
-    "name_of",
-    "parse_range",
-    "parse_rspecifier",
-    "parse_rxfilename",
-    "parse_wspecifier",
-    "parse_wxfilename",
-    "split_brackets",
-    "split_range",
-]
-
 # Number of rows that a range may exceed the last row by: two for edge effects of framing, one for rounded times.
 # (Kaldi: src/util/kaldi-holder.cc)
 ROW_TOLERANCE = 3

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["WHITE_SPACE", "printable", "split_words"]
-
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
 """Entries that notebooks show of a long list."""

@@ -19,6 +19,7 @@ NAMES = {
     "torch.data.spec_augment": "SpecAugment",
     "errors": "AudioError FeatureError KaldiCompatError OptionError",
     "exact.rand": "KaldiRandom",
+    "torch.export": "export_frontend",
     "torch.features.fbank": "Fbank",
     "torch.features.mfcc": "Mfcc",
     "torch.features.model_input": (

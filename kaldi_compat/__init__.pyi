@@ -43,6 +43,7 @@ from kaldi_compat.torch.data.on_device import FeaturesOnDevice as FeaturesOnDevi
 from kaldi_compat.torch.data.reverberation import NoiseAndReverberation as NoiseAndReverberation
 from kaldi_compat.torch.data.sampling import BucketBatchSampler as BucketBatchSampler
 from kaldi_compat.torch.data.spec_augment import SpecAugment as SpecAugment
+from kaldi_compat.torch.export import export_frontend as export_frontend
 from kaldi_compat.torch.features.fbank import Fbank as Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc as Mfcc
 from kaldi_compat.torch.features.model_input import CenteredMean as CenteredMean

@@ -1,6 +1,6 @@
 """Exceptions of kaldi_compat."""
 
-__all__ = ["INTERRUPTED_STATUS", "AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
+__all__ = ["AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
 INTERRUPTED_STATUS = 130  # exit status of a program after Ctrl-C, as in shells
 WRONG_NUMBERS = "docs/wrong_numbers.md"  # the page that warnings about numbers point at

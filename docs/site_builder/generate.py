@@ -32,34 +32,28 @@ only one has the option. The options of `kaldi-compat dump` are on [its own page
 """
 # Title -> modules of which the public names are documented, in this order. "package.*" is every module of a package.
 API = {
-    "Features": (
-        "kaldi_compat:features.*",
-        "kaldi_compat.torch.features.spectral",
-        "kaldi_compat.torch.features.module",
-    ),
+    "Features": ("kaldi_compat:torch.features.*",),
     "Features of NumPy arrays": ("kaldi_compat.numpy",),
     "Pitch": ("kaldi_compat:pitch.*", "kaldi_compat.pitch.interpolate", "kaldi_compat.pitch.smooth"),
-    "Options": ("kaldi_compat:options.*", "kaldi_compat.options.base"),
-    "Streaming": ("kaldi_compat:streaming.*",),
-    "Data sets and batches": ("kaldi_compat:data.*", "kaldi_compat.torch.data.annotations"),
+    "Options": ("kaldi_compat:options.*",),
+    "Streaming": ("kaldi_compat:torch.streaming.*",),
+    "Data sets and batches": ("kaldi_compat:torch.data.*",),
     "Plots": ("kaldi_compat.plot",),
-    "Front ends of models": ("kaldi_compat:frontends.*", "kaldi_compat.frontends", "kaldi_compat.frontends.*"),
-    "Functions": ("kaldi_compat:tensors.*", "kaldi_compat.functional.*", "kaldi_compat.torch.tensors.*"),
-    "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
-    "Interfaces of other libraries": ("kaldi_standins.*", "kaldi_standins.*"),
-    "io_ark": ("io_ark", "io_ark.blocks", "io_ark.codecs", "io_ark.errors", "io_ark.models"),
-    "Parts of io_ark": (
-        "io_ark.streams",
-        "io_ark.tables",
-        "io_ark.specifier",
-        "io_ark.data_dir",
-        "io_ark.text",
-        "io_ark.extras",
+    "Front ends of models": (
+        "kaldi_compat:frontends.*",
+        "kaldi_compat:torch.(frontend|export)",
+        "kaldi_compat.frontends",
+        "kaldi_compat.frontends.*",
     ),
+    "Explaining and grading features": ("kaldi_compat:explain.*", "kaldi_compat.explain.conform"),
+    "Functions": ("kaldi_compat.functional.*",),
+    "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
+    "Interfaces of other libraries": ("kaldi_standins.*",),
+    "io_ark": ("io_ark", "io_ark.codecs", "io_ark.errors", "io_ark.models"),
 }
+# Modules of the stand-ins whose names their packages offer.
 PRIVATE = re.compile(
-    r"(kaldifeat|kaldi_native_fbank)\.\w+$|kaldi_io\.kaldi_io$|kaldiio_values|\.values$|file_objects|interop\.kaldi$"
-    r"|functional\.batches"
+    r"(kaldifeat|kaldi_native_fbank)\.\w+$|kaldi_io\.kaldi_io$|kaldiio_values|\.values$|file_objects|standins\.kaldi$|__main__"
 )
 
 
@@ -124,7 +118,7 @@ def _sections(sources: Iterable[str]) -> Iterator[str]:
         if ":" in source:
             yield from _short_names(source)
         else:
-            yield from (_module(name) for name in _modules(source) if not PRIVATE.search(name))
+            yield from (_module(name) for name in _modules(source))
 
 
 def _short_names(source: str) -> Iterator[str]:
@@ -150,12 +144,12 @@ def _modules(source: str) -> list[str]:
     if name == source:
         return [name]
     found = (each.name for each in pkgutil.iter_modules(module.__path__, f"{name}."))
-    return [each for each in found if not each.rpartition(".")[2].startswith("_")]
+    return [each for each in found if not PRIVATE.search(each) and hasattr(importlib.import_module(each), "__all__")]
 
 
 def _module(name: str) -> str:
     module = importlib.import_module(name)
-    offered = set(getattr(module, "__all__", ()))
+    offered = set(module.__all__)
     shown = [each for each in offered if not _is_documented_above(module, each) and _has_text(module, each)]
     hidden = ", ".join(sorted(offered - set(shown)))
     exclude = f"   :exclude-members: {hidden}\n" if hidden else ""
@@ -232,10 +226,13 @@ def all_options() -> list[type[BaseOptions]]:
     """Return the dataclasses of options that features and programs share."""
     from kaldi_compat.options import pitch, postprocessing, spectral
 
-    names = [(module, name) for module in (spectral, postprocessing, pitch) for name in module.__all__]
-    found = [getattr(module, name) for module, name in names]
-    bases = ("EnergyOptions", "FrameOptions", "MelOptions", "MelFeatureOptions")
-    return [each for each in found if dataclasses.is_dataclass(each) and each.__name__ not in bases]
+    found = [each for module in (spectral, postprocessing, pitch) for each in vars(module).values()]
+    bases = ("BaseOptions", "EnergyOptions", "FrameOptions", "MelOptions", "MelFeatureOptions")
+    return [
+        each
+        for each in found
+        if isinstance(each, type) and dataclasses.is_dataclass(each) and each.__name__ not in bases
+    ]
 
 
 def options_page() -> str:

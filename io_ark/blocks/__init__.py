@@ -15,42 +15,23 @@ at once uses the arrays of a block; work on one entry after the other is :meth:`
 ['a', 'b', 'b']
 """
 
-from io_ark.blocks.base import (
-    BLOCK_BYTES,
-    MAX_ENTRIES,
-    ArrayBlock,
-    Block,
-    MapError,
-    ObjectBlock,
-    PackedBlock,
-    Skip,
-    split_keys,
-)
-from io_ark.blocks.construct import block_of, concatenate
-from io_ark.blocks.packing import pack_arrays, script_lines
-from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock
-from io_ark.blocks.shapes import ArrayInfo, ShapeBlock
-from io_ark.blocks.wave import Wave, WaveBlock, WaveInfo
-
-__all__ = [
-    "BLOCK_BYTES",
-    "MAX_ENTRIES",
-    "ArrayBlock",
-    "ArrayInfo",
-    "Block",
-    "MapError",
-    "ObjectBlock",
-    "PackedBlock",
-    "PosteriorArrays",
-    "PosteriorBlock",
-    "ShapeBlock",
-    "Skip",
-    "Wave",
-    "WaveBlock",
-    "WaveInfo",
-    "block_of",
-    "concatenate",
-    "pack_arrays",
-    "script_lines",
-    "split_keys",
-]
+from io_ark.blocks.base import BLOCK_BYTES as BLOCK_BYTES
+from io_ark.blocks.base import MAX_ENTRIES as MAX_ENTRIES
+from io_ark.blocks.base import ArrayBlock as ArrayBlock
+from io_ark.blocks.base import Block as Block
+from io_ark.blocks.base import MapError as MapError
+from io_ark.blocks.base import ObjectBlock as ObjectBlock
+from io_ark.blocks.base import PackedBlock as PackedBlock
+from io_ark.blocks.base import Skip as Skip
+from io_ark.blocks.base import split_keys as split_keys
+from io_ark.blocks.construct import block_of as block_of
+from io_ark.blocks.construct import concatenate as concatenate
+from io_ark.blocks.packing import pack_arrays as pack_arrays
+from io_ark.blocks.packing import script_lines as script_lines
+from io_ark.blocks.posterior import PosteriorArrays as PosteriorArrays
+from io_ark.blocks.posterior import PosteriorBlock as PosteriorBlock
+from io_ark.blocks.shapes import ArrayInfo as ArrayInfo
+from io_ark.blocks.shapes import ShapeBlock as ShapeBlock
+from io_ark.blocks.wave import Wave as Wave
+from io_ark.blocks.wave import WaveBlock as WaveBlock
+from io_ark.blocks.wave import WaveInfo as WaveInfo

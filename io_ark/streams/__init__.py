@@ -8,19 +8,12 @@
 array([1, 2, 3], dtype=int32)
 """
 
-from io_ark.streams.access import Access
-from io_ark.streams.input import Input, open_input
-from io_ark.streams.output import Output, open_output
-from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
-
-__all__ = [
-    "Access",
-    "BytesSource",
-    "FileSource",
-    "Input",
-    "Output",
-    "Source",
-    "StreamSource",
-    "open_input",
-    "open_output",
-]
+from io_ark.streams.access import Access as Access
+from io_ark.streams.input import Input as Input
+from io_ark.streams.input import open_input as open_input
+from io_ark.streams.output import Output as Output
+from io_ark.streams.output import open_output as open_output
+from io_ark.streams.source import BytesSource as BytesSource
+from io_ark.streams.source import FileSource as FileSource
+from io_ark.streams.source import Source as Source
+from io_ark.streams.source import StreamSource as StreamSource

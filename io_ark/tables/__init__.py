@@ -4,8 +4,8 @@
 and the loader of the objects that they name.
 """
 
-from io_ark.tables.loader import Loader
-from io_ark.tables.relative import RelativeTo, folder_of
-from io_ark.tables.script import Script, ScriptTable
-
-__all__ = ["Loader", "RelativeTo", "Script", "ScriptTable", "folder_of"]
+from io_ark.tables.loader import Loader as Loader
+from io_ark.tables.relative import RelativeTo as RelativeTo
+from io_ark.tables.relative import folder_of as folder_of
+from io_ark.tables.script import Script as Script
+from io_ark.tables.script import ScriptTable as ScriptTable

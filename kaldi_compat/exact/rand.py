@@ -16,8 +16,6 @@ import numpy.typing as npt
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import cosf, logf
 
-__all__ = ["KaldiRandom", "NoiseSource"]
-
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
 _MULTIPLIER, _INCREMENT = 1103515245, 12345  # of rand_r()'s linear congruence modulo 2^32

@@ -27,7 +27,6 @@ from kaldi_compat.options.base import require
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Explanation", "explain"]
 
 TOLERANCE = 1e-3
 FEW = 0.25  # of the frames or columns: said if all differences are in so few

@@ -32,6 +32,8 @@ from kaldi_compat.frontends.steps import STEPS, Step, StepKind
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
 
+__all__ = ["Frontend", "FrontendStream"]
+
 CLASSES: dict[str, type[array_features.ArrayFeature]] = {
     "fbank": array_features.Fbank,
     "mfcc": array_features.Mfcc,

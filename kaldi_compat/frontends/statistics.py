@@ -22,6 +22,8 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.options.frontend import GlobalCmvnOptions
 
+__all__ = ["Statistics"]
+
 VARIANCE_FLOOR = 1.0e-20  # of WeNet, FireRedASR and Kaldi
 VECTOR = r"\[([^\]]*)\]"
 

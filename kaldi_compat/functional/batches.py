@@ -19,8 +19,6 @@ from kaldi_compat.functional.array_api import (
     take_frames,
 )
 
-__all__ = ["check_features", "checked_lengths", "frames_inside", "with_context", "zero_past"]
-
 
 def checked_lengths(
     lengths: Any | None, batch: Array, axis: int = -2, error: type[KaldiCompatError] = FeatureError

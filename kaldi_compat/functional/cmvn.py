@@ -26,25 +26,7 @@ from kaldi_compat.functional.array_api import (
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
 
-__all__ = [
-    "SLIDING_VARIANCE_FLOOR",
-    "apply_cmvn",
-    "apply_normalization",
-    "check_stats",
-    "cmvn_stats",
-    "count_floored",
-    "fake_stats",
-    "mean_and_variance",
-    "normalize_utterances",
-    "normalized_by",
-    "online_cmvn",
-    "scale_and_offset",
-    "sliding_cmvn",
-    "sliding_mean_and_variance",
-    "sliding_windows",
-    "two_channel_weights",
-    "window_mean_and_variance",
-]
+__all__ = ["apply_cmvn", "cmvn_stats", "online_cmvn", "sliding_cmvn"]
 
 VARIANCE_FLOOR = 1.0e-20
 SLIDING_VARIANCE_FLOOR = 1.0e-10

@@ -16,6 +16,8 @@ from kaldi_compat.functional.array_api import Array, astype, float64, full, name
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
+__all__ = ["add_deltas", "add_shifted_deltas", "repeated_deltas"]
+
 Filter = tuple[float, ...]
 
 

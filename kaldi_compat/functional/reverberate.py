@@ -19,16 +19,7 @@ from kaldi_compat.exact.sums import vector_sums
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
-__all__ = [
-    "AdditiveSignal",
-    "add_noise",
-    "convolve",
-    "early_part",
-    "in_samples",
-    "packed_product",
-    "power",
-    "reverberate",
-]
+__all__ = ["AdditiveSignal", "add_noise", "convolve", "reverberate"]
 
 # Reflections within this time in seconds around the peak of the impulse response count as direct speech.
 EARLY_BEFORE_PEAK = 0.001

@@ -8,7 +8,7 @@ from kaldi_compat.functional.array_api import Array, namespace
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
 from kaldi_compat.options.postprocessing import SpliceOptions
 
-__all__ = ["splice", "splice_inside"]
+__all__ = ["splice"]
 
 
 def splice_inside(features: Array, options: SpliceOptions | None = None) -> Array:

@@ -8,13 +8,7 @@ from kaldi_compat.functional.array_api import Array, arange, as_like, full, is_t
 from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
 
-__all__ = [
-    "low_frame_rate",
-    "low_frame_rate_count",
-    "pad_frames",
-    "padded_count",
-    "stack_frames",
-]
+__all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 
 
 def low_frame_rate_count(frames: Any, options: LowFrameRateOptions) -> Any:

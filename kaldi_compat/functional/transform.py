@@ -15,6 +15,8 @@ from kaldi_compat.exact.products import product, product_with_transpose
 from kaldi_compat.functional.array_api import Array, as_like, astype, float64, full, namespace
 from kaldi_compat.functional.batches import check_features
 
+__all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda"]
+
 
 def apply_transform(features: Array, transform: Any) -> Array:
     """Transform each frame by ``A x`` or ``A x + b``, according to the shape of the transform (Kaldi: transform-feats).

@@ -14,7 +14,7 @@ from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.options.frontend import VoicedCmvnOptions
 from kaldi_compat.options.postprocessing import VadOptions
 
-__all__ = ["compute_vad", "energy_threshold", "select_voiced", "voiced_cmvn"]
+__all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:

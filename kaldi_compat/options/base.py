@@ -22,29 +22,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.declaration import OptionInfo, Scalar, info, infos, option
+from kaldi_compat.options.declaration import OptionInfo as OptionInfo
+from kaldi_compat.options.declaration import Scalar as Scalar
+from kaldi_compat.options.declaration import info as info
+from kaldi_compat.options.declaration import infos as infos
+from kaldi_compat.options.declaration import option as option
 
 if TYPE_CHECKING:
     import inspect
 
-__all__ = [
-    "INT32",
-    "BaseOptions",
-    "ConstructorSignature",
-    "OptionInfo",
-    "OptionsDocumentation",
-    "Scalar",
-    "as_float32",
-    "changes",
-    "configured",
-    "info",
-    "infos",
-    "nearest",
-    "nearest_name",
-    "option",
-    "require",
-    "unknown_option",
-]
 
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}

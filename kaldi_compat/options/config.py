@@ -21,20 +21,6 @@ from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
 
-__all__ = [
-    "Flag",
-    "UsageError",
-    "find_flag",
-    "flag_table",
-    "load_options",
-    "normalise",
-    "parse_integer",
-    "parse_real",
-    "read_config",
-    "spell_as_flags",
-    "split_flag",
-]
-
 OptionsType = TypeVar("OptionsType")
 
 TRUE = ("true", "t", "1")

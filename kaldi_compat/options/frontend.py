@@ -8,17 +8,6 @@ from dataclasses import dataclass
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
-__all__ = [
-    "CenteredMeanOptions",
-    "FloorOptions",
-    "GlobalCmvnOptions",
-    "LowFrameRateOptions",
-    "PadFramesOptions",
-    "StackFramesOptions",
-    "UtteranceCmvnOptions",
-    "VoicedCmvnOptions",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LowFrameRateOptions(BaseOptions):

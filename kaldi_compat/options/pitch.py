@@ -9,8 +9,6 @@ import numpy as np
 
 from kaldi_compat.options.base import BaseOptions, option, require
 
-__all__ = ["InterpolatePitchOptions", "PitchOptions", "ProcessPitchOptions", "SmoothPitchOptions"]
-
 MAX_PITCHES = 32000  # pitch candidates of the tracker
 MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the tracker
 MAX_TAPS = 1 << 22  # of the low-pass filter, in samples of the input

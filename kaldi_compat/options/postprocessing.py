@@ -6,17 +6,6 @@ from dataclasses import dataclass
 
 from kaldi_compat.options.base import BaseOptions, option, require
 
-__all__ = [
-    "CmvnOptions",
-    "DeltaOptions",
-    "OnlineCmvnOptions",
-    "ReverberationOptions",
-    "ShiftedDeltaOptions",
-    "SlidingCmvnOptions",
-    "SpliceOptions",
-    "VadOptions",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaOptions(BaseOptions):

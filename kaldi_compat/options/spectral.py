@@ -8,20 +8,6 @@ from typing import Literal
 
 from kaldi_compat.options.base import BaseOptions, as_float32, option, require
 
-__all__ = [
-    "WINDOW_TYPES",
-    "Dft",
-    "EnergyOptions",
-    "Engine",
-    "FbankOptions",
-    "FrameOptions",
-    "MelFeatureOptions",
-    "MelOptions",
-    "MfccOptions",
-    "PlpOptions",
-    "SpectrogramOptions",
-]
-
 Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")

@@ -17,6 +17,8 @@ from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_no
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
+__all__ = ["interpolate_linearly", "interpolate_smoothly"]
+
 Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 

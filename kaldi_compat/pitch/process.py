@@ -36,21 +36,6 @@ if TYPE_CHECKING:
 
     Generator = KaldiRandom | np.random.Generator | torch.Generator
 
-__all__ = [
-    "PitchDeltas",
-    "delayed",
-    "is_track",
-    "log_pitch",
-    "normalised_log_pitch",
-    "pitch_deltas",
-    "pov_feature",
-    "probability_of_voicing",
-    "process_pitch",
-    "process_ragged",
-    "standard_normal",
-    "undelayed_features",
-]
-
 
 def pov_feature(correlation: Array) -> Array:
     """Warp the correlation so that its distribution is nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""

@@ -14,6 +14,8 @@ from kaldi_compat.exact.libm import logf
 from kaldi_compat.functional.blocks import by_utterance, for_c
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
+__all__ = ["smooth_pitch"]
+
 
 def moving_means(values: Floats, size: int) -> Floats:
     """The mean over ``size`` values around each one, which is constant near both ends: ``(n,)`` -> ``(n,)``.

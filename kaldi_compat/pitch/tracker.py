@@ -17,8 +17,6 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
 from kaldi_compat.pitch.search import Found, latency, search
 
-__all__ = ["Paths", "track_block", "track_pitch", "track_pitches"]
-
 Key = TypeVar("Key")
 _ROWS = 768  # frames searched at once: what they need stays in the cache, and long audio needs little memory
 

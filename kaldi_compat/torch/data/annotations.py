@@ -24,8 +24,6 @@ from kaldi_compat.torch.data.batching import Posteriors, Utterance
 from kaldi_compat.torch.data.ctm import Ctm
 from kaldi_compat.torch.data.each_process import InEachProcess
 
-__all__ = ["Annotations", "Labels", "Path", "Tokenizer"]
-
 Path = str | PathLike[str]
 Labels = Path | Mapping[str, object]
 Tokenizer = Callable[[str], Sequence[int]]

@@ -19,8 +19,6 @@ from kaldi_compat.torch.data.places import as_tensor
 from kaldi_compat.torch.data.sampling import rank_and_world_size
 from kaldi_compat.torch.data.seeds import Seeds
 
-__all__ = ["ArchiveDataset"]
-
 
 class ArchiveDataset(IterableDataset[Utterance]):
     """Iterable data set of tables read from start to end: archives, pipes, or very large script files.

@@ -17,16 +17,6 @@ from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import checked_lengths
 from kaldi_compat.torch.data.ctm import Word
 
-__all__ = [
-    "ALIGNMENT_PADDING",
-    "Batch",
-    "Posteriors",
-    "Utterance",
-    "collate",
-    "pad",
-    "unpad",
-]
-
 ALIGNMENT_PADDING = -100
 """Padding of labels, alignments and tokens; the default ``ignore_index`` of torch's losses."""
 

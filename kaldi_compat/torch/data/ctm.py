@@ -12,8 +12,6 @@ from io_ark.errors import FormatError
 from io_ark.specifier import name_of
 from io_ark.streams import Access, open_input
 
-__all__ = ["Ctm", "Word"]
-
 
 class Word(NamedTuple):
     """Word of an utterance.

@@ -34,8 +34,6 @@ from kaldi_compat.torch.data.items import Items, Transform, described
 from kaldi_compat.torch.data.places import as_tensor, load_named, script_of
 from kaldi_compat.torch.data.seeds import Seeds
 
-__all__ = ["FeatureDataset", "WaveDataset"]
-
 Augment = Callable[[Tensor, float], Tensor]
 _SLOWEST, _FASTEST = 0.01, 100.0
 

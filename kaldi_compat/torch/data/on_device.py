@@ -14,8 +14,6 @@ from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, Posterior
 from kaldi_compat.torch.data.items import check_tolerance, unequal_lengths
 from kaldi_compat.torch.data.seeds import seeded
 
-__all__ = ["FeaturesOnDevice"]
-
 
 class FeaturesOnDevice:
     """Iterable over batches of features, computed on a device from batches of audio.

@@ -19,8 +19,6 @@ from kaldi_compat.torch.data.annotations import Path
 from kaldi_compat.torch.data.each_process import InEachProcess
 from kaldi_compat.torch.data.places import load_named, script_of
 
-__all__ = ["NoiseAndReverberation"]
-
 FULL_SCALE = np.float32(1 << 15)
 
 

@@ -16,8 +16,6 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.torch.data.arguments import positive_number, whole_number
 
-__all__ = ["BucketBatchSampler", "SamplerState", "rank_and_world_size"]
-
 Indices = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 

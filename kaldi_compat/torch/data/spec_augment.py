@@ -10,8 +10,6 @@ from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import checked_lengths
 from kaldi_compat.torch.data.arguments import whole_number
 
-__all__ = ["SpecAugment"]
-
 
 class SpecAugment(nn.Module):
     """Mask ranges of frames and of columns of features, and warp their time axis (SpecAugment).

@@ -16,8 +16,6 @@ from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors.energies import floored, power, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
-__all__ = ["Fbank", "FlooredFbank"]
-
 
 @accelerated
 class Fbank(FbankConstructor, MelFeature):

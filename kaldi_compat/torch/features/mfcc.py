@@ -15,8 +15,6 @@ from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors import cepstrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
-__all__ = ["Mfcc"]
-
 
 @accelerated
 class Mfcc(MfccConstructor, MelFeature):

@@ -38,18 +38,6 @@ from kaldi_compat.options.frontend import (
 )
 from kaldi_compat.torch.features.postprocessing import Deltas, PostProcessing
 
-__all__ = [
-    "CenteredMean",
-    "Floor",
-    "GlobalCmvn",
-    "LowFrameRate",
-    "PadFrames",
-    "RepeatedDeltas",
-    "StackFrames",
-    "UtteranceCmvn",
-    "VoicedCmvn",
-]
-
 
 class LowFrameRate(LowFrameRateConstructor, PostProcessing):
     """Low frame rate features (:func:`~kaldi_compat.functional.stacking.low_frame_rate`).

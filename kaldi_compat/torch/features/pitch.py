@@ -31,8 +31,6 @@ from kaldi_compat.torch.tensors.pitch import Tables, track_batch
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
 
-__all__ = ["Pitch", "ProcessPitch"]
-
 
 class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).

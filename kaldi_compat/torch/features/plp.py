@@ -16,8 +16,6 @@ from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors import cepstrum
 from kaldi_compat.torch.tensors.energies import power
 
-__all__ = ["Plp"]
-
 SMALLEST = float(np.finfo(np.float32).tiny)  # Kaldi's floor under PLP's C0, and under its energy after windowing
 
 

@@ -46,8 +46,6 @@ from kaldi_compat.options.postprocessing import (
 from kaldi_compat.torch.features.calls import PostProcessingCall
 from kaldi_compat.torch.features.module import ConfiguredModule
 
-__all__ = ["Cmvn", "Deltas", "OnlineCmvn", "PostProcessing", "ShiftedDeltas", "SlidingCmvn", "Splice"]
-
 
 class PostProcessing(PostProcessingCall, ConfiguredModule):
     """Base class of modules that transform features. Use a subclass.

@@ -10,8 +10,6 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters, waveform_filter
 from kaldi_compat.torch.tensors.sinc import resampled
 
-__all__ = ["linear_resample", "resample_waveform"]
-
 
 def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
     """Resample audio (Kaldi: LinearResample, flushed).

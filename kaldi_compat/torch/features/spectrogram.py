@@ -13,8 +13,6 @@ from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.tensors.energies import floored, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
-__all__ = ["Spectrogram"]
-
 
 @accelerated
 class Spectrogram(SpectrogramConstructor, SpectralFeature):

@@ -23,8 +23,6 @@ from kaldi_compat.options.base import changes
 from kaldi_compat.torch.features.module import ConfiguredModule
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
-__all__ = ["Counts", "Flags", "Stream", "StreamChain", "WindowStream", "stream_options"]
-
 Options = TypeVar("Options")
 # Frames of a chunk without the axis of slots; of a chunk with it, frames and their counts.
 ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]

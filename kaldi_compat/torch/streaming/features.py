@@ -22,8 +22,6 @@ from kaldi_compat.torch.streaming.history import Counts
 from kaldi_compat.torch.tensors.dither import Generator
 from kaldi_compat.torch.tensors.frames import reflected
 
-__all__ = ["FeatureStream"]
-
 
 class FeatureStream(AudioFlow, WindowStream):
     """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.

@@ -29,7 +29,6 @@ from kaldi_compat.torch.streaming.history import Counts, Flags
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
 
-__all__ = ["PitchStream", "ProcessPitchStream", "Resampler", "Tracker"]
 
 Samples = npt.NDArray[Any]
 

@@ -25,15 +25,6 @@ from kaldi_compat.torch.features.postprocessing import Deltas, OnlineCmvn, Shift
 from kaldi_compat.torch.streaming.base import WindowStream, stream_options
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
-__all__ = [
-    "ContextStream",
-    "DeltaStream",
-    "OnlineCmvnStream",
-    "ShiftedDeltaStream",
-    "SlidingCmvnStream",
-    "SpliceStream",
-]
-
 
 class ContextStream(WindowStream):
     """Function of frames and their neighbours, with the first and the last frame repeated past the edges.

@@ -15,8 +15,6 @@ from kaldi_compat.torch.features.model_input import LowFrameRate, StackFrames
 from kaldi_compat.torch.streaming.base import Stream, WindowStream, stream_options
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
-__all__ = ["FrameStream", "LowFrameRateStream", "StackFramesStream"]
-
 
 class LowFrameRateStream(WindowStream):
     """Low frame rate features in chunks: :func:`~kaldi_compat.functional.stacking.low_frame_rate` as a stream.

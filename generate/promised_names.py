@@ -1,0 +1,50 @@
+"""The page of the names that are kept from version 1.0 on: what modules list in ``__all__``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+
+import io_ark
+import kaldi_compat
+
+HEADER = """\
+<!-- written by `make generate`: do not edit -->
+# Names that are promised
+
+From version 1.0 on, these {count} names and the public methods of these classes change only in a new major version.
+Everything else may change: modules that are not on this page, names with an underscore, and the modules that the names
+below come from.
+The stand-ins (`kaldi_standins`) have the names of the libraries that they replace.
+"""
+
+
+def promised() -> dict[str, list[str]]:
+    """Return the promised names of each module: those that it lists and that its package does not offer itself."""
+    found: dict[str, list[str]] = {}
+    for module in _modules():
+        package = importlib.import_module(module.__name__.partition(".")[0])
+        offered = {name: getattr(module, name) for name in getattr(module, "__all__", ()) if name != "__version__"}
+        own = [
+            name for name, value in offered.items() if package is module or getattr(package, name, None) is not value
+        ]
+        if own:
+            found[module.__name__] = sorted(own, key=str.lower)
+    return found
+
+
+def _modules() -> Iterator[ModuleType]:
+    for package in (io_ark, kaldi_compat):
+        yield package
+        for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not name.startswith("kaldi_compat.torch") and not name.endswith("._native"):
+                yield importlib.import_module(name)
+
+
+def source() -> str:
+    """Return the text of ``docs/reference/names.md``."""
+    names = promised()
+    sections = (f"\n## `{module}`\n\n{', '.join(f'`{name}`' for name in own)}\n" for module, own in names.items())
+    return HEADER.format(count=sum(map(len, names.values()))) + "".join(sections)

@@ -1,0 +1,62 @@
+"""A type checker in strict mode accepts the examples of README and the pages, as users write them into their own code."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_examples import OPTIONAL, PAGES, ROOT, python_blocks
+
+# What a page says of another library's code, or of an error that a type checker finds as well.
+WRONG_ON_PURPOSE = re.compile(r"# doctest: \+IGNORE_EXCEPTION_DETAIL|^Traceback")
+
+
+def code_of(page: Path) -> str:
+    """Return the examples of a page as a module: names of one fenced block are those of the next, as a reader's are."""
+    lines: list[str] = []
+    for example in doctest.DocTestParser().get_examples(python_blocks(page.read_text(encoding="utf-8"))):
+        if example.exc_msg is None and "# type: wrong" not in example.source:
+            source = example.source
+            is_value = re.fullmatch(
+                r"(?!import |from |with |for |if |def |class |del |print|assert|raise|@)[^=\n]*\n", source
+            )
+            lines.append(f"_ = {source}" if is_value and not source.startswith("_") else source)
+    return "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    for page in PAGES:
+        code = code_of(page)
+        if code and not any(f"import {library}" in code for library in OPTIONAL):
+            name = re.sub(r"\W", "_", page.relative_to(ROOT).with_suffix("").as_posix())
+            (folder / f"{name}.py").write_text(code, encoding="utf-8")
+    return folder
+
+
+def test_mypy_accepts_every_example(examples: Path) -> None:
+    config = examples / "mypy.ini"
+    config.write_text("[mypy]\nstrict = True\nallow_redefinition = True\nignore_missing_imports = True\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--no-error-summary", str(examples)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert len(list(examples.glob("*.py"))) > 20
+
+
+def test_pyright_accepts_every_example(examples: Path) -> None:
+    pytest.importorskip("pyright")
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, str(examples)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        pytest.skip(f"pyright cannot run here (it downloads Node.js on its first run): {done.stderr[-200:]}")
+    errors = [found for found in report["generalDiagnostics"] if found["severity"] == "error"]
+    assert [(Path(found["file"]).name, found["range"]["start"]["line"] + 1, found["message"]) for found in errors] == []
