@@ -1,4 +1,4 @@
-"""A type checker in strict mode accepts the examples of README and the pages, as users write them into their own code."""
+"""Type checkers in strict mode accept the examples of README and the pages."""
 
 from __future__ import annotations
 
@@ -13,21 +13,11 @@ import pytest
 
 from tests.docs.test_examples import OPTIONAL, PAGES, ROOT, python_blocks
 
-# What a page says of another library's code, or of an error that a type checker finds as well.
-WRONG_ON_PURPOSE = re.compile(r"# doctest: \+IGNORE_EXCEPTION_DETAIL|^Traceback")
-
 
 def code_of(page: Path) -> str:
-    """Return the examples of a page as a module: names of one fenced block are those of the next, as a reader's are."""
-    lines: list[str] = []
-    for example in doctest.DocTestParser().get_examples(python_blocks(page.read_text(encoding="utf-8"))):
-        if example.exc_msg is None and "# type: wrong" not in example.source:
-            source = example.source
-            is_value = re.fullmatch(
-                r"(?!import |from |with |for |if |def |class |del |print|assert|raise|@)[^=\n]*\n", source
-            )
-            lines.append(f"_ = {source}" if is_value and not source.startswith("_") else source)
-    return "".join(lines)
+    """Return the examples of a page as one module, without those that raise an error."""
+    examples = doctest.DocTestParser().get_examples(python_blocks(page.read_text(encoding="utf-8")))
+    return "".join(example.source for example in examples if example.exc_msg is None)
 
 
 @pytest.fixture(scope="module")
