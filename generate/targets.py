@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks import figures
-from generate import calls, constructors, io_ark_stub, native, preset_names, promised_names, public_names
+from generate import calls, constructors, io_ark_stub, native, pages, preset_names, promised_names, public_names
 
 ROOT = Path(__file__).parents[1]
 # The stand-ins may be left out of a copy of the project.
@@ -25,7 +25,12 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "kaldi_compat/options/constructors.pyi": constructors.source,
     "docs/reference/names.md": promised_names.source,
     **STANDINS,
-    **{path.relative_to(ROOT).as_posix(): functools.partial(figures.page, path) for path in figures.pages(ROOT)},
+    **{
+        path.relative_to(ROOT).as_posix(): functools.partial(pages.source, path)
+        for path in pages.pages()
+        if path.name != "names.md"
+    },
+    "benchmarks/README.md": functools.partial(figures.page, ROOT / "benchmarks" / "README.md"),
 }
 
 

@@ -1,0 +1,65 @@
+"""What pages say of the project: figures of the benchmarks, counts, and the tables of programs and presets."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import typing
+from pathlib import Path
+
+import io_ark
+from benchmarks import figures
+from kaldi_compat import list_presets
+from kaldi_compat.dump.catalogue import programs, summary
+from kaldi_compat.frontends import Preset
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+_PROGRAMS = re.compile(r"(?<=<!-- programs -->\n).*?(?=<!-- end of programs -->\n)", flags=re.S)
+_FAMILY = re.compile(r"^(\| \[[^]]+\]\(([\w-]+)\.md\) \|) `.*` \|$", flags=re.M)
+
+
+def pages() -> list[Path]:
+    """Return the pages of the project and of its documentation, less those that the site's builder writes."""
+    made = {DOCS / "_build", DOCS / "generated"}
+    return [*sorted(ROOT.glob("*.md")), *(path for path in sorted(DOCS.rglob("*.md")) if made.isdisjoint(path.parents))]
+
+
+def source(path: Path) -> str:
+    """Return the text of a page with its figures, counts and tables brought up to date."""
+    text = _PROGRAMS.sub(lambda _: table_of_programs(), figures.page(path))
+    text = _FAMILY.sub(lambda row: f"{row[1]} {', '.join(f'`{name}`' for name in _family(row[2]))} |", text)
+    for words, count in counts().items():
+        text = re.sub(rf"\b\d[\d,]*(?=\s+{words})", f"{count:,}", text)
+    return text
+
+
+@functools.cache
+def counts() -> dict[str, int]:
+    """Return how many there are by the words that follow the number on a page."""
+    reference, folder = ROOT / "reference_data", DOCS / "migrating"
+    kit = [json.loads(path.read_text())["vectors"] for path in (reference / "conformance").glob("level-*.json")]
+    functions, _, scripts = (folder / "repositories.md").read_text().partition("## Scripts")
+    rows = re.findall(r"^\| \[([^]]+)\]", functions, flags=re.M)
+    return {
+        r"programs(?: of Kaldi|, `| with Kaldi)": len(programs()),
+        r"commands[,.]": len(json.loads((reference / "cases.json").read_text())),
+        r"(?:test )?vectors (?:that|from) Kaldi": sum(map(len, kit)),
+        r"(?:presets of|published models)": len(list_presets()),
+        r"(?:types of objects|kinds\b)": len(typing.get_args(io_ark.Kind)),
+        r"functions of \d+ (?:public )?repositories": len(rows),
+        r"(?:public )?repositories(?:, such|\s+and \d+)": len(set(rows)),
+        r"(?:of their )?scripts run": len(re.findall(r"^\| \[", scripts, flags=re.M)),
+    }
+
+
+@functools.cache
+def table_of_programs() -> str:
+    """Return a row for each program: its name, and the first sentence of its usage."""
+    rows = (f"| `{name}` | {summary(program.text)} |\n" for name, program in programs().items())
+    return "".join(["| program | what it does |\n", "|---|---|\n", *rows])
+
+
+def _family(family: str) -> list[str]:
+    return [name for name in list_presets() if Preset.of(name).family == family]
