@@ -55,7 +55,9 @@ def twins(name: str) -> frozenset[str]:
 
 def reference_of(name: str) -> str:
     """Return the preset whose stored reference serves a preset: itself, or a twin."""
-    return next(each for each in (name, *sorted(twins(name))) if (REFERENCES / f"{each}.npz").exists())
+    if (REFERENCES / f"{name}.npz").exists():
+        return name
+    return next(each for each in sorted(twins(name)) if (REFERENCES / f"{each}.npz").exists())
 
 
 @functools.cache
