@@ -70,10 +70,17 @@ $(VENV)/docs.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/torch.stam
 	$(PIP) --editable '.[docs]'
 	touch $@
 
-# Where the index cannot be reached, the next step takes PyTorch from the usual one.
+# Where the index cannot be reached, the next step takes PyTorch from the usual one, unless that has only the build with CUDA.
 $(VENV)/torch.stamp: constraints.txt | $(VENV)/bin/python
 	@echo "Installing PyTorch (0.2 GB to fetch)"
 	$(if $(TORCH_INDEX),-$(PIP_LOUD) --retries 1 --no-deps --index-url $(TORCH_INDEX) torch | $(PROGRESS))
+	@if [ "$(TORCH_INDEX)" ] && ! $(BIN)/python -c "import torch" 2>/dev/null; then \
+	  $(PIP) --dry-run --report $(VENV)/torch.json torch && \
+	  if grep -q '"name": "nvidia-' $(VENV)/torch.json; then \
+	    echo "$(TORCH_INDEX) cannot be reached, and the package index has only PyTorch's build with CUDA, of several GB:"; \
+	    echo "name another index, make TORCH_INDEX=URL, or take that build, make TORCH_INDEX="; exit 1; \
+	  fi; \
+	fi
 	touch $@
 
 $(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/torch.stamp

@@ -180,15 +180,12 @@ def speed() -> Any:
         "kaldi-native-fbank": "kaldi-native-fbank",
         "torchaudio": "torchaudio",
     }
-    rows = sorted(
-        (
-            (f"{who}, {row['feature']}", seconds_of_audio / float(row[f"{column}: s"]))
-            for row in table.cells()
-            for column, who in peers.items()
-            if row[f"{column}: s"]
-        ),
-        key=lambda row: row[1],
-    )
+    rows = [
+        (f"{who}, {row['feature']}", seconds_of_audio / float(row[f"{column}: s"]))
+        for row in reversed(table.cells())
+        for column, who in reversed(peers.items())
+        if row[f"{column}: s"]
+    ]
     figure, axes = pyplot.subplots(figsize=(8, 0.4 * len(rows) + 1), layout="constrained")
     ours = [name.startswith("ours") for name, _ in rows]
     bars = axes.barh(

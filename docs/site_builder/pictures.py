@@ -54,12 +54,14 @@ class Picture(Directive):
         """Return the figure: an image for each theme, and the caption."""
         name = self.arguments[0]
         figure = nodes.figure("", classes=["picture"])
+        images = nodes.container()  # the theme hides a caption that is a sibling of an image of the other theme
         for theme in STYLES:
             path = draw(name, theme)
             image = nodes.image(
                 uri=f"/generated/pictures/{path.name}", alt=self.options["alt"], classes=[f"only-{theme}"]
             )
-            figure += image
+            images += image
+        figure += images
         caption = nodes.caption()
         children, messages = self.state.inline_text(" ".join(self.content), self.lineno)
         caption += children
