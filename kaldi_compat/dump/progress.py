@@ -106,7 +106,8 @@ class Monitor:
 
     def close(self) -> None:
         """Show the final state."""
-        self.samples.append((self.elapsed, self._seconds()))
+        if self._seconds() > self.samples[-1][1]:  # what follows the last utterance computes nothing
+            self.samples.append((self.elapsed, self._seconds()))
         if self._bar is None:
             self._line()
         else:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import heapq
 import html
+import shlex
+import sys
+import time
 from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
@@ -12,8 +15,9 @@ from typing import Any
 import numpy as np
 
 import io_ark
-from io_ark.errors import ArkError
+from io_ark.errors import ArkError, hide_secrets
 from io_ark.text import printable
+from kaldi_compat import __version__
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import write_whole
 from kaldi_compat.dump.finalize import Outcome, frame_shift, summed
@@ -83,11 +87,13 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
         ("failures", str(len(outcome.failures))),
         ("archives", str(len(plan.shards))),
         ("this run", monitor.summary(outcome.bound)),
+        ("made", f"{time.strftime('%Y-%m-%d %H:%M:%S %z')} by kaldi-compat {__version__}"),
+        ("command line", hide_secrets(shlex.join(sys.argv))),
     ]
     yield "Result", table([*results, *(("warning", warning) for warning in outcome.warnings)])
     yield "Failures by reason", failure_groups(outcome.failures)
     yield from _audio_sections(job)
-    stages = [(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write", "wall")]
+    stages = [(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write")]
     yield "Busy time of each stage, summed over all archives", bars(stages, "s")
     if len(monitor.samples) > 2:
         times, seconds = np.array(monitor.samples).T
@@ -106,7 +112,8 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
         drawn = curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
         yield "Mean and standard deviation of each dimension", drawn
     yield "Some utterances", "\n".join(pictures(job, plan))
-    yield "Options", table([(name, str(value)) for name, value in vars(job.options).items()])
+    used = {name: str(path) for name, path in job.conf_paths().items() if path}
+    yield "Options", table([(name, str(value)) for name, value in (vars(job.options) | used).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
 

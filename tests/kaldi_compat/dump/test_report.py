@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report import failure_groups
 from kaldi_compat.dump.report_audio import oddities
 from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram, ticks
@@ -111,3 +112,32 @@ def test_charts_of_equal_values_do_not_divide_by_zero() -> None:
 def test_ticks_are_round_and_inside(span: tuple[float, float]) -> None:
     found = ticks(*span)
     assert 1 <= len(found) <= 7 and all(span[0] - 1e-9 <= tick <= span[1] + 1e-9 for tick in found)
+
+
+def test_page_says_when_by_what_and_from_which_configuration_it_was_made(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kaldi-compat", "dump", "fbank", "https://user:secret@host/data"])
+    Path("conf").mkdir(exist_ok=True)
+    Path("conf/fbank.conf").write_text("--num-mel-bins=30\n")
+    page = page_of(data)
+    assert re.search(r"<td>made</td><td>20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} by kaldi-compat \d", page)
+    assert "<td>command line</td><td>kaldi-compat dump fbank " in page and "secret" not in page
+    assert f"<td>fbank.conf</td><td>{Path.cwd()}/conf/fbank.conf</td>" in page
+
+
+def test_throughput_does_not_fall_when_the_computation_has_ended() -> None:
+    monitor = Monitor(2)
+    monitor.start -= 1.0
+    monitor.progress(0, 1, 10.0, 0)
+    monitor.start -= 1.0
+    monitor.progress(0, 2, 20.0, 0)
+    monitor.start -= 5.0
+    monitor.close()
+    times, seconds = zip(*monitor.samples, strict=True)
+    assert list(seconds) == [0.0, 10.0, 20.0] and times[-1] < 3
+
+
+def test_stages_are_not_compared_with_the_time_of_a_clock(data: Path) -> None:
+    page = page_of(data)
+    assert "<td>wall</td>" not in page and "<td>compute</td>" in page
