@@ -4,19 +4,24 @@ Each library is the C files of its directory. A file whose name ends in ``_simd.
 set, with ``SIMD_LEVEL`` as the suffix of its functions' names (see ``io_ark/native/simd.h``). The libraries do not use
 Python's API, so one serves every version of Python, and they need GCC or Clang: on Windows, that of MinGW-w64 or LLVM.
 
-Without a working compiler the libraries are left out, with a notice. With ``KALDI_COMPAT_NATIVE=require`` in the
-environment that is an error (for wheels that are published); 0 leaves them out. A wheel without them is tagged for any
+A library is compiled only if its sources, this file, or a variable named below has changed. One that cannot be built is
+left out, and an older one removed; ``_native.txt`` then says why, and is quoted when the library is first needed. In a
+git checkout a compile error stops the installation. With ``KALDI_COMPAT_NATIVE=require`` in the environment (for wheels
+that are published) a missing compiler does so, too; 0 leaves the libraries out. A wheel without them is tagged for any
 platform. ``CC``, ``CFLAGS`` and ``LDFLAGS`` are used if set.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,6 +29,9 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
+
+sys.path.insert(0, str(Path(__file__).parent))  # where pip does not look
+from generate.native import signatures
 
 NATIVE = os.environ.get("KALDI_COMPAT_NATIVE", "1")
 PACKAGES = ("io_ark.native", "kaldi_compat.native")
@@ -45,6 +53,10 @@ LEVELS = (
 )
 
 
+class NoCompilerError(CompileError):
+    """There is no C compiler."""
+
+
 def sources_of(package: str) -> list[Path]:
     """Return the C files of a package, the common one included, sorted."""
     return sorted({COMMON_SOURCE, *Path(*package.split(".")).glob("*.c")})
@@ -57,7 +69,7 @@ def compiler() -> list[str]:
     commands = [shlex.split(candidate) for candidate in candidates if candidate]
     found = next((command for command in commands if shutil.which(command[0])), None)
     if found is None:
-        raise CompileError(f"not on PATH: {', '.join(command[0] for command in commands)}")
+        raise NoCompilerError(f"there was no C compiler (not on PATH: {', '.join(each[0] for each in commands)})")
     return found
 
 
@@ -65,25 +77,51 @@ def run(command: list[str]) -> None:
     """Run a compiler.
 
     Raises:
-        CompileError: the compiler failed; the message has what it said.
+        CompileError: the compiler failed; the message quotes it, its first error in the first line.
     """
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
-        raise CompileError(f"{shlex.join(command)}: {result.stderr.strip()}")
+        said = result.stderr.strip()
+        first = next((line for line in said.splitlines() if "error" in line), f"status {result.returncode}")
+        raise CompileError(f"the C compiler failed: {first}\n{shlex.join(command)}\n{said}")
     if result.stderr:
         print(result.stderr.strip())
 
 
-def compile_source(package: str, source: Path, level: str, folder: Path) -> str:
+def digest_of(package: str) -> str:
+    """Return a digest of all that a library is made from."""
+    folder = Path(*package.split("."))
+    digest = hashlib.sha256(repr([LEVELS, *map(os.environ.get, ("CC", "CFLAGS", "LDFLAGS"))]).encode())
+    headers = sorted({*COMMON.glob("*.h"), *folder.glob("*.h")})
+    for path in (Path(__file__), folder / "signatures.txt", *sources_of(package), *headers):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def macros(package: str) -> list[str]:
+    """Return macros for the C files of a library: instruction sets, the interface, and what the library is made from.
+
+    Raises:
+        CompileError: ``signatures.txt``, by which Python calls the library, is not of these C files.
+    """
+    folder = Path(*package.split("."))
+    interface = signatures(folder)
+    if (folder / "signatures.txt").read_text(encoding="utf-8") != interface:
+        raise CompileError(
+            f"{folder / 'signatures.txt'} is not of its C files: run python -m generate, then install again"
+        )
+    digests = [f"-DINTERFACE={zlib.crc32(interface.encode()) >> 1}", f'-DMADE_FROM="{digest_of(package)}"']
+    return [*digests, *(f"-DHAVE_{name.upper()}=1" for name in LEVELS)]
+
+
+def compile_source(source: Path, level: str, folder: Path, options: list[str]) -> str:
     """Compile one C file for one instruction set, and return the object's name."""
     folder.mkdir(parents=True, exist_ok=True)
     target = str(folder / f"{source.stem}.o")
     extra = shlex.split(os.environ.get("CFLAGS", ""))
     flags = LEVELS.get(level, []) if source.name.endswith("_simd.c") else []
-    macros = [f"-DSIMD_LEVEL={level}", *(f"-DHAVE_{name.upper()}=1" for name in LEVELS)]
-    includes = [f"-I{COMMON}", f"-I{Path(*package.split('.'))}"]
-    options = [*extra, *FLAGS, *POSITION_INDEPENDENT, *flags, *macros, *includes]
-    run([*compiler(), *options, "-c", str(source), "-o", target])
+    fixed = [*FLAGS, *POSITION_INDEPENDENT, *flags, f"-DSIMD_LEVEL={level}", f"-I{COMMON}"]
+    run([*compiler(), *extra, *fixed, *options, "-c", str(source), "-o", target])
     return target
 
 
@@ -94,27 +132,38 @@ class BuildLibraries(build_ext):
         """Return a name without the version of Python: ``io_ark/native/_native.so``."""
         return str(Path(*fullname.split("."))) + (".dll" if os.name == "nt" else ".so")
 
-    def build_extension(self, ext: Extension) -> None:
-        """Build a library, or say that it is left out if that fails."""
-        try:
-            self.build_library(ext)
-        except CompileError as error:
-            if NATIVE == "require":
-                raise
-            self.warn(f"{ext.name} is left out, its work is done by NumPy, more slowly. No working C compiler: {error}")
+    def run(self) -> None:
+        """Build the libraries, for an editable installation in the source tree."""
+        for extension in self.extensions:
+            self.build_extension(extension)
 
-    def build_library(self, ext: Extension) -> None:
+    def build_extension(self, ext: Extension) -> None:
+        """Build a library, unless it is up to date; where it may be left out, record why it is."""
+        target = Path(self.get_ext_fullpath(ext.name))
+        package, reason = ext.name.rpartition(".")[0], target.with_suffix(".txt")
+        if not self.force and target.is_file() and digest_of(package).encode() in target.read_bytes():
+            return
+        target.unlink(missing_ok=True)
+        reason.unlink(missing_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.build_library(package, target)
+        except CompileError as error:
+            if NATIVE == "require" or (Path(".git").exists() and not isinstance(error, NoCompilerError)):
+                raise
+            self.warn(f"{ext.name} is left out, its work is done by NumPy, more slowly: {error}")
+            reason.write_text(str(error).partition("\n")[0], encoding="utf-8")
+
+    def build_library(self, package: str, target: Path) -> None:
         """Compile the sources of a library, some of them once per instruction set, and link them."""
-        package = ext.name.rpartition(".")[0]
+        options = [*macros(package), f"-I{Path(*package.split('.'))}"]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             jobs = [
-                pool.submit(compile_source, package, source, level, Path(self.build_temp, package, level))
+                pool.submit(compile_source, source, level, Path(self.build_temp, package, level), options)
                 for source in sources_of(package)
                 for level in (LEVELS if source.name.endswith("_simd.c") else ["plain"])
             ]
         objects = [job.result() for job in jobs]
-        target = Path(self.get_ext_fullpath(ext.name))
-        target.parent.mkdir(parents=True, exist_ok=True)
         extra = shlex.split(os.environ.get("LDFLAGS", ""))
         run([*compiler(), "-shared", *extra, *objects, "-lm", "-o", str(target)])
 
@@ -126,8 +175,6 @@ class PlatformWheel(bdist_wheel):
         """Build the libraries first: whether there are any decides about the wheel's layout and name."""
         self.run_command("build")
         built = [Path(path).is_file() for path in self.get_finalized_command("build_ext").get_outputs()]
-        if any(built) and not all(built):
-            raise CompileError("only one of the two C libraries could be built")
         if not any(built):
             self.distribution.ext_modules = []
             self.root_is_pure = True
@@ -143,11 +190,7 @@ def extensions() -> list[Extension]:
     """Return the libraries to build: none if the user has switched them off."""
     if NATIVE == "0":
         return []
-    # optional: a missing or failing compiler is reported as a warning, and the packages are installed without
-    return [
-        Extension(f"{package}._native", [str(path) for path in sources_of(package)], optional=NATIVE != "require")
-        for package in PACKAGES
-    ]
+    return [Extension(f"{package}._native", list(map(str, sources_of(package)))) for package in PACKAGES]
 
 
 if __name__ == "__main__":

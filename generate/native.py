@@ -1,7 +1,8 @@
 """Signatures of the C functions that Python calls.
 
 Each package's ``native`` folder has a file ``signatures.txt``, read by :mod:`io_ark.native.signatures`: a line for each
-exported function, with its result and its arguments, and one for each structure that such a function takes.
+exported function, with its result and its arguments, and one for each structure that such a function takes or that
+such a structure points to. A library and the Python code fit each other if these lines are the same (see setup.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FUNCTION = re.compile(r"^EXPORT\s+([\w ]+\**)\s*(?:SIMD_NAME\((\w+)\)|\b(\w+))\s*\(([^)]*)\)", re.MULTILINE)
 STRUCTURE = re.compile(r"^typedef struct \{(.*?)\}\s*(\w+);", re.DOTALL | re.MULTILINE)
+ARRAY = re.compile(r"^typedef (\w+) (\w+)(\[\w+\]);", re.MULTILINE)
 DECLARED = re.compile(r"(\**)\s*(\w+)((?:\[\w+\])?)$")
 
 
@@ -21,9 +23,16 @@ def signatures(folder: Path) -> str:
     found = [match.groups() for source in sources for match in FUNCTION.finditer(source)]
     functions = {simd or plain: [_type(result), *_arguments(given)] for result, simd, plain, given in found}
     bodies = {name: body for source in sources for body, name in STRUCTURE.findall(source)}
-    used = {each.rstrip("*") for types in functions.values() for each in types} & set(bodies)
+    bodies |= {name: f"{base} values{size};" for source in sources for base, name, size in ARRAY.findall(source)}
+    structures: dict[str, list[str]] = {}
+    mentioned = [each for types in functions.values() for each in types]
+    while mentioned:
+        name = mentioned.pop().rpartition(":")[2].partition("*")[0]
+        if name in bodies and name not in structures:
+            structures[name] = _fields(bodies[name])
+            mentioned += structures[name]
     lines = [f"{name} {' '.join(types)}" for name, types in sorted(functions.items())]
-    lines += [f"struct {name} {' '.join(_fields(bodies[name]))}" for name in sorted(used)]
+    lines += [f"struct {name} {' '.join(fields)}" for name, fields in sorted(structures.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -38,14 +47,11 @@ def _arguments(given: str) -> list[str]:
 def _fields(body: str) -> list[str]:
     """Return the fields of a structure, as ``name:type``."""
     fields = []
-    for declaration in body.split(";"):
-        first, *others = declaration.split(",")
-        match = DECLARED.search(first.strip())
-        if match is None:
-            continue
-        base = _type(first.strip()[: match.start()])
-        for each in (match, *(DECLARED.search(other.strip()) for other in others)):
-            assert each is not None
+    for declaration in filter(None, map(str.strip, body.split(";"))):
+        names = [DECLARED.search(each.strip()) for each in declaration.split(",")]
+        base = _type(declaration[: names[0].start()]) if names[0] else ""
+        for each in names:
+            assert each and re.fullmatch(r"\w+", base), f"cannot read the declaration {declaration!r}"
             stars, name, size = each.groups()
             fields.append(f"{name}:{base}{stars}{size}")
     return fields

@@ -15,13 +15,11 @@ import ctypes
 import functools
 import logging
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 logger = logging.getLogger("io_ark")
-
-INTERFACE = 1
-"""Number of the interface that this version of the package calls; see ``native_interface`` in ``simd_levels.c``."""
 
 _LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}  # slowest first
 
@@ -69,19 +67,18 @@ class Library:
 
 
 @functools.cache
-def load(directory: str, *functions: str) -> Library:
+def load(directory: str, interface: int) -> Library:
     """Load the library of a package.
 
     Args:
         directory: the package's directory, which contains ``_native.so``.
-        *functions: names, without suffixes, of functions that the library needs to have. A library without one of
-            them was built from other sources, and is not used.
+        interface: digest of the functions and structures that Python knows. A library of others is not used.
 
     Returns:
         The library. It is false if there is none; ``reason`` then says why. A warning says so if a library is there
         that cannot be used.
 
-    >>> bool(load("/nonexistent"))
+    >>> bool(load("/nonexistent", 0))
     False
     """
     if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
@@ -89,15 +86,18 @@ def load(directory: str, *functions: str) -> Library:
     name = "_native" + (".dll" if os.name == "nt" else ".so")
     path = os.path.join(directory, name)
     if not os.path.exists(path):
-        reason = f"{path} was not built: there was no C compiler at installation"
-        return Library(None, (), "", reason, "install a wheel for this platform, or a C compiler and the package again")
+        why = "the package was installed without C"
+        with suppress(OSError), open(os.path.join(directory, "_native.txt"), encoding="utf-8") as file:
+            why = file.read()  # as setup.py has found
+        advice = "install a wheel for this platform, or a C compiler that works and the package again"
+        return Library(None, (), "", f"{path} was not built: {why}", advice)
     try:
         handle = ctypes.CDLL(path)
-        interface, available = handle.native_interface(), handle.simd_levels()
+        fits, available = handle.native_interface() == interface, handle.simd_levels()
     except (OSError, AttributeError) as error:
         return _unusable(path, f"cannot be loaded: {error}")
-    if interface != INTERFACE:
-        return _unusable(path, f"is of another version (interface {interface}, not {INTERFACE})")
+    if not fits:
+        return _unusable(path, "was built from other C files than those that this version calls")
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
     if not levels:
         return _unusable(path, "was built for other processors")
@@ -108,14 +108,11 @@ def load(directory: str, *functions: str) -> Library:
             "KALDI_COMPAT_SIMD=%s is not available, so %s is used: choose one of %s", level, levels[-1], choices
         )
         level = levels[-1]
-    for function in functions:
-        if not hasattr(handle, f"{function}_{level}") and not hasattr(handle, function):
-            return _unusable(path, f"is of another version (it has no function {function})")
     return Library(handle, levels, level, f"{name} with {level} instructions")
 
 
 def _unusable(path: str, why: str) -> Library:
-    reason = f"{path} {why}: reinstall the package (in a checkout: pip install -e .)"
+    reason = f"{path} {why}: install again (in a checkout: pip install -e .)"
     logger.warning("%s. Until then NumPy does its work, more slowly.", reason)
     return _missing(reason)
 

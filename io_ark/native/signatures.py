@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -115,16 +116,18 @@ class Signatures:
         self._functions: dict[str, list[str]] = {}
         self._structures: dict[str, list[str]] = {}
         with open(os.path.join(directory, "signatures.txt"), encoding="utf-8") as file:
-            for line in file:
-                name, *types = line.split()
-                if name == "struct":
-                    self._structures[types[0]] = types[1:]
-                else:
-                    self._functions[name] = types
+            text = file.read()
+        self._interface = zlib.crc32(text.encode()) >> 1  # as in setup.py
+        for line in text.splitlines():
+            name, *types = line.split()
+            if name == "struct":
+                self._structures[types[0]] = types[1:]
+            else:
+                self._functions[name] = types
 
     def library(self) -> Library:
-        """Return the library; false if it was not built, is switched off, or lacks one of the functions."""
-        return load(self._directory, *self._functions)
+        """Return the library; false if it was not built, is switched off, or has another interface."""
+        return load(self._directory, self._interface)
 
     @functools.cached_property
     def in_use(self) -> bool:

@@ -1,9 +1,11 @@
 /* Which instruction sets this processor can run, of those that the library was compiled for. */
 #include "simd.h"
 
-/* Number of the interface between this library and Python: raise it, here and in library.py, whenever a signature or a
-   structure changes, so that a library of another version is refused and not called. */
-EXPORT int native_interface(void) { return 1; }
+/* A digest of the signatures of all functions and structures: Python refuses a library of others. See setup.py. */
+EXPORT int native_interface(void) { return INTERFACE; }
+
+/* A digest of sources and flags, by which setup.py sees whether the library is up to date. */
+EXPORT const char native_made_from[] = MADE_FROM;
 
 /* A bit for each level: 1 plain, 2 sse2, 4 avx2 (with FMA), 8 avx512 (F, DQ, BW, VL). */
 EXPORT int simd_levels(void)

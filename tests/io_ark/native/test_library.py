@@ -29,9 +29,9 @@ def test_library_is_switched_off_by_the_environment() -> None:
 
 
 def test_missing_library_is_no_error(tmp_path: Path) -> None:
-    found = load(str(tmp_path))
+    found = load(str(tmp_path), 1)
     assert not found
-    assert "was not built" in found.reason
+    assert found.reason.endswith("_native.so was not built: the package was installed without C")
 
 
 COMPUTE_WITHOUT_C = """
@@ -49,27 +49,28 @@ for module in (features.Fbank(), features.Mfcc()):
 def test_a_missing_library_is_said_once_when_features_are_computed() -> None:
     said = python(COMPUTE_WITHOUT_C).stderr.splitlines()
     assert len(said) == 1
-    assert said[0].endswith("more slowly: install a wheel for this platform, or a C compiler and the package again.")
+    assert said[0].endswith(
+        "more slowly: install a wheel for this platform, or a C compiler that works and the package again."
+    )
     assert not python(COMPUTE_WITHOUT_C, KALDI_COMPAT_NATIVE="0").stderr
 
 
 def test_broken_library_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "_native.so").write_bytes(b"not a library")
-    found = load(str(tmp_path))
+    found = load(str(tmp_path), 1)
     assert not found
     assert "cannot be loaded" in found.reason and "cannot be loaded" in caplog.text
 
 
-LEVELS = "int native_interface(void) { return 1; }\nint simd_levels(void) { return 15; }\nvoid simd_plain(void) {}\n"
+LEVELS = "int native_interface(void) { return 1; }\nint simd_levels(void) { return 15; }\n"
 
 
 @pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (LEVELS.replace("1", "0"), "is of another version (interface 0, not 1)"),
+        (LEVELS.replace("1", "0"), "was built from other C files than those that this version calls"),
         (LEVELS.replace("15", "0"), "was built for other processors"),
-        (LEVELS, "is of another version (it has no function newer)"),
         ("int simd_levels(void) { return 1; }\n", "cannot be loaded: "),
     ],
 )
@@ -77,16 +78,15 @@ def test_library_from_other_sources_is_not_used_and_a_warning_says_so_once(
     source: str, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert COMPILER is not None
-    (tmp_path / "old.c").write_text(source + "".join(f"void simd_{each}(void) {{}}\n" for each in library().levels))
+    (tmp_path / "old.c").write_text(source)
     library_path = str(tmp_path / "_native.so")
     subprocess.run([COMPILER, "-shared", "-fPIC", str(tmp_path / "old.c"), "-o", library_path], check=True)
-    assert source != LEVELS or load(str(tmp_path), "simd")
-    found = [load(str(tmp_path), "simd", "newer") for _ in range(2)]
+    found = [load(str(tmp_path), 1) for _ in range(2)]
     assert not found[0] and f"{library_path} {reason}" in found[0].reason
     assert [record.message for record in caplog.records] == [
         f"{found[0].reason}. Until then NumPy does its work, more slowly."
     ]
-    assert "reinstall the package (in a checkout: pip install -e .)" in found[0].reason
+    assert "install again (in a checkout: pip install -e .)" in found[0].reason
 
 
 def test_functions_are_those_that_are_called() -> None:
