@@ -1,8 +1,9 @@
 """Compile the optional C libraries ``io_ark/native`` and ``kaldi_compat/native``; everything else is in pyproject.toml.
 
 Each library is the C files of its directory. A file whose name ends in ``_simd.c`` is compiled once per instruction
-set, with ``SIMD_LEVEL`` as the suffix of its functions' names (see ``io_ark/native/simd.h``). The libraries do not use
-Python's API, so one serves every version of Python, and they need GCC or Clang: on Windows, that of MinGW-w64 or LLVM.
+set, with ``SIMD_LEVEL`` as the suffix of its functions' names (see ``io_ark/native/simd.h``). Python calls a library by
+the file ``signatures.txt`` beside it. The libraries do not use Python's API, so one serves every version of Python, and
+they need GCC or Clang: on Windows, that of MinGW-w64 or LLVM.
 
 A library is compiled only if its sources, this file, or a variable named below has changed. One that cannot be built is
 left out, and an older one removed; ``_native.txt`` then says why, and is quoted when the library is first needed. In a
@@ -58,8 +59,8 @@ class NoCompilerError(CompileError):
 
 
 def sources_of(package: str) -> list[Path]:
-    """Return the C files of a package, the common one included, sorted."""
-    return sorted({COMMON_SOURCE, *Path(*package.split(".")).glob("*.c")})
+    """Return the C files of a package, sorted, and the common one, which is compiled last: it describes the others."""
+    return [*sorted({*Path(*package.split(".")).glob("*.c")} - {COMMON_SOURCE}), COMMON_SOURCE]
 
 
 def compiler() -> list[str]:
@@ -93,35 +94,28 @@ def digest_of(package: str) -> str:
     folder = Path(*package.split("."))
     digest = hashlib.sha256(repr([LEVELS, *map(os.environ.get, ("CC", "CFLAGS", "LDFLAGS"))]).encode())
     headers = sorted({*COMMON.glob("*.h"), *folder.glob("*.h")})
-    for path in (Path(__file__), folder / "signatures.txt", *sources_of(package), *headers):
+    for path in (Path(__file__), Path("generate/native.py"), *sources_of(package), *headers):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def macros(package: str) -> list[str]:
-    """Return macros for the C files of a library: instruction sets, the interface, and what the library is made from.
-
-    Raises:
-        CompileError: ``signatures.txt``, by which Python calls the library, is not of these C files.
-    """
-    folder = Path(*package.split("."))
-    interface = signatures(folder)
-    if (folder / "signatures.txt").read_text(encoding="utf-8") != interface:
-        raise CompileError(
-            f"{folder / 'signatures.txt'} is not of its C files: run python -m generate, then install again"
-        )
-    digests = [f"-DINTERFACE={zlib.crc32(interface.encode()) >> 1}", f'-DMADE_FROM="{digest_of(package)}"']
-    return [*digests, *(f"-DHAVE_{name.upper()}=1" for name in LEVELS)]
+def identity(package: str) -> list[str]:
+    """Return macros for ``simd_levels.c``: digests of the functions and structures of a library, and of its sources."""
+    interface = zlib.crc32(signatures(Path(*package.split("."))).encode()) >> 1
+    return [f"-DINTERFACE={interface}", f'-DMADE_FROM="{digest_of(package)}"']
 
 
-def compile_source(source: Path, level: str, folder: Path, options: list[str]) -> str:
+def compile_source(package: str, source: Path, level: str, folder: Path) -> str:
     """Compile one C file for one instruction set, and return the object's name."""
     folder.mkdir(parents=True, exist_ok=True)
     target = str(folder / f"{source.stem}.o")
     extra = shlex.split(os.environ.get("CFLAGS", ""))
     flags = LEVELS.get(level, []) if source.name.endswith("_simd.c") else []
-    fixed = [*FLAGS, *POSITION_INDEPENDENT, *flags, f"-DSIMD_LEVEL={level}", f"-I{COMMON}"]
-    run([*compiler(), *extra, *fixed, *options, "-c", str(source), "-o", target])
+    macros = [f"-DSIMD_LEVEL={level}", *(f"-DHAVE_{name.upper()}=1" for name in LEVELS)]
+    macros += identity(package) if source == COMMON_SOURCE else []
+    includes = [f"-I{COMMON}", f"-I{Path(*package.split('.'))}"]
+    options = [*extra, *FLAGS, *POSITION_INDEPENDENT, *flags, *macros, *includes]
+    run([*compiler(), *options, "-c", str(source), "-o", target])
     return target
 
 
@@ -138,32 +132,33 @@ class BuildLibraries(build_ext):
             self.build_extension(extension)
 
     def build_extension(self, ext: Extension) -> None:
-        """Build a library, unless it is up to date; where it may be left out, record why it is."""
+        """Build a library, unless it is up to date, and write its signatures; or record why it is left out."""
         target = Path(self.get_ext_fullpath(ext.name))
         package, reason = ext.name.rpartition(".")[0], target.with_suffix(".txt")
-        if not self.force and target.is_file() and digest_of(package).encode() in target.read_bytes():
-            return
-        target.unlink(missing_ok=True)
-        reason.unlink(missing_ok=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.build_library(package, target)
+            if self.force or not target.is_file() or digest_of(package).encode() not in target.read_bytes():
+                target.unlink(missing_ok=True)
+                reason.unlink(missing_ok=True)
+                self.build_library(package, target)
+            text = signatures(Path(*package.split(".")))
+            target.with_name("signatures.txt").write_text(text, encoding="utf-8", newline="\n")
         except CompileError as error:
             if NATIVE == "require" or (Path(".git").exists() and not isinstance(error, NoCompilerError)):
                 raise
             self.warn(f"{ext.name} is left out, its work is done by NumPy, more slowly: {error}")
+            reason.parent.mkdir(parents=True, exist_ok=True)
             reason.write_text(str(error).partition("\n")[0], encoding="utf-8")
 
     def build_library(self, package: str, target: Path) -> None:
         """Compile the sources of a library, some of them once per instruction set, and link them."""
-        options = [*macros(package), f"-I{Path(*package.split('.'))}"]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             jobs = [
-                pool.submit(compile_source, source, level, Path(self.build_temp, package, level), options)
+                pool.submit(compile_source, package, source, level, Path(self.build_temp, package, level))
                 for source in sources_of(package)
                 for level in (LEVELS if source.name.endswith("_simd.c") else ["plain"])
             ]
         objects = [job.result() for job in jobs]
+        target.parent.mkdir(parents=True, exist_ok=True)
         extra = shlex.split(os.environ.get("LDFLAGS", ""))
         run([*compiler(), "-shared", *extra, *objects, "-lm", "-o", str(target)])
 

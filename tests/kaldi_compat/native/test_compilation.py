@@ -112,7 +112,7 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     # No symbols of lines, and no check of pointers that nothing is read by: half of the time of compilation.
     common = [COMPILER, "-std=c99", "-O1", "-fPIC", "-ffp-contract=off", "-fno-sanitize-recover=all"]
     common += ["-fsanitize=address,undefined", "-fno-sanitize=pointer-overflow", f"-I{ROOT / 'io_ark/native'}"]
-    common += build.macros("kaldi_compat.native")
+    common += ["-DHAVE_SSE2", "-DHAVE_AVX2", "-DHAVE_AVX512", *build.identity("kaldi_compat.native")]
     objects = []
     for source in sorted((ROOT / "kaldi_compat/native").glob("*_simd.c")):
         for level, flags in build.LEVELS.items():
@@ -140,16 +140,10 @@ SOURCES = [path for package in build.PACKAGES for path in build.sources_of(packa
 # What is used uninitialized shows when a compiler optimizes, which takes half a minute.
 @pytest.mark.parametrize("how", ["-fsyntax-only", pytest.param("-c", marks=pytest.mark.slow)])
 def test_c_files_compile_without_warnings(how: str, level: str, tmp_path: Path) -> None:
+    macros = [f"-DSIMD_LEVEL={level}", *(f"-DHAVE_{name.upper()}" for name in build.LEVELS)]
+    macros += build.identity(build.PACKAGES[0])
     folders = [f"-I{Path(*package.split('.'))}" for package in build.PACKAGES]
-    flags = [
-        *build.FLAGS,
-        *build.LEVELS[level],
-        "-Werror",
-        f"-DSIMD_LEVEL={level}",
-        *build.macros(build.PACKAGES[0]),
-        *folders,
-        how,
-    ]
+    flags = [*build.FLAGS, *build.LEVELS[level], "-Werror", *macros, *folders, how]
     for source in SOURCES:
         target = [] if how == "-fsyntax-only" else ["-o", str(tmp_path / "object")]
         done = subprocess.run([str(COMPILER), *flags, str(source), *target], cwd=ROOT, capture_output=True, text=True)
