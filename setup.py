@@ -143,21 +143,25 @@ class BuildLibraries(build_ext):
             text = signatures(Path(*package.split(".")))
             target.with_name("signatures.txt").write_text(text, encoding="utf-8", newline="\n")
         except CompileError as error:
+            reason.parent.mkdir(parents=True, exist_ok=True)
+            reason.write_text(str(error).partition("\n")[0], encoding="utf-8")
             if NATIVE == "require" or (Path(".git").exists() and not isinstance(error, NoCompilerError)):
                 raise
             self.warn(f"{ext.name} is left out, its work is done by NumPy, more slowly: {error}")
-            reason.parent.mkdir(parents=True, exist_ok=True)
-            reason.write_text(str(error).partition("\n")[0], encoding="utf-8")
 
     def build_library(self, package: str, target: Path) -> None:
         """Compile the sources of a library, some of them once per instruction set, and link them."""
+        jobs = [
+            (source, level)
+            for source in sources_of(package)
+            for level in (LEVELS if source.name.endswith("_simd.c") else ["plain"])
+        ]
+
+        def compiled(job: tuple[Path, str]) -> str:
+            return compile_source(package, *job, Path(self.build_temp, package, job[1]))
+
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs = [
-                pool.submit(compile_source, package, source, level, Path(self.build_temp, package, level))
-                for source in sources_of(package)
-                for level in (LEVELS if source.name.endswith("_simd.c") else ["plain"])
-            ]
-        objects = [job.result() for job in jobs]
+            objects = list(pool.map(compiled, jobs))  # an error cancels the jobs that have not started
         target.parent.mkdir(parents=True, exist_ok=True)
         extra = shlex.split(os.environ.get("LDFLAGS", ""))
         run([*compiler(), "-shared", *extra, *objects, "-lm", "-o", str(target)])

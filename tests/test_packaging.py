@@ -130,6 +130,7 @@ def test_compile_error_ends_the_installation_of_a_checkout_and_removes_the_old_l
     assert done.returncode != 0
     assert "the C compiler failed: " in done.stderr and "unknown type name" in done.stderr and "scale.c" in done.stderr
     assert not checkout.library.exists()
+    assert "the C compiler failed: " in Signatures(str(checkout.native)).library().reason
 
 
 @needs_compiler
