@@ -55,7 +55,9 @@ def test_interrupt_during_imports_ends_a_program_without_a_traceback(script: str
 
 def test_commands_have_the_environment_and_the_signals_of_the_program() -> None:
     """Not the settings of a program's own NumPy, which would slow down what computes in a command."""
-    code = "import sys; from kaldi_compat.programs.copy_feats import main; main(sys.argv[1:])"
+    code = (
+        "import sys; sys.argv[0] = 'copy-feats'; from kaldi_compat.programs.copy_feats import main; main(sys.argv[1:])"
+    )
     ignored = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1  # by Python
     shown = f"env; echo IGN_=$((0x$(sed -n 's/SigIgn:.//p' /proc/self/status) & {ignored}))"
     given = {name: value for name, value in os.environ.items() if not re.search("_NUM_THREADS|HUGEPAGE", name)}
@@ -74,7 +76,8 @@ def test_memory_of_a_block_is_used_for_the_next() -> None:
             for i in range(count):
                 writer[f"utt{i}"] = frames
     code = """if True:
-        import resource
+        import resource, sys
+        sys.argv = ["/bin/copy-feats"]
         from kaldi_compat.programs.copy_feats import main
         faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         main(["ark:one", "ark:/dev/null"])
@@ -83,3 +86,35 @@ def test_memory_of_a_block_is_used_for_the_next() -> None:
         print(faults() - before)
     """
     assert int(output_of(code)) < 500 * frames.nbytes / 4096 / 2  # of the pages of the table
+
+
+STATE = """if True:
+    import gc, os, signal, sys, warnings
+    import kaldi_compat.cli.memory as memory
+    import numpy
+    changes = []
+    memory.keep_freed_memory = lambda: changes.append("malloc")
+    def state():
+        signals = [signal.getsignal(each) for each in signal.valid_signals()]
+        return [dict(os.environ), gc.get_threshold(), signals, warnings.filters[:], numpy.geterr()]
+    before = state()
+    sys.argv = [sys.argv[1]]
+    import kaldi_compat.programs.copy_feats
+    changed = [old != new for old, new in zip(before, state())]
+"""
+
+
+def test_importing_a_program_changes_nothing_of_a_process_of_another_program() -> None:
+    """Its main may be called there."""
+    call = "    status = kaldi_compat.programs.copy_feats.main(['ark:/dev/null', 'ark:/dev/null'])\n"
+    changed = "    print(any(changed), before == state(), changes, status)"
+    given = {name: value for name, value in os.environ.items() if not re.search("_NUM_THREADS|HUGEPAGE", name)}
+    command = [sys.executable, "-c", STATE + call + changed, "train.py"]
+    assert subprocess.run(command, env=given, capture_output=True, text=True).stdout == "False True [] 1\n"
+
+
+@pytest.mark.parametrize("script", ["/bin/copy-feats", r"copy-feats.exe"])
+def test_program_prepares_its_own_process(script: str) -> None:
+    given = {name: value for name, value in os.environ.items() if not re.search("_NUM_THREADS|HUGEPAGE", name)}
+    command = [sys.executable, "-c", STATE + "    print(changed[:2], changes)", script]
+    assert subprocess.run(command, env=given, capture_output=True, text=True).stdout == "[True, True] ['malloc']\n"
