@@ -5,7 +5,7 @@ What is not laid out as Kaldi writes it is left to the codecs, from which all er
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -97,8 +97,11 @@ class Scan(Protocol):
     def entries(self, window: Window) -> Scanned | None:
         """Read the entries that are whole in a window, or the first of them; None if there are none."""
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int]) -> Scanned | None:
-        """Read the objects at these ascending places from the window's begin on, or the first of them."""
+    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
+        """Read the objects at these ascending places from the window's begin on, or the first of them.
+
+        Each ends before the next place, or where its file ends.
+        """
 
 
 class _Numbers(NamedTuple):
@@ -148,7 +151,7 @@ class KindScan:
         data = data if type(window.data) is bytes else data.copy()  # what may be closed or changed
         return self._scanned(keys[: self._table.fields.keys_used].tobytes(), found, data, ends)
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int]) -> Scanned | None:
+    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         found = self._call(window, None, np.array(places[:MAX_ENTRIES], np.int64))
         if found is None:
             return None
@@ -243,7 +246,7 @@ class ShapeScan:
             return None
         return Scanned(ShapeBlock(keys[: used[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int]) -> Scanned | None:
+    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         return None
 
 

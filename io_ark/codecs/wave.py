@@ -9,6 +9,7 @@ import logging
 import math
 import struct
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -44,11 +45,6 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
-# The same as an array, for one channel: its fixed parts, and four numbers.
-_PLAIN_FIELDS = np.dtype([("riff", "S4"), ("riff_size", "<u4"), ("format", "S16"), ("rate", "<u4"),
-                          ("byte_rate", "<u4"), ("layout", "S8"), ("data_size", "<u4")])  # fmt: skip
-_PLAIN_NUMBERS = ("riff_size", "rate", "byte_rate", "data_size")
-_PLAIN_FORMAT, _PLAIN_LAYOUT = b"WAVEfmt \x10\0\0\0\1\0\1\0", b"\2\0\x10\0data"
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -64,26 +60,23 @@ class Chunks:
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
             source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quoted(tag)}")
-        source.skip(4)
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
-        self.riff_size = self.integers("I")[0]
-        if source.peek(4) != b"WAVE":
-            source.fail(f"expected WAVE in the header of a wave file, found {quoted(source.peek(4))}")
-        source.skip(4)
+        _, self.riff_size, kind = self.fields("4sI4s")
+        if kind != b"WAVE":
+            source.fail(f"expected WAVE in the header of a wave file, found {quoted(kind)}", self._start + 8)
 
-    def integers(self, layout: str) -> tuple[int, ...]:
-        """Read unsigned integers: ``H`` of 16 bits, ``I`` of 32."""
-        fields = struct.Struct(self._order + layout)
-        return fields.unpack(self._source.read(fields.size))
+    def fields(self, layout: str) -> tuple[Any, ...]:
+        """Read fields in the notation of ``struct``: ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""
+        layout = self._order + layout
+        return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter(self, tag: bytes) -> int:
         """Skip chunks up to the one with this tag, and return its size."""
         while True:
-            found = bytes(self._source.read(4))
-            (size,) = self.integers("I")
+            found, size = self.fields("4sI")
             if found == tag:
-                return size
+                return int(size)
             if found == b"fact" and size != 4:
                 logger.warning("%s: Expected fact chunk to be 4 bytes long.", self._source.name)
             self._source.skip(size)
@@ -123,32 +116,26 @@ class _Header(NamedTuple):
 
 def read_header(source: Source, any_encoding: bool = True) -> _Header:
     """Read the header of a wave file, up to its samples; without ``any_encoding``, only of 16-bit linear ones."""
-    if (plain := _plain_header(source.peek(_PLAIN.size))) is not None:
-        source.skip(_PLAIN.size)
-        return plain
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
-    format_chunk = source.peek(min(size, _LONGEST_FORMAT))
+    format_chunk = bytes(source.read(min(size, _LONGEST_FORMAT)))
 
     def refuse(message: str) -> NoReturn:
         source.fail(f"a wave file {message}", at)
 
-    coding, channels, rate, byte_rate, block, bits = chunks.integers("HHIIHH")
-    done, foreign = 16, ""
+    if size < 16:
+        refuse(f"has a format chunk of {size} bytes, less than 16")
+    order, foreign = ">" if chunks.big_endian else "<", ""
+    coding, channels, rate, byte_rate, block, bits = struct.unpack_from(order + "HHIIHH", format_chunk)
     if coding == _EXTENSIBLE:
-        (extra,) = chunks.integers("H")
-        subtype = chunks.integers("HIIIII")[2:]
-        done = 40
-        if size < 40 or extra < 22:
+        if size < 40 or (extended := struct.unpack_from(order + "HHI4I", format_chunk, 16))[0] < 22:
             refuse("has a format chunk that is too short for the extensible format")
-        if subtype != _PCM_SUBTYPE:
+        if extended[3:] != _PCM_SUBTYPE:
             foreign = "has samples that are not linear PCM, in the extensible format"
     elif coding != _PCM:
         foreign = f"has samples that are not linear PCM (format {coding})"
-    if size < 16:
-        refuse(f"has a format chunk of {size} bytes, less than 16")
-    source.skip(size - done)
+    source.skip(size - len(format_chunk))
     if channels == 0:
         refuse("has no channels")
     if not foreign and bits != 16:
@@ -178,21 +165,6 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
         )  # fmt: skip
     info = WaveInfo(float(np.float32(rate)), channels, data_size // block, chunks.big_endian, data_size)
     return _Header(info, block, is_counted, foreign_chunk)
-
-
-def _plain_header(head: bytes) -> _Header | None:
-    """Return the header that almost all 16-bit linear wave files start with; None for any other."""
-    if len(head) != _PLAIN.size:
-        return None
-    riff, riff_size, wave, size, coding, channels, rate, byte_rate, block, bits, data, data_size = _PLAIN.unpack(head)
-    if (
-        (riff, wave, size, coding, bits, data) != (b"RIFF", b"WAVEfmt ", 16, _PCM, 16, b"data")
-        or (channels == 0 or rate == 0 or block != 2 * channels or byte_rate != rate * block)
-        or (riff_size != 36 + data_size or data_size in UNKNOWN_DATA_SIZES)
-    ):
-        return None
-    info = WaveInfo(float(np.float32(rate)), channels, data_size // block, False, data_size)
-    return _Header(info, block, True, b"")
 
 
 def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
@@ -281,38 +253,21 @@ class WaveScan:
     def entries(self, window: Window) -> Scanned | None:
         return self._block(None, window, None)
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int]) -> Scanned | None:
+    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         size = window.end - window.begin
-        if self._only_headers:
-            return self._headers(keys, window.bytes(), [at for at in places[:MAX_ENTRIES] if at + _PLAIN.size <= size])
-        # Where each object starts, and where the last one ends at most.
-        within = [*(place for place in places[:MAX_ENTRIES] if place <= size), size]
-        return self._block(keys, window, np.array(within, np.int64))
-
-    def _headers(self, keys: list[bytes], data: npt.NDArray[np.uint8], places: list[int]) -> Scanned | None:
-        """Return the headers at these places, up to the first that is not as :func:`_plain_header` has it."""
-        fields = data[np.array(places, np.int64)[:, None] + np.arange(_PLAIN.size)].view(_PLAIN_FIELDS)[:, 0]
-        riff_sizes, rates, byte_rates, sizes = (fields[name].astype(np.int64) for name in _PLAIN_NUMBERS)
-        plain = (fields["riff"] == b"RIFF") & (fields["format"] == _PLAIN_FORMAT) & (fields["layout"] == _PLAIN_LAYOUT)
-        plain &= (rates > 0) & (byte_rates == 2 * rates) & (riff_sizes == 36 + sizes) & (sizes % 2 == 0)
-        plain &= ~np.isin(sizes, UNKNOWN_DATA_SIZES)
-        count = len(plain) if plain.all() else int(plain.argmin())
-        if not count:
-            return None
-        none, starts = np.empty(0, np.int16), np.zeros(count, np.int64)
-        lengths, rates = sizes[:count] // 2, rates[:count].astype(np.uint32)
-        block = WaveBlock(join_keys(keys[:count]), none, starts, lengths, rates, only_headers=True)
-        return Scanned(block, places[count - 1] + _PLAIN.size)
+        bounds = np.array([places, ends or [*places[1:], size]], np.int64).T[:MAX_ENTRIES]
+        return self._block(keys, window, np.minimum(bounds, [sys.maxsize, size], order="C"))
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
         data = window.bytes()
-        most = MAX_ENTRIES if places is None else len(places) - 1
+        most = MAX_ENTRIES if places is None else len(places)
         found_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
         ends, starts, lengths = (np.empty(most, np.int64) for _ in range(3))
         rates = np.empty(most, np.uint32)
         count = NATIVE.function("ark_scan_waves")(
-            data, len(data), places, most, found_keys, used, ends, starts, lengths, rates
-        )
+            data, len(data), places, most, places is not None and self._only_headers,
+            found_keys, used, ends, starts, lengths, rates,
+        )  # fmt: skip
         if count == 0:
             return None
         all_keys = found_keys[: used[0]].tobytes() if keys is None else join_keys(keys[:count])

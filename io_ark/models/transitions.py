@@ -165,11 +165,6 @@ class TransitionModel:
         phones: Integers = self.tuples[self.states(ids) - 1, 0]
         return phones
 
-    def hmm_states(self, ids: npt.ArrayLike) -> Integers:
-        """Return the number of the state within the HMM of the phone of each transition-id."""
-        numbers: Integers = self.tuples[self.states(ids) - 1, 1]
-        return numbers
-
     def pdfs(self, ids: npt.ArrayLike) -> Integers:
         """Return the pdf of each transition-id. As in Kaldi, 0 gives pdf 0."""
         return self.maps.pdf[self.check_ids(ids, least=0)]
@@ -186,22 +181,10 @@ class TransitionModel:
         """Return True for each transition-id that is a self-loop."""
         return self.maps.is_self_loop[self.check_ids(ids)]
 
-    def are_final(self, ids: npt.ArrayLike) -> Mask:
-        """Return True for each transition-id that leads to the final state of its phone."""
-        return self.maps.is_final[self.check_ids(ids)]
-
     def pdf_classes(self, state: int) -> tuple[int, int]:
         """Return the pdf-classes of a transition-state: of the transitions to other states, and of the self-loop."""
         found = self._hmm_states[state - 1]
         return found.forward_pdf_class, found.self_loop_pdf_class
-
-    def state_of(self, phone: int, hmm_state: int, forward_pdf: int, self_loop_pdf: int) -> int:
-        """Return the transition-state of a phone's state with these pdfs.
-
-        Raises:
-            FormatError: there is none.
-        """
-        return int(self.states_of(np.array([phone, hmm_state, forward_pdf, self_loop_pdf])))
 
     def states_of(self, tuples: npt.NDArray[np.integer[Any]]) -> Integers:
         """Return the transition-states of such (phone, HMM state, forward pdf, self-loop pdf): (..., 4) -> (...).

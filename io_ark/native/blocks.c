@@ -15,9 +15,9 @@ static uint32_t load_uint32(const uint8_t *from)
 static uint32_t load_uint16(const uint8_t *from) { return from[0] | (uint32_t)from[1] << 8; }
 
 /* The samples of a little-endian wave file of one channel of 16 bits, if its header is as the standard has it and all
- * samples are there; NULL otherwise. Chunks before the samples are skipped, but for those that the Python code has a
- * warning for. */
-static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int64_t *bytes, uint32_t *rate)
+ * samples are there or need not be; NULL otherwise. Chunks before the samples are skipped, but for those that the Python
+ * code has a warning for. */
+static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int only_header, int64_t *bytes, uint32_t *rate)
 {
     const uint8_t *const start = at;
     int has_format = 0;
@@ -28,7 +28,8 @@ static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int64_
         const uint8_t *const body = at + 8;
         if (!memcmp(at, "data", 4)) {
             const int64_t announced = body - start - 8 + size;
-            if (!has_format || size == 0 || size % 2 || size > end - body || size == 0x7FFFF000) return NULL;
+            if (!has_format || size == 0 || size % 2 || size == 0x7FFFF000) return NULL;
+            if (size > end - body && !only_header) return NULL;
             if (announced - riff_size > 1 || riff_size - announced > 1) return NULL;
             *bytes = size;
             return body;
@@ -45,13 +46,14 @@ static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int64_
     return NULL;
 }
 
-/* Find audio of one channel in `data`: after keys, or, if `places` is not NULL, at places[i] up to before places[i + 1].
+/* Find audio of one channel in `data`: after keys, or, if `places` is not NULL, from places[2 * i] up to before
+ * places[2 * i + 1].
  *
- * Out, for each of at most `most` entries: its key (only without places; `keys` has room for `size` bytes, of which
- * *keys_used are used), the byte where it ends, the byte where its samples start, how many samples there are, and their
- * rate. Returns how many entries, up to the first that is not all there or not as most wave files are. */
-EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t most, uint8_t *keys, int64_t *keys_used,
-                              int64_t *ends, int64_t *starts, int64_t *lengths, uint32_t *rates)
+ * With `only_headers` the samples need not be there. Out, for each of at most `most` entries: its key (only without
+ * places; `keys` has room for `size` bytes, of which *keys_used are used), the byte where it ends, the byte where its
+ * samples start, how many samples there are, and their rate. Returns how many entries, up to the first that is not all there or not as most wave files are. */
+EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t most, int only_headers, uint8_t *keys,
+                              int64_t *keys_used, int64_t *ends, int64_t *starts, int64_t *lengths, uint32_t *rates)
 {
     const uint8_t *at = data, *end = data + size;
     uint8_t *const first_key = keys;
@@ -59,12 +61,13 @@ EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *
     for (*keys_used = 0; n < most; n++) {
         int64_t bytes;
         if (places) {
-            if (places[n] < 0 || places[n] > places[n + 1] || places[n + 1] > size) break;
-            at = data + places[n];
-            end = data + places[n + 1];
+            const int64_t *const bounds = places + 2 * n;
+            if (bounds[0] < 0 || bounds[0] > bounds[1] || bounds[1] > size) break;
+            at = data + bounds[0];
+            end = data + bounds[1];
         } else if (!(at = ark_take_key(at, end, &keys)))
             break;
-        const uint8_t *const samples = find_samples(at, end, &bytes, &rates[n]);
+        const uint8_t *const samples = find_samples(at, end, only_headers, &bytes, &rates[n]);
         if (!samples) break;
         starts[n] = samples - data;
         lengths[n] = bytes / 2;

@@ -40,11 +40,11 @@ static const char *name_of(const char *line, const uint8_t *plain)
 /* Read at most the first `wanted` bytes of each file. `lines` has a zero after each line, a key and the name of a file.
  *
  * The first file comes to lie after the `*end` bytes of `target` that are in use, of `room`: `lead` bytes before a
- * multiple of `alignment`, as each of the others. Out: where each file starts, and where the last one ends. Returns how
+ * multiple of `alignment`, as each of the others. Out: where each file starts and ends, and where the last one ends. Returns how
  * many were read, up to the first that has another name, is not a regular file, cannot be read, has more than `largest`
  * bytes, or does not fit. Only a regular file is opened: opening a named pipe or a device can have effects. */
 EXPORT int64_t ark_read_files(const uint8_t *lines, int64_t count, const uint8_t *plain, int64_t wanted, int64_t largest,
-                              int64_t lead, int64_t alignment, uint8_t *target, int64_t room, int64_t *starts, int64_t *end)
+                              int64_t lead, int64_t alignment, uint8_t *target, int64_t room, int64_t *places, int64_t *end)
 {
     for (int64_t i = 0; i < count; i++) {
         const char *const path = name_of((const char *)lines, plain);
@@ -53,8 +53,8 @@ EXPORT int64_t ark_read_files(const uint8_t *lines, int64_t count, const uint8_t
         const int64_t size = status.st_size < wanted ? status.st_size : wanted;
         const int64_t at = (*end + lead + alignment - 1) / alignment * alignment - lead;
         if (size > room - at || !read_start(path, target + at, size)) return i;
-        starts[i] = at;
-        *end = at + size;
+        places[2 * i] = at;
+        places[2 * i + 1] = *end = at + size;
         lines = (const uint8_t *)path + strlen(path) + 1;
     }
     return count;

@@ -232,7 +232,8 @@ class BlockLoader:
         if not 0 <= size <= self._largest:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, wanted)))
-        keys, places, starts, end = list[bytes](), list[int](), np.empty(_TOGETHER, np.int64), np.zeros(1, np.int64)
+        keys, places, end = list[bytes](), list[list[int]](), np.zeros(1, np.int64)
+        found = np.empty((_TOGETHER, 2), np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _TOGETHER):
             some = lines[begin : begin + _TOGETHER]
             joined = b"\0".join(some)
@@ -240,15 +241,16 @@ class BlockLoader:
                 break
             count = NATIVE.function("ark_read_files")(
                 joined, len(some), _IN_PLAIN_NAMES, wanted, self._largest, memory.lead, memory.alignment,
-                contents, len(contents), starts, end,
+                contents, len(contents), found, end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in some[:count]]
-            places += starts[:count].tolist()
+            places += found[:count].tolist()
             if count < len(some):
                 break
         if not keys or not _without_white_space(keys):
             return None
-        return self._scan.objects(Window(contents, 0, int(end[0]), int(end[0])), keys, places)
+        starts, ends = map(list, zip(*places, strict=True))
+        return self._scan.objects(Window(contents, 0, int(end[0]), int(end[0])), keys, starts, ends)
 
 
 def _size_of_regular(path: str) -> int:

@@ -139,11 +139,6 @@ def mean_and_variance(stats: Array) -> Array:
     return both
 
 
-def count_floored(stats: Array) -> int:
-    """Return the number of dimensions whose variance is floored, most likely because they are constant."""
-    return int((mean_and_variance(stats)[..., 1, :] < VARIANCE_FLOOR).sum())
-
-
 def scale_and_offset(stats: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
     """Return the factor on the features (None for 1) and the offset; each ``(..., 1, dim)``, of this dtype."""
     xp = namespace(stats)

@@ -111,9 +111,9 @@ def _format_of(source: Source) -> tuple[int, int]:
     try:
         chunks = Chunks(head)
         chunks.enter(b"fmt ")
-        coding, *_, bits = chunks.integers("HHIIHH")
+        coding, *_, bits = chunks.fields("HHIIHH")
         if coding == _EXTENSIBLE:
-            coding = chunks.integers("HHIH")[-1]  # the start of the sub-format
+            coding = chunks.fields("HHIH")[-1]  # the start of the sub-format
     except ArkError:
         return _PCM, 16
     return coding, bits
@@ -122,7 +122,7 @@ def _format_of(source: Source) -> tuple[int, int]:
 def _read_8_bits(source: Source) -> Audio:
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
-    _, channels, rate, *_ = chunks.integers("HHIIHH")
+    _, channels, rate, *_ = chunks.fields("HHIIHH")
     if channels == 0 or rate == 0 or size < 16:
         source.fail(f"a wave file has {channels} channels and a sampling rate of {rate}")
     source.skip(size - 16)

@@ -104,11 +104,11 @@ def test_maps_agree_with_the_tuples_of_the_model(name: str) -> None:
         for index, (target, _) in enumerate(entry[hmm_state].transitions):
             tid += 1
             is_loop = target == hmm_state
-            found = [each(tid).tolist() for each in (model.states, model.phones, model.hmm_states, model.indices)]
-            assert found == [number, phone, hmm_state, index]
+            found = [each(tid).tolist() for each in (model.states, model.phones, model.indices)]
+            assert found == [number, phone, index]
             assert model.targets(tid) == target
             assert model.pdfs(tid) == (self_loop if is_loop else forward)
-            assert (model.are_self_loops(tid), model.are_final(tid)) == (is_loop, target == len(entry) - 1)
+            assert (model.are_self_loops(tid), model.maps.is_final[tid]) == (is_loop, target == len(entry) - 1)
     assert tid == model.num_transition_ids == len(model.log_probs) - 1
     ids = np.arange(1, tid + 1).reshape(2, -1)
     assert model.pdfs(ids).shape == ids.shape
@@ -248,7 +248,7 @@ def aligned(name: str, phones: list[tuple[int, int]], reorder: bool) -> tuple[np
         entry = model.topology.entry(phone)
         for number, found in enumerate(entry[:-1]):
             pdfs = [tree.pdf(window, each) for each in (found.forward_pdf_class, found.self_loop_pdf_class)]
-            first = int(model.first_ids[model.state_of(phone, number, *pdfs)])  # type: ignore[arg-type]
+            first = int(model.first_ids[model.states_of(np.array([phone, number, *pdfs]))])
             targets = [to for to, _ in found.transitions]
             path = [first + targets.index(number)] * (1 if number else more)
             path.insert(0 if reorder else len(path), first + targets.index(number + 1))
@@ -310,10 +310,10 @@ def test_truncated_alignment_is_not_complete() -> None:
     for end in range(1, len(ids)):
         # Without the last self-loops, a phone of a reordered alignment still ends by its final transition.
         whole = any(
-            begin < end <= stop and model.are_final(ids[begin:end]).any() for begin, stop in pairwise(ends.tolist())
+            begin < end <= stop and model.maps.is_final[ids[begin:end]].any() for begin, stop in pairwise(ends.tolist())
         )
         assert split_to_phones(model, ids[:end]).complete.tolist() == [whole]
-    assert split_to_phones(model, ids[1:]).complete.tolist() == [bool(model.hmm_states(ids[1]) == 0)]
+    assert split_to_phones(model, ids[1:]).complete.tolist() == [bool(model.tuples[model.states(ids[1]) - 1, 1] == 0)]
     assert AlignmentConverter(model, model, TREES["mono"]).convert(ids[:2]) is None
 
 

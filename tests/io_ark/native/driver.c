@@ -202,13 +202,14 @@ static void test_blocks(int rounds)
         memcpy(audio, wave, WAVE);
         memcpy(audio + WAVE, wave, WAVE);
         uint8_t *const audio_keys = exactly(2 * WAVE);
-        if (ark_scan_waves(audio, 2 * WAVE, NULL, MOST, audio_keys, &used, ends, starts, lengths, rates) != 2) abort();
+        if (ark_scan_waves(audio, 2 * WAVE, NULL, MOST, 0, audio_keys, &used, ends, starts, lengths, rates) != 2) abort();
         if (lengths[1] != 2 || audio[starts[1]] != 1 || rates[0] != 16000) abort();
         length = 2 * WAVE;
         uint8_t *const bad_audio = damaged(audio, &length);
-        int64_t places[3] = {2, WAVE + 2, length};
-        ark_scan_waves(bad_audio, length, NULL, MOST, audio_keys, &used, ends, starts, lengths, rates);
-        ark_scan_waves(bad_audio, length, places, 2, audio_keys, &used, ends, starts, lengths, rates);
+        int64_t places[4] = {2, WAVE + 2, WAVE + 2, length};
+        ark_scan_waves(bad_audio, length, NULL, MOST, 0, audio_keys, &used, ends, starts, lengths, rates);
+        for (int only_headers = 0; only_headers < 2; only_headers++)
+            ark_scan_waves(bad_audio, length, places, 2, only_headers, audio_keys, &used, ends, starts, lengths, rates);
         uint8_t *const all[] = {keys, (uint8_t *)values, room, whole, names, bad, audio, audio_keys, bad_audio};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
     }

@@ -209,3 +209,21 @@ def test_names_with_a_zero_or_other_bytes_are_not_mixed_up(tmp_path: Path) -> No
     with io_ark.SequentialReader[Any](f"scp,p:{tmp_path}/wav.scp", kind="wave") as reader:
         found = {key: int(value.samples[0, 0]) for block in reader.blocks() for key, value in block.entries()}
     assert found == {f"u{n}": n for n in (0, 1, 3, 4, 6, 7)}
+
+
+@pytest.mark.parametrize("missing", [1, 2, 10, 40, 201, 202, 210])
+def test_truncated_wave_file_among_others_has_no_samples_or_header_of_its_neighbours(
+    missing: int, tmp_path: Path
+) -> None:
+    """Files are read together into memory with gaps, which are not parts of the files."""
+    whole = to_bytes("wave", Wave(16000, np.arange(1, 101, dtype=np.int16)[None]))
+    paths = [tmp_path / f"{n}.wav" for n in range(6)]
+    for n, path in enumerate(paths):
+        path.write_bytes(whole[: len(whole) - n % 2 * missing])
+    (tmp_path / "wav.scp").write_text("".join(f"{path.name} {path}\n" for path in paths))
+    remaining = max(0, 200 - missing) // 2
+    wanted = {f"{n}.wav": remaining if n % 2 else 100 for n in range(6) if n % 2 == 0 or remaining}
+    found = {key: wave.samples.shape[1] for key, wave in io_ark.read(f"scp,p:{tmp_path}/wav.scp", kind="wave")}
+    assert found == wanted
+    headers = {key: info.sample_count for key, info in io_ark.read(f"scp,p:{tmp_path}/wav.scp", kind="wave-info")}
+    assert headers == dict.fromkeys(wanted if missing > 200 else map("{}.wav".format, range(6)), 100)

@@ -15,7 +15,6 @@ from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.cmvn import (
     apply_cmvn,
     cmvn_stats,
-    count_floored,
     fake_stats,
     mean_and_variance,
     sliding_cmvn,
@@ -74,7 +73,7 @@ def test_skipped_dimensions_stay_and_others_do_not() -> None:
 def test_a_constant_dimension_is_floored_not_divided_by_zero() -> None:
     features = np.ones((5, 2), np.float32)
     stats = cmvn_stats(features)
-    assert count_floored(stats) == 2
+    assert not mean_and_variance(stats)[1].any()
     assert np.isfinite(apply_cmvn(features, stats, VARS)).all()
 
 
