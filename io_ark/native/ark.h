@@ -39,7 +39,8 @@ static inline int ark_is_blank(uint8_t byte) { return ark_is_space(byte) && byte
 static inline const uint8_t *ark_take_key(const uint8_t *at, const uint8_t *end, uint8_t **keys)
 {
     const uint8_t *const key = at;
-    while (at < end && !ark_is_space(*at)) at++;
+    while (at < end && !ark_is_space(*at))
+        at++;
     if (at == key || at == end || (*at != ' ' && *at != '\t')) return NULL;
     memcpy(*keys, key, (size_t)(at - key));
     *keys += at - key;
@@ -49,7 +50,8 @@ static inline const uint8_t *ark_take_key(const uint8_t *at, const uint8_t *end,
 
 static inline uint8_t *ark_put_text(uint8_t *to, const char *text)
 {
-    while (*text) *to++ = (uint8_t)*text++;
+    while (*text)
+        *to++ = (uint8_t)*text++;
     return to;
 }
 

@@ -17,7 +17,8 @@ static uint32_t load_uint16(const uint8_t *from) { return from[0] | (uint32_t)fr
 /* The samples of a little-endian wave file of one channel of 16 bits, if its header is as the standard has it and all
  * samples are there or need not be; NULL otherwise. Chunks before the samples are skipped, but for those that the Python
  * code has a warning for. */
-static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int only_header, int64_t *bytes, uint32_t *rate)
+static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int only_header, int64_t *bytes,
+                                   uint32_t *rate)
 {
     const uint8_t *const start = at;
     int has_format = 0;
@@ -34,11 +35,14 @@ static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int on
             *bytes = size;
             return body;
         }
-        if (size % 2 || size > end - body || !memcmp(at, "fact", 4) || has_format == !memcmp(at, "fmt ", 4)) return NULL;
+        if (size % 2 || size > end - body || !memcmp(at, "fact", 4) || has_format == !memcmp(at, "fmt ", 4))
+            return NULL;
         if (!has_format) {
-            if (size != 16 || load_uint16(body) != 1 || load_uint16(body + 2) != 1 || load_uint16(body + 14) != 16) return NULL;
+            if (size != 16 || load_uint16(body) != 1 || load_uint16(body + 2) != 1 || load_uint16(body + 14) != 16)
+                return NULL;
             *rate = load_uint32(body + 4);
-            if (*rate == 0 || load_uint32(body + 8) != (uint32_t)(*rate * 2) || load_uint16(body + 12) != 2) return NULL;
+            if (*rate == 0 || load_uint32(body + 8) != (uint32_t)(*rate * 2) || load_uint16(body + 12) != 2)
+                return NULL;
             has_format = 1;
         }
         at = body + size;
@@ -52,8 +56,9 @@ static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int on
  * With `only_headers` the samples need not be there. Out, for each of at most `most` entries: its key (only without
  * places; `keys` has room for `size` bytes, of which *keys_used are used), the byte where it ends, the byte where its
  * samples start, how many samples there are, and their rate. Returns how many entries, up to the first that is not all there or not as most wave files are. */
-EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t most, int only_headers, uint8_t *keys,
-                              int64_t *keys_used, int64_t *ends, int64_t *starts, int64_t *lengths, uint32_t *rates)
+EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t most, int only_headers,
+                              uint8_t *keys, int64_t *keys_used, int64_t *ends, int64_t *starts, int64_t *lengths,
+                              uint32_t *rates)
 {
     const uint8_t *at = data, *end = data + size;
     uint8_t *const first_key = keys;
@@ -89,7 +94,9 @@ static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shap
         if (shape[0] < 0 || shape[1] < 0 || (shape[1] && shape[0] > MAX_NUMBERS / shape[1])) return -1;
         return 13 + shape[0] * shape[1] * (at[0] == 'F' ? 4 : 8);
     }
-    const int name = at[1] == 'M' && at[2] == ' ' ? 3 : at[1] == 'M' && (at[2] == '2' || at[2] == '3') && at[3] == ' ' ? 4 : 0;
+    const int name = at[1] == 'M' && at[2] == ' '                                     ? 3
+                     : at[1] == 'M' && (at[2] == '2' || at[2] == '3') && at[3] == ' ' ? 4
+                                                                                      : 0;
     if (!name || end - at < name + 16) return -1;
     shape[0] = ark_load_int32(at + name + 8);
     shape[1] = ark_load_int32(at + name + 12);
@@ -100,15 +107,16 @@ static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shap
 
 /* Find the shapes of matrices in binary, dense or compressed, that are in `data` whole. Out: keys, as above, the byte where
  * each entry ends, and two numbers of shape for each. Returns how many entries. */
-EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t most, uint8_t *keys, int64_t *keys_used, int64_t *ends,
-                               int64_t *shapes)
+EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t most, uint8_t *keys, int64_t *keys_used,
+                               int64_t *ends, int64_t *shapes)
 {
     const uint8_t *at = data, *const end = data + size;
     uint8_t *const first_key = keys;
     int64_t n = 0;
     for (*keys_used = 0; n < most; n++) {
         at = ark_take_key(at, end, &keys);
-        const int64_t bytes = at && end - at > 2 && !at[0] && at[1] == 'B' ? matrix_bytes(at + 2, end, shapes + 2 * n) : -1;
+        const int64_t bytes =
+            at && end - at > 2 && !at[0] && at[1] == 'B' ? matrix_bytes(at + 2, end, shapes + 2 * n) : -1;
         if (bytes < 0 || bytes > end - at - 2) break;
         at += 2 + bytes;
         ends[n] = at - data;
@@ -126,7 +134,8 @@ static uint8_t *put_bytes(uint8_t *to, const void *from, int64_t size)
 /* Copy a key without its newline, and a space; returns behind it, and moves *keys to the next key. */
 static uint8_t *put_key(uint8_t *to, const uint8_t **keys)
 {
-    while (**keys != '\n') *to++ = *(*keys)++;
+    while (**keys != '\n')
+        *to++ = *(*keys)++;
     (*keys)++;
     *to++ = ' ';
     return to;
@@ -138,8 +147,8 @@ static uint8_t *put_key(uint8_t *to, const uint8_t **keys)
  * without rows and columns. `type` is "F" or "D", and `size` the bytes of a number. Out: where in `bytes` each object
  * starts, after its key, and where the entry ends. `bytes` has room for the keys, the numbers and 16 bytes for each
  * entry. Returns how many bytes. */
-EXPORT int64_t ark_pack_arrays(const uint8_t *keys, const int64_t *shapes, int dimensions, int type, int size, const uint8_t *values,
-                               int64_t count, uint8_t *bytes, int64_t *objects, int64_t *ends)
+EXPORT int64_t ark_pack_arrays(const uint8_t *keys, const int64_t *shapes, int dimensions, int type, int size,
+                               const uint8_t *values, int64_t count, uint8_t *bytes, int64_t *objects, int64_t *ends)
 {
     uint8_t *to = bytes;
     for (int64_t i = 0; i < count; i++) {

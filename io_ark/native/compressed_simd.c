@@ -35,7 +35,8 @@ static void from_bytes(const uint8_t *codes, int64_t count, float step, float mi
         _mm256_storeu_ps(values + i, _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(integers), steps), minima));
     }
 #endif
-    for (; i < count; i++) values[i] = (float)codes[i] * step + minimum;
+    for (; i < count; i++)
+        values[i] = (float)codes[i] * step + minimum;
 }
 
 static void from_words(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
@@ -60,7 +61,8 @@ static void column_limits(const uint8_t *percentiles, float minimum, float span,
 static void column_table(const float limits[4], float table[256])
 {
     const float first = limits[1] - limits[0], second = limits[2] - limits[1], third = limits[3] - limits[2];
-    for (int code = 0; code < 65; code++) table[code] = (float)(limits[0] + first * (float)code * (1 / 64.0));
+    for (int code = 0; code < 65; code++)
+        table[code] = (float)(limits[0] + first * (float)code * (1 / 64.0));
     for (int code = 65; code < 193; code++)
         table[code] = (float)(limits[1] + second * (float)(code - 64) * (1 / 128.0));
     for (int code = 193; code < 256; code++)
@@ -76,8 +78,8 @@ static float column_value(const float limits[4], uint8_t code)
 }
 
 /* The values of "CM". */
-static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns, float minimum,
-                             float span, float *values)
+static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns,
+                             float minimum, float span, float *values)
 {
     float tables[TILE][256];
     for (int64_t first = 0; first < columns; first += TILE) {
@@ -85,19 +87,24 @@ static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, i
         const uint8_t *const block = codes + first * rows;
         float *const corner = values + first;
         float limits[TILE][4];
-        for (int64_t c = 0; c < width; c++) column_limits(percentiles + 8 * (first + c), minimum, span, limits[c]);
+        for (int64_t c = 0; c < width; c++)
+            column_limits(percentiles + 8 * (first + c), minimum, span, limits[c]);
         if (rows < ROWS_FOR_TABLE) {
             for (int64_t c = 0; c < width; c++)
-                for (int64_t r = 0; r < rows; r++) corner[r * columns + c] = column_value(limits[c], block[c * rows + r]);
+                for (int64_t r = 0; r < rows; r++)
+                    corner[r * columns + c] = column_value(limits[c], block[c * rows + r]);
             continue;
         }
-        for (int64_t c = 0; c < width; c++) column_table(limits[c], tables[c]);
+        for (int64_t c = 0; c < width; c++)
+            column_table(limits[c], tables[c]);
         if (width == TILE) { /* with a width that the compiler knows, the inner loop is unrolled */
             for (int64_t r = 0; r < rows; r++)
-                for (int64_t c = 0; c < TILE; c++) corner[r * columns + c] = tables[c][block[c * rows + r]];
+                for (int64_t c = 0; c < TILE; c++)
+                    corner[r * columns + c] = tables[c][block[c * rows + r]];
         } else {
             for (int64_t r = 0; r < rows; r++)
-                for (int64_t c = 0; c < width; c++) corner[r * columns + c] = tables[c][block[c * rows + r]];
+                for (int64_t c = 0; c < width; c++)
+                    corner[r * columns + c] = tables[c][block[c * rows + r]];
         }
     }
 }
@@ -163,8 +170,8 @@ static void count_up_to(const uint16_t *steps, int64_t count, const uint16_t lim
 
 /* The elements that would be at places `low` and `high` if the elements were sorted: bisection between the least and the
  * greatest one, which counts the elements 16 times at most. */
-static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t least, int32_t greatest,
-                         int32_t found[2])
+static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t least,
+                         int32_t greatest, int32_t found[2])
 {
     const int64_t places[2] = {low, high};
     int32_t from[2] = {least, least}, to[2] = {greatest, greatest};
@@ -190,7 +197,8 @@ static void two_of_few(uint16_t *steps, int64_t count, int64_t low, int64_t high
     for (int64_t i = 1; i < count; i++) {
         const uint16_t step = steps[i];
         int64_t at = i;
-        for (; at > 0 && steps[at - 1] > step; at--) steps[at] = steps[at - 1];
+        for (; at > 0 && steps[at - 1] > step; at--)
+            steps[at] = steps[at - 1];
         steps[at] = step;
     }
     found[0] = steps[low];
@@ -217,7 +225,8 @@ static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentil
     } else {
         for (int64_t r = 0; r < rows; r++) { /* those that there are, sorted by insertion */
             int64_t at = r;
-            for (; at > 0 && chosen[at - 1] > steps[r]; at--) chosen[at] = chosen[at - 1];
+            for (; at > 0 && chosen[at - 1] > steps[r]; at--)
+                chosen[at] = chosen[at - 1];
             chosen[at] = steps[r];
         }
     }
@@ -251,8 +260,8 @@ static void column_codes(const float *values, int64_t rows, const float limits[4
 
 /* Compress as "CM" does: the reverse of from_percentiles. Returns 0, or -1 if there is no memory for the columns that are
  * worked on. */
-static int to_percentiles(const float *values, int64_t rows, int64_t columns, float minimum, float span, uint8_t *percentiles,
-                          uint8_t *codes)
+static int to_percentiles(const float *values, int64_t rows, int64_t columns, float minimum, float span,
+                          uint8_t *percentiles, uint8_t *codes)
 {
     const int64_t width_at_most = columns < TILE ? columns : TILE;
     float *const block = malloc((size_t)(rows * width_at_most) * sizeof *block);
@@ -265,7 +274,8 @@ static int to_percentiles(const float *values, int64_t rows, int64_t columns, fl
     for (int64_t first = 0; first < columns; first += TILE) {
         const int64_t width = columns - first < TILE ? columns - first : TILE;
         for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < width; c++) block[c * rows + r] = values[r * columns + first + c];
+            for (int64_t c = 0; c < width; c++)
+                block[c * rows + r] = values[r * columns + first + c];
         for (int64_t c = 0; c < width; c++) {
             uint16_t chosen[4];
             float limits[4];
@@ -300,7 +310,8 @@ static int range_of(const float *values, int64_t count, float *minimum, float *s
     if (unordered) return 0;
     if (least == 0) { /* of zeros of both signs, Kaldi's minimum is the first */
         int64_t i = 0;
-        while (values[i] != 0) i++;
+        while (values[i] != 0)
+            i++;
         least = values[i];
     }
     if (least == greatest) greatest = (float)((double)least + (1.0 + (least < 0 ? -(double)least : (double)least)));
@@ -315,8 +326,9 @@ static int range_of(const float *values, int64_t count, float *minimum, float *s
  * `method` is Kaldi's number of the method, 1 to 7. Out: where in `bytes` each object starts, and where each entry ends.
  * `bytes` has room for the keys, 24 bytes for each entry, 8 for each column and 2 for each number. Returns how many
  * bytes; -1 if a matrix is empty, has a NaN or no finite range, or if there is no memory. */
-EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t *shapes, const float *values, int64_t count,
-                                              int method, uint8_t *bytes, int64_t *objects, int64_t *ends)
+EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t *shapes, const float *values,
+                                              int64_t count, int method, uint8_t *bytes, int64_t *objects,
+                                              int64_t *ends)
 {
     uint8_t *to = bytes;
     for (int64_t i = 0; i < count; i++) {
@@ -328,7 +340,8 @@ EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t
         if (of_entry == 4) range[0] = -32768.0f, range[1] = 65535.0f;
         if (of_entry == 6) range[0] = 0.0f, range[1] = 255.0f;
         if (of_entry == 7) range[0] = 0.0f, range[1] = 1.0f;
-        while (*keys != '\n') *to++ = *keys++;
+        while (*keys != '\n')
+            *to++ = *keys++;
         keys++;
         *to++ = ' ';
         objects[i] = to - bytes;

@@ -43,8 +43,9 @@ static const char *name_of(const char *line, const uint8_t *plain)
  * multiple of `alignment`, as each of the others. Out: where each file starts and ends, and where the last one ends. Returns how
  * many were read, up to the first that has another name, is not a regular file, cannot be read, has more than `largest`
  * bytes, or does not fit. Only a regular file is opened: opening a named pipe or a device can have effects. */
-EXPORT int64_t ark_read_files(const uint8_t *lines, int64_t count, const uint8_t *plain, int64_t wanted, int64_t largest,
-                              int64_t lead, int64_t alignment, uint8_t *target, int64_t room, int64_t *places, int64_t *end)
+EXPORT int64_t ark_read_files(const uint8_t *lines, int64_t count, const uint8_t *plain, int64_t wanted,
+                              int64_t largest, int64_t lead, int64_t alignment, uint8_t *target, int64_t room,
+                              int64_t *places, int64_t *end)
 {
     for (int64_t i = 0; i < count; i++) {
         const char *const path = name_of((const char *)lines, plain);

@@ -87,8 +87,10 @@ static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *numbe
 /* A number times ten to a power; a relative error of half a unit in the last place for each 22 of the power. */
 static double scaled(double number, int power)
 {
-    for (; power > EXACT_POWER; power -= EXACT_POWER) number *= POWERS[EXACT_POWER];
-    for (; power < -EXACT_POWER; power += EXACT_POWER) number /= POWERS[EXACT_POWER];
+    for (; power > EXACT_POWER; power -= EXACT_POWER)
+        number *= POWERS[EXACT_POWER];
+    for (; power < -EXACT_POWER; power += EXACT_POWER)
+        number /= POWERS[EXACT_POWER];
     return power < 0 ? number / POWERS[-power] : number * POWERS[power];
 }
 
@@ -135,7 +137,8 @@ int ark_read_int(const uint8_t **from, const uint8_t *end, int32_t *value)
     const int negative = at < end && *at == '-';
     const uint8_t *const first = at + negative;
     int32_t size = 0;
-    for (at = first; at < end && is_digit(*at) && at - first < 9; at++) size = 10 * size + (*at - '0');
+    for (at = first; at < end && is_digit(*at) && at - first < 9; at++)
+        size = 10 * size + (*at - '0');
     if (at == first || !ends_number(at, end)) return 0;
     *value = negative ? -size : size;
     *from = at;
@@ -153,7 +156,8 @@ EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *
     int64_t count = 0, row_start = 0;
     *rows = 0;
     for (;;) {
-        while (at < end && ark_is_blank(*at)) at++;
+        while (at < end && ark_is_blank(*at))
+            at++;
         if (at == end || *at == '\n' || *at == ';') {
             if (count > row_start) {
                 if (*rows == most_rows) return -1;
@@ -178,9 +182,11 @@ static uint8_t *put_digits(uint8_t *to, uint32_t size)
 {
     uint8_t digits[10];
     int length = 0;
-    do digits[length++] = (uint8_t)('0' + size % 10);
+    do
+        digits[length++] = (uint8_t)('0' + size % 10);
     while (size /= 10);
-    while (length) *to++ = digits[--length];
+    while (length)
+        *to++ = digits[--length];
     return to;
 }
 
@@ -197,12 +203,15 @@ static uint8_t *put_decimal(uint8_t *to, uint32_t whole, int exponent)
 {
     uint8_t digits[7];
     int length = 7, scientific = exponent < -4 || exponent > 6;
-    for (int i = 6; i >= 0; i--, whole /= 10) digits[i] = (uint8_t)('0' + whole % 10);
-    while (length > 1 && digits[length - 1] == '0') length--;
+    for (int i = 6; i >= 0; i--, whole /= 10)
+        digits[i] = (uint8_t)('0' + whole % 10);
+    while (length > 1 && digits[length - 1] == '0')
+        length--;
     const int before_dot = scientific ? 1 : exponent + 1;
     if (before_dot <= 0) {
         to = ark_put_text(to, "0.");
-        for (int i = before_dot; i < 0; i++) *to++ = '0';
+        for (int i = before_dot; i < 0; i++)
+            *to++ = '0';
     }
     for (int i = 0; i < length || i < before_dot; i++) {
         if (i == before_dot && i > 0) *to++ = '.';
@@ -304,8 +313,8 @@ uint8_t *ark_put_element(uint8_t *to, const uint8_t *number, int type, int text)
  * one more in binary, and 5 bytes a list. Out: where each list ends. Returns how many bytes; -1 if the lengths are not
  * those of `count` elements. */
 EXPORT int64_t ark_encode_lists(const uint8_t *first, int first_type, const uint8_t *second, int second_type,
-                                int64_t count, const int64_t *lengths, int64_t lists, const char *begin, const char *end,
-                                uint8_t *bytes, int64_t *ends)
+                                int64_t count, const int64_t *lengths, int64_t lists, const char *begin,
+                                const char *end, uint8_t *bytes, int64_t *ends)
 {
     const int64_t size = bytes_of(first_type), second_size = bytes_of(second_type);
     uint8_t *to = bytes;

@@ -28,22 +28,23 @@ enum kind {
 
 /* A call's arguments and results: see io_ark/codecs/scan.py. */
 typedef struct {
-    const uint8_t *data;     /* the archive's bytes */
-    int64_t size;            /* how many */
-    const int64_t *places;   /* where the objects are in `data`, in order; or NULL: each follows its key, from `start` on */
-    int64_t start;           /* where the first key is */
-    int64_t most;            /* entries at most: the room in ends and shapes */
-    int64_t largest;         /* bytes of an object at most */
-    int64_t values_room;     /* bytes */
-    int64_t lists_room;      /* numbers */
-    uint8_t *keys;           /* out: the keys, a newline after each; room for as many bytes as `data` has */
-    int64_t *ends;           /* out: where each entry ends in `data` */
-    int64_t *shapes;         /* out: two for each entry: rows and columns, or how many elements and 0 */
-    uint8_t *values;         /* out: the numbers of all entries */
-    int64_t *lists;          /* out: lengths of the inner lists of all entries */
-    int64_t keys_used;       /* out: bytes of keys */
-    int64_t values_used;     /* out: bytes of values */
-    int64_t lists_used;      /* out */
+    const uint8_t *data; /* the archive's bytes */
+    int64_t size;        /* how many */
+    const int64_t
+        *places;         /* where the objects are in `data`, in order; or NULL: each follows its key, from `start` on */
+    int64_t start;       /* where the first key is */
+    int64_t most;        /* entries at most: the room in ends and shapes */
+    int64_t largest;     /* bytes of an object at most */
+    int64_t values_room; /* bytes */
+    int64_t lists_room;  /* numbers */
+    uint8_t *keys;       /* out: the keys, a newline after each; room for as many bytes as `data` has */
+    int64_t *ends;       /* out: where each entry ends in `data` */
+    int64_t *shapes;     /* out: two for each entry: rows and columns, or how many elements and 0 */
+    uint8_t *values;     /* out: the numbers of all entries */
+    int64_t *lists;      /* out: lengths of the inner lists of all entries */
+    int64_t keys_used;   /* out: bytes of keys */
+    int64_t values_used; /* out: bytes of values */
+    int64_t lists_used;  /* out */
 } table;
 
 /* The reading of one object. */
@@ -56,7 +57,8 @@ typedef struct {
 
 static const uint8_t *skip_blanks(const uint8_t *at, const uint8_t *end)
 {
-    while (at < end && ark_is_blank(*at)) at++;
+    while (at < end && ark_is_blank(*at))
+        at++;
     return at;
 }
 
@@ -232,10 +234,7 @@ static int read_pairs(object *it, int floats)
     }
 }
 
-static int read_int(object *it)
-{
-    return it->binary ? read_sized(it, 1, 4) : read_number(it, 'i') && end_line(it);
-}
+static int read_int(object *it) { return it->binary ? read_sized(it, 1, 4) : read_number(it, 'i') && end_line(it); }
 
 static int read_float(object *it, int wide)
 {
@@ -264,7 +263,8 @@ static int read_tokens(object *it, int one)
         it->at = skip_blanks(it->at, newline);
         if (it->at == newline) break;
         const uint8_t *const word = it->at;
-        while (!ark_is_space(*it->at)) it->at++;
+        while (!ark_is_space(*it->at))
+            it->at++;
         uint8_t *const to = room_for(it->all, it->at - word + 1);
         if (!to) return 0;
         memcpy(to, word, (size_t)(it->at - word));

@@ -18,8 +18,7 @@ EXPORT int simd_levels(void)
     levels |= 2;
 #endif
 #ifdef HAVE_AVX2
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        levels |= 4;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) levels |= 4;
 #endif
 #ifdef HAVE_AVX512
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&

@@ -4,11 +4,11 @@
 
 /* The filters of one period of two sampling rates: made by kaldi_compat/exact/resample.py. */
 typedef struct {
-    int32_t phases, period;  /* output and input samples in a period */
-    int32_t longest;         /* filter, in samples */
-    const int64_t *first;    /* (phases): the input sample that each filter begins at, counted from the period's start */
-    const int32_t *taps;     /* (phases) */
-    const int64_t *offset;   /* (phases): where each filter starts in weights */
+    int32_t phases, period; /* output and input samples in a period */
+    int32_t longest;        /* filter, in samples */
+    const int64_t *first;   /* (phases): the input sample that each filter begins at, counted from the period's start */
+    const int32_t *taps;    /* (phases) */
+    const int64_t *offset;  /* (phases): where each filter starts in weights */
     const float *weights;
 } resampling_filters;
 
@@ -22,15 +22,14 @@ static float edge_sample(const void *samples, int type, int64_t count, int64_t f
 {
     float sum = 0.0f;
     for (int i = 0; i < taps; i++)
-        if (first + i >= 0 && first + i < count)
-            sum += weights[i] * sample_at(samples, type, first + i);
+        if (first + i >= 0 && first + i < count) sum += weights[i] * sample_at(samples, type, first + i);
     return sum;
 }
 
 /* Compute outputs `begin` to `end`; output k is out[k - begin]. The filters of those from inside_begin to inside_end lie within
    the samples. `x` holds `longest` vectors. */
-static void resample_phase(const resampling_filters *f, int phase, const void *samples, int type, int64_t count, int64_t begin,
-                           int64_t inside_begin, int64_t inside_end, int64_t end, vf *x, float *out)
+static void resample_phase(const resampling_filters *f, int phase, const void *samples, int type, int64_t count,
+                           int64_t begin, int64_t inside_begin, int64_t inside_end, int64_t end, vf *x, float *out)
 {
     const float *weights = f->weights + f->offset[phase];
     int taps = f->taps[phase], bytes = type == SHORTS ? 2 : 4, step = f->phases;
@@ -45,8 +44,7 @@ static void resample_phase(const resampling_filters *f, int phase, const void *s
         const void *starts[LANES];
         int types[LANES], lanes = 0;
         for (int l = 0; l < LANES; l++) {
-            if (k + (int64_t)l * step < inside_end)
-                lanes = l + 1;
+            if (k + (int64_t)l * step < inside_end) lanes = l + 1;
             starts[l] = (const char *)samples + (first + (int64_t)(lanes - 1) * f->period) * bytes;
             types[l] = type;
         }
@@ -63,9 +61,15 @@ typedef struct {
     int64_t start, count, begin, first, end, place;
 } resampling_chunk;
 
-static int64_t filter_begin(const resampling_filters *f, int64_t k) { return f->first[k % f->phases] + k / f->phases * f->period; }
+static int64_t filter_begin(const resampling_filters *f, int64_t k)
+{
+    return f->first[k % f->phases] + k / f->phases * f->period;
+}
 
-static int64_t filter_end(const resampling_filters *f, int64_t k) { return filter_begin(f, k) + f->taps[k % f->phases]; }
+static int64_t filter_end(const resampling_filters *f, int64_t k)
+{
+    return filter_begin(f, k) + f->taps[k % f->phases];
+}
 
 /* Kaldi's LinearResample::Resample of chunks of some utterances. `work` has room for f->longest + 1 vectors. */
 EXPORT int SIMD_NAME(resample_chunks)(const resampling_filters *f, const void *samples, int32_t type,

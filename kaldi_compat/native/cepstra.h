@@ -32,15 +32,15 @@ static void cepstra_of_prediction(const vf *coefficients, int order, vf *cepstra
             sum.low += term.low, sum.high += term.high;
         }
         vd2 negative = widen(-coefficients[i]);
-        cepstra[i] = narrow((vd2){negative.low - sum.low / (double)(i + 1), negative.high - sum.high / (double)(i + 1)});
+        cepstra[i] =
+            narrow((vd2){negative.low - sum.low / (double)(i + 1), negative.high - sum.high / (double)(i + 1)});
     }
 }
 
 static int has_nan(const vf *x, int n, int lane)
 {
     for (int i = 0; i < n; i++)
-        if (x[i][lane] != x[i][lane])
-            return 1;
+        if (x[i][lane] != x[i][lane]) return 1;
     return 0;
 }
 
@@ -52,8 +52,7 @@ static int has_nan(const vf *x, int n, int lane)
 static void sign_nans(vf *lags, int order, float exponent, vf *lpc, vf *previous, vf *cepstra, vf *energy, int lane)
 {
     for (int i = 0; i <= order; i++)
-        if (lags[i][lane] != lags[i][lane])
-            lags[i][lane] = exponent == exponent ? -NAN : NAN;
+        if (lags[i][lane] != lags[i][lane]) lags[i][lane] = exponent == exponent ? -NAN : NAN;
     float error = lags[0][lane];
     for (int i = 0; i < order; i++) {
         float reflection = lags[i + 1][lane];
@@ -62,7 +61,8 @@ static void sign_nans(vf *lags, int order, float exponent, vf *lpc, vf *previous
             reflection = SIGNED(reflection + term, reflection, term);
         }
         reflection = SIGNED(reflection / error, reflection, error);
-        float square = SIGNED(reflection * reflection, reflection, reflection), factor = SIGNED(1.0f - square, 1.0f, square);
+        float square = SIGNED(reflection * reflection, reflection, reflection),
+              factor = SIGNED(1.0f - square, 1.0f, square);
         factor = factor < 1.0e-5f ? 1.0e-5f : factor;
         error = SIGNED(error * factor, error, factor);
         for (int j = 0; j < i; j++)
@@ -73,8 +73,7 @@ static void sign_nans(vf *lags, int order, float exponent, vf *lpc, vf *previous
         }
         lpc[i][lane] = -reflection;
     }
-    if (error != error)
-        (*energy)[lane] = -error;
+    if (error != error) (*energy)[lane] = -error;
     for (int i = 0; i < order; i++) {
         double sum = 0.0, first = -lpc[i][lane];
         for (int j = 0; j < i; j++) {

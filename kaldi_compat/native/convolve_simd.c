@@ -6,7 +6,7 @@
 
 /* Tables of the FFT and the filter: made by kaldi_compat/exact/convolution.py. */
 typedef struct {
-    int32_t log_points;          /* log2 of points / 2 */
+    int32_t log_points; /* log2 of points / 2 */
     int32_t taps;
     const twiddle *twiddles[32]; /* for transforms of 2^k points: (2^k / 4) */
     const float *roots;          /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
@@ -39,10 +39,8 @@ static void load_blocks(const float *signal, int64_t samples, int64_t first, int
         complex_lanes value = {splat(0), splat(0)};
         for (int l = 0; l < LANES && 2 * i < step; l++) {
             const int64_t at = first + l * step + 2 * i;
-            if (at < samples)
-                value.re[l] = signal[at];
-            if (at + 1 < samples && 2 * i + 1 < step)
-                value.im[l] = signal[at + 1];
+            if (at < samples) value.re[l] = signal[at];
+            if (at + 1 < samples && 2 * i + 1 < step) value.im[l] = signal[at + 1];
         }
         z[i] = value;
     }
@@ -78,9 +76,9 @@ EXPORT int SIMD_NAME(convolve)(const convolution *c, const float *signal, int64_
     const int half = 1 << c->log_points;
     const int64_t points = 2 * half, tail_size = c->taps - 1, step = points - tail_size, length = samples + tail_size;
     const float scale = 1.0f / (float)points;
-    void *const allocated = malloc((4 * (int64_t)half + 1) * sizeof(vf) + (LANES + 1) * (tail_size + 1) * sizeof(float));
-    if (!allocated)
-        return 1;
+    void *const allocated =
+        malloc((4 * (int64_t)half + 1) * sizeof(vf) + (LANES + 1) * (tail_size + 1) * sizeof(float));
+    if (!allocated) return 1;
     complex_lanes *z = (complex_lanes *)((char *)allocated + (sizeof(vf) - (uintptr_t)allocated % sizeof(vf)));
     complex_lanes *y = z + half;
     float *const before = (float *)(y + half), *const tails = before + tail_size;

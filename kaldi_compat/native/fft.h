@@ -68,17 +68,10 @@ static void split_radix(complex_lanes *z, int log_m, const twiddle *const *twidd
 {
     int m = 1 << log_m;
     switch (log_m) {
-    case 0:
-        return;
-    case 1:
-        fft_2(z);
-        return;
-    case 2:
-        fft_4(z);
-        return;
-    case 3:
-        fft_8(z, twiddles[3]);
-        return;
+    case 0: return;
+    case 1: fft_2(z); return;
+    case 2: fft_4(z); return;
+    case 3: fft_8(z, twiddles[3]); return;
     }
     split(z, m, twiddles[log_m]);
     split_radix(z, log_m - 1, twiddles);
@@ -87,7 +80,8 @@ static void split_radix(complex_lanes *z, int log_m, const twiddle *const *twidd
 }
 
 /* The transforms of a real signal at k and half - k, from that of its even samples plus i times its odd ones there. */
-INLINE void unzip(complex_lanes a, complex_lanes b, float root_re, float root_im, complex_lanes *at_k, complex_lanes *mirror)
+INLINE void unzip(complex_lanes a, complex_lanes b, float root_re, float root_im, complex_lanes *at_k,
+                  complex_lanes *mirror)
 {
     vf c_re = 0.5f * (a.re + b.re), c_im = 0.5f * (a.im - b.im);
     vf d_re = 0.5f * (a.im + b.im), d_im = -0.5f * (a.re - b.re);

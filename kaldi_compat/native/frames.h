@@ -10,8 +10,7 @@ enum { SHORTS, FLOATS };
 static inline int64_t reflected(int64_t index, int64_t length)
 {
     index %= 2 * length;
-    if (index < 0)
-        index += 2 * length;
+    if (index < 0) index += 2 * length;
     return index < length ? index : 2 * length - 1 - index;
 }
 
@@ -31,14 +30,16 @@ static void gather(const void *const starts[LANES], const int types[LANES], int 
     for (; i + LANES <= size; i += LANES) {
         vf rows[LANES];
         for (int l = 0; l < LANES; l++)
-            rows[l] = types[l] == SHORTS ? load_shorts((const int16_t *)starts[l] + i) : load_floats((const float *)starts[l] + i);
+            rows[l] = types[l] == SHORTS ? load_shorts((const int16_t *)starts[l] + i)
+                                         : load_floats((const float *)starts[l] + i);
         transpose(rows);
         for (int l = 0; l < LANES; l++)
             x[i + l] = rows[l];
     }
     for (; i < size; i++)
         for (int l = 0; l < LANES; l++)
-            ((float *)(x + i))[l] = types[l] == SHORTS ? ((const int16_t *)starts[l])[i] : ((const float *)starts[l])[i];
+            ((float *)(x + i))[l] =
+                types[l] == SHORTS ? ((const int16_t *)starts[l])[i] : ((const float *)starts[l])[i];
 }
 
 static inline void scale_samples(vf *x, int size, float scale)

@@ -8,17 +8,17 @@
 
 /* Utterances on their grids: made by kaldi_compat/pitch/interpolate.py. */
 typedef struct {
-    const int64_t *rows;                         /* (count + 1): the first frame of each utterance */
+    const int64_t *rows; /* (count + 1): the first frame of each utterance */
     int64_t count;
-    const int64_t *states;                       /* (count): pitches of each utterance's grid */
-    const float *bottom;                         /* (rows): the lowest pitch */
-    const int64_t *nearest;                      /* (rows): which pitch is nearest to the measured one */
-    const float *elsewhere, *here;               /* (rows): log probability of any pitch, and how much more the nearest one has */
-    const uint32_t *seeds;                       /* (rows): of the noise */
-    const uint32_t *multipliers, *increments;    /* (6, pairs): from a seed to the words of pairs of draws */
-    int64_t pairs, reach;                        /* the pitch may move by so many pitches of the grid */
-    float interval;                              /* distance of pitches */
-    double noise;                                /* its standard deviation */
+    const int64_t *states;         /* (count): pitches of each utterance's grid */
+    const float *bottom;           /* (rows): the lowest pitch */
+    const int64_t *nearest;        /* (rows): which pitch is nearest to the measured one */
+    const float *elsewhere, *here; /* (rows): log probability of any pitch, and how much more the nearest one has */
+    const uint32_t *seeds;         /* (rows): of the noise */
+    const uint32_t *multipliers, *increments; /* (6, pairs): from a seed to the words of pairs of draws */
+    int64_t pairs, reach;                     /* the pitch may move by so many pitches of the grid */
+    float interval;                           /* distance of pitches */
+    double noise;                             /* its standard deviation */
 } pitch_grids;
 
 typedef struct {
@@ -44,7 +44,8 @@ static void draw_noise(const pitch_grids *g, uint32_t seed, int64_t states, floa
 {
     for (int64_t i = 0; 2 * i < states; i += LANES) {
         vf radius = wide_uniform(g->multipliers + i, g->increments + i, g->pairs, seed);
-        vf angle = angle_of(wide_uniform(g->multipliers + 3 * g->pairs + i, g->increments + 3 * g->pairs + i, g->pairs, seed));
+        vf angle =
+            angle_of(wide_uniform(g->multipliers + 3 * g->pairs + i, g->increments + 3 * g->pairs + i, g->pairs, seed));
         radius = square_root(-2.0f * log_of_finite(radius));
         vf even = radius * cos_of(angle), odd = radius * sin_of(angle);
         for (int l = 0; l < LANES; l++) {
@@ -92,25 +93,23 @@ static void observe(const pitch_grids *g, const grid_memory *m, int64_t row, int
 }
 
 /* The path of an utterance of some frames, whose first row is `row`. */
-static void find_path(const pitch_grids *g, const grid_memory *m, int64_t row, int64_t frames, int64_t states, int64_t *path)
+static void find_path(const pitch_grids *g, const grid_memory *m, int64_t row, int64_t frames, int64_t states,
+                      int64_t *path)
 {
     for (int64_t j = 0; j < states + 2 * g->reach + LANES; j++)
         m->before[j] = -INFINITY;
     for (int64_t p = 0; p < states; p++)
         m->best[p] = 0.0f;
     for (int64_t t = 0; t < frames; t++) {
-        if (t > 0)
-            advance(g, m, row + t, states, m->moves + t * states);
+        if (t > 0) advance(g, m, row + t, states, m->moves + t * states);
         observe(g, m, row + t, states);
     }
     int64_t state = 0; /* stays 0 if it is impossible: there Kaldi has NaN, than which nothing is greater */
     for (int64_t p = 1; p < states && m->before[g->reach] > -INFINITY; p++)
-        if (m->before[g->reach + p] > m->before[g->reach + state])
-            state = p;
+        if (m->before[g->reach + p] > m->before[g->reach + state]) state = p;
     for (int64_t t = frames - 1; t >= 0; t--) {
         path[row + t] = state;
-        if (t > 0)
-            state += m->moves[t * states + state] - g->reach;
+        if (t > 0) state += m->moves[t * states + state] - g->reach;
         state = state < 0 ? 0 : state < states ? state : states - 1;
     }
 }

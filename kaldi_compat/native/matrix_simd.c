@@ -11,8 +11,7 @@
 /* Terms of the next panel, if so many are left, and a panel has at most so many. */
 static int64_t panel_of(int64_t left, int64_t most)
 {
-    if (left >= 2 * most)
-        return most;
+    if (left >= 2 * most) return most;
     return left > most ? (left / 2 + 15) / 16 * 16 : left;
 }
 
@@ -63,8 +62,7 @@ INLINE vf in_group(const float *row, const vf *x, int depth, const float *onto, 
 static vf as_vector(const float *row, const vf *x, int depth, const float *onto, int64_t first, int64_t width)
 {
     vf sums = in_group(row, x, depth, onto, IN_FOUR);
-    if (first + LANES <= (width & ~(int64_t)3))
-        return sums;
+    if (first + LANES <= (width & ~(int64_t)3)) return sums;
     vi pairs, single;
     for (int l = 0; l < LANES; l++) {
         pairs[l] = first + l >= (width & ~(int64_t)3) ? -1 : 0;
@@ -79,13 +77,12 @@ static vf as_vector(const float *row, const vf *x, int depth, const float *onto,
    at columns[i * step]. The kernel for small transposed matrices computes up to `small_results` results; the other one adds up to
    `panel` terms before it adds their sum. If `panel` is 0, each row is a vector for sgemv, which adds to `onto` (stride) or NULL.
    Returns 0, or 1 if there is no memory. */
-EXPORT int SIMD_NAME(matrix_products)(const float *a, const float *columns, const int64_t *bounds, int64_t count, int64_t depth,
-                                      int64_t width, int64_t stride, int64_t step, int64_t small_results, int64_t panel,
-                                      const float *onto, float *out)
+EXPORT int SIMD_NAME(matrix_products)(const float *a, const float *columns, const int64_t *bounds, int64_t count,
+                                      int64_t depth, int64_t width, int64_t stride, int64_t step, int64_t small_results,
+                                      int64_t panel, const float *onto, float *out)
 {
     void *allocated = malloc((depth + 1) * sizeof(vf));
-    if (!allocated)
-        return 1;
+    if (!allocated) return 1;
     vf *x = (vf *)((char *)allocated + (sizeof(vf) - (uintptr_t)allocated % sizeof(vf)));
     for (int64_t first = 0; first < width; first += LANES)
         for (int64_t matrix = 0; matrix < count; matrix++) {

@@ -41,17 +41,16 @@ static int normalize(const float *x, const double *stats, int64_t dim, int norm_
    (2, dim) are those over them; it has then those over the last window. `seen` has the statistics of the speaker with all frames
    so far, and `speaker` those before the utterance; both may be NULL. `work` has room for 2 * (dim + 1) numbers. Returns 0, or 1 if a
    variance is below the floor or not finite. */
-EXPORT int SIMD_NAME(online_cmvn)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t known, int64_t window,
-                                  const double *corpus, double global_frames, double *speaker, double speaker_frames, double *seen,
-                                  const int32_t *skipped, int64_t num_skipped, int32_t norm_vars, double *sums, double *work,
-                                  float *out)
+EXPORT int SIMD_NAME(online_cmvn)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t known,
+                                  int64_t window, const double *corpus, double global_frames, double *speaker,
+                                  double speaker_frames, double *seen, const int32_t *skipped, int64_t num_skipped,
+                                  int32_t norm_vars, double *sums, double *work, float *out)
 {
     double *squares = sums + dim, *stats = work, *stats_squares = work + dim + 1;
     for (int64_t u = 0; u < count; u++, known = 0) {
         if (u > 0) {
             memset(sums, 0, 2 * dim * sizeof(double));
-            if (speaker)
-                memcpy(speaker, seen, 2 * (dim + 1) * sizeof(double));
+            if (speaker) memcpy(speaker, seen, 2 * (dim + 1) * sizeof(double));
         }
         for (int64_t row = rows[u] + known; row < rows[u + 1]; row++, out += dim) {
             const float *enters = x + row * dim, *leaves = row - rows[u] >= window ? enters - window * dim : NULL;
@@ -71,12 +70,12 @@ EXPORT int SIMD_NAME(online_cmvn)(const float *x, const int64_t *rows, int64_t c
             memcpy(stats_squares, squares, dim * sizeof(double));
             stats[dim] = (double)(frames < window ? frames : window), stats_squares[dim] = 0;
             if (speaker && speaker[dim] > 0)
-                fill(stats, dim, 1 + norm_vars, speaker, speaker_frames < speaker[dim] ? speaker_frames : speaker[dim], (double)window);
+                fill(stats, dim, 1 + norm_vars, speaker, speaker_frames < speaker[dim] ? speaker_frames : speaker[dim],
+                     (double)window);
             fill(stats, dim, 1 + norm_vars, corpus, global_frames, (double)window);
             for (int64_t i = 0; i < num_skipped; i++)
                 stats[skipped[i]] = 0.0, stats_squares[skipped[i]] = stats[dim];
-            if (normalize(enters, stats, dim, norm_vars, out))
-                return 1;
+            if (normalize(enters, stats, dim, norm_vars, out)) return 1;
             if (seen) {
                 for (int64_t d = 0; d < dim; d++) {
                     const double value = enters[d];

@@ -7,17 +7,17 @@
 
 /* Sizes and tables of the tracker: see PitchConstants in kaldi_compat/pitch/constants.py. */
 typedef struct {
-    int32_t window, span;       /* samples that are correlated, and that a frame looks at */
-    int32_t first_lag, lags;    /* whole lags at which correlations are measured */
-    int32_t states;             /* lags that the search chooses from */
-    float step;                 /* cost of a step of one state */
+    int32_t window, span;    /* samples that are correlated, and that a frame looks at */
+    int32_t first_lag, lags; /* whole lags at which correlations are measured */
+    int32_t states;          /* lags that the search chooses from */
+    float step;              /* cost of a step of one state */
     float soft_min_f0;
-    const int32_t *first;       /* (states): the first correlation with a weight, and their number */
+    const int32_t *first; /* (states): the first correlation with a weight, and their number */
     const int32_t *columns;
-    const int64_t *offset;      /* (states): where the weights start in `weights` */
+    const int64_t *offset; /* (states): where the weights start in `weights` */
     const float *weights;
-    const float *seconds;       /* (states): the lags */
-    const float *pitch;         /* (states): in Hz */
+    const float *seconds; /* (states): the lags */
+    const float *pitch;   /* (states): in Hz */
 } pitch_plan;
 
 static vf *aligned(void *memory) { return (vf *)((char *)memory + (sizeof(vf) - (uintptr_t)memory % sizeof(vf))); }
@@ -69,11 +69,13 @@ static vf correlate_block(const pitch_plan *plan, vf *x, vf ballast, vf *with_ba
 /* The correlation at a state's lag, for lanes whose frames are in the same groups of rows (see row_product). */
 INLINE vf interpolated(const pitch_plan *plan, int state, const vf *correlation, int group)
 {
-    return row_product(plan->weights + plan->offset[state], plan->columns[state], correlation + plan->first[state], group);
+    return row_product(plan->weights + plan->offset[state], plan->columns[state], correlation + plan->first[state],
+                       group);
 }
 
 /* The local costs of a block of frames: eq. 5 of the paper. `groups` has a number for each lane. */
-static __attribute__((noinline)) void local_costs(const pitch_plan *plan, const vf *correlation, const vi groups, vf scale, vf *local)
+static __attribute__((noinline)) void local_costs(const pitch_plan *plan, const vf *correlation, const vi groups,
+                                                  vf scale, vf *local)
 {
     vi in_pairs = groups == IN_PAIR, singles = groups == SINGLE;
     int has_singles = bits_of(singles) != 0, all_in_four = !has_singles && !bits_of(in_pairs);
@@ -81,8 +83,7 @@ static __attribute__((noinline)) void local_costs(const pitch_plan *plan, const 
         vf value = interpolated(plan, i, correlation, IN_FOUR);
         if (!all_in_four) {
             value = choose(in_pairs, interpolated(plan, i, correlation, IN_PAIR), value);
-            if (has_singles)
-                value = choose(singles, interpolated(plan, i, correlation, SINGLE), value);
+            if (has_singles) value = choose(singles, interpolated(plan, i, correlation, SINGLE), value);
         }
         value *= scale;
         local[i] = (1.0f - value) + plan->soft_min_f0 * (plan->seconds[i] * value);
@@ -98,7 +99,7 @@ typedef struct {
     float *after;       /* (+ LANES) costs by way of the predecessors found so far */
     int16_t *found;     /* (+ LANES) the predecessors */
     int32_t *lower, *upper, *best;
-    float *cost;        /* by way of `best` */
+    float *cost; /* by way of `best` */
 } frame_search;
 
 INLINE float cost_by_way_of(const frame_search *s, int i, int j) { return s->steps[j - i] + s->before[j]; }
@@ -115,10 +116,8 @@ INLINE int cheapest(const frame_search *s, int i, int low, int high)
     int found = -1;
     for (int j = low; j <= high; j += LANES) {
         unsigned bits = bits_of(load_floats(steps + j) + load_floats(s->before + j) == target);
-        if (!bits)
-            continue;
-        if (found >= 0 || bits & (bits - 1))
-            return -1;
+        if (!bits) continue;
+        if (found >= 0 || bits & (bits - 1)) return -1;
         found = j + __builtin_ctz(bits);
     }
     return found;
@@ -128,13 +127,12 @@ INLINE int cheapest(const frame_search *s, int i, int low, int high)
    has several. */
 static int find_of_blocks(const frame_search *s, int32_t *of_block, int first, int last, int low, int high)
 {
-    if (first > last)
-        return 1;
+    if (first > last) return 1;
     int middle = (first + last) / 2, j = low == high ? low : cheapest(s, middle * LANES, low, high);
-    if (j < 0)
-        return 0;
+    if (j < 0) return 0;
     of_block[middle] = j;
-    return find_of_blocks(s, of_block, first, middle - 1, low, j) && find_of_blocks(s, of_block, middle + 1, last, j, high);
+    return find_of_blocks(s, of_block, first, middle - 1, low, j) &&
+           find_of_blocks(s, of_block, middle + 1, last, j, high);
 }
 
 /* Find the predecessors of LANES states from `first` on, which lie in `low` to `high`; returns 0 if a state has several. */
@@ -150,8 +148,7 @@ static int find_in_block(frame_search *s, int first, int low, int high)
         lowest = lower_of(lowest, cost);
     }
     unsigned states = s->states - first < LANES ? (1u << (s->states - first)) - 1 : ~0u;
-    if (bits_of(several) & states)
-        return 0;
+    if (bits_of(several) & states) return 0;
     memcpy(s->after + first, &lowest, sizeof lowest);
     for (int l = 0; l < LANES; l++)
         s->found[first + l] = (int16_t)found[l];
@@ -166,12 +163,10 @@ static int find_in_block(frame_search *s, int first, int low, int high)
 static __attribute__((noinline)) int find_by_halving(frame_search *s, float highest)
 {
     int last = s->states - 1, blocks = last / LANES + 1;
-    if (s->states > 4096 || !(2.0f * s->step > 0x1p-22f * (highest + s->steps[s->states])))
-        return 0;
+    if (s->states > 4096 || !(2.0f * s->step > 0x1p-22f * (highest + s->steps[s->states]))) return 0;
     int32_t *of_block = s->best;
     int low = cheapest(s, 0, 0, last), high = cheapest(s, last, 0, last);
-    if (low < 0 || high < 0 || !find_of_blocks(s, of_block, 1, blocks - 1, low, high))
-        return 0;
+    if (low < 0 || high < 0 || !find_of_blocks(s, of_block, 1, blocks - 1, low, high)) return 0;
     of_block[0] = low;
     for (int block = 0; block < blocks; block++)
         if (!find_in_block(s, block * LANES, of_block[block], block + 1 < blocks ? of_block[block + 1] : high))
@@ -187,8 +182,7 @@ static void first_bounds(frame_search *s)
         float lowest = cost_by_way_of(s, i, best);
         for (int j = best + 1; j < s->states; j++) {
             float cost = cost_by_way_of(s, i, j);
-            if (!(cost < lowest))
-                break;
+            if (!(cost < lowest)) break;
             lowest = cost, best = j;
         }
         s->best[i] = s->lower[i] = best, s->cost[i] = lowest;
@@ -215,8 +209,7 @@ static int narrow_from_above(frame_search *s)
                 break;
         }
         s->upper[i] = last = best;
-        if (best != s->best[i])
-            s->cost[i] = lowest, s->best[i] = best, changed = 1;
+        if (best != s->best[i]) s->cost[i] = lowest, s->best[i] = best, changed = 1;
     }
     return changed;
 }
@@ -240,8 +233,7 @@ static int narrow_from_below(frame_search *s)
                 break;
         }
         s->lower[i] = last = best;
-        if (best != s->best[i])
-            s->cost[i] = lowest, s->best[i] = best, changed = 1;
+        if (best != s->best[i]) s->cost[i] = lowest, s->best[i] = best, changed = 1;
     }
     return changed;
 }
@@ -252,8 +244,7 @@ static __attribute__((noinline)) void find_by_bounds(frame_search *s)
 {
     first_bounds(s);
     for (int round = 0; round < s->states; round++)
-        if (!(round % 2 == 0 ? narrow_from_above(s) : narrow_from_below(s)))
-            break;
+        if (!(round % 2 == 0 ? narrow_from_above(s) : narrow_from_below(s))) break;
     for (int i = 0; i < s->states; i++)
         s->found[i] = (int16_t)s->best[i], s->after[i] = s->cost[i];
 }
@@ -274,8 +265,7 @@ static int finish_costs(frame_search *s, const float *local, float *highest)
     for (int i = 0; i < s->states; i += LANES) {
         vf cost = load_floats(s->after + i);
         unsigned bits = best < 0 ? bits_of(cost == least) : 0;
-        if (bits)
-            best = i + __builtin_ctz(bits);
+        if (bits) best = i + __builtin_ctz(bits);
         cost -= least;
         memcpy(s->before + i, &cost, sizeof cost);
         negative = lower_of(negative, choose(cost < INFINITY, -cost, cost));
@@ -308,19 +298,19 @@ typedef struct {
     const int64_t *start, *length; /* (count), in samples */
     const int64_t *rows;           /* (count + 1) */
     int64_t count, first, shift;
-    const float *ballast;          /* (rows): added to the products of energies */
-    const float *revised_from;     /* (rows) or NULL: the ballast that a frame's correlations are scaled from, */
-    const float *revised_to;       /* and to; of other frames both are equal */
-    const uint8_t *groups;         /* (rows): see row_product() */
+    const float *ballast;      /* (rows): added to the products of energies */
+    const float *revised_from; /* (rows) or NULL: the ballast that a frame's correlations are scaled from, */
+    const float *revised_to;   /* and to; of other frames both are equal */
+    const uint8_t *groups;     /* (rows): see row_product() */
 } pitch_batch;
 
 /* Memory for frames of all lanes and for the search of one. */
 typedef struct {
-    float *edges[LANES]; /* (span) each: frames that reach past the ends */
-    vf *x;               /* (span): samples */
+    float *edges[LANES];                /* (span) each: frames that reach past the ends */
+    vf *x;                              /* (span): samples */
     vf *with_ballast, *without, *norms; /* (lags) */
-    vf *local;           /* (states): local costs */
-    float *rows;         /* (LANES, states), LANES longer: the same, one frame after the other */
+    vf *local;                          /* (states): local costs */
+    float *rows;                        /* (LANES, states), LANES longer: the same, one frame after the other */
     frame_search search;
 } track_block;
 
@@ -336,8 +326,7 @@ static void *make_track_block(track_block *b, const pitch_plan *plan)
     int64_t states = plan->states, lags = plan->lags, span = plan->span;
     int64_t floats = LANES * (2 * span + 4 * lags + 3 * states) + 16 * (states + 2 * LANES) + LANES * LANES;
     void *allocated = calloc(floats / LANES + 64, sizeof(vf));
-    if (!allocated)
-        return NULL;
+    if (!allocated) return NULL;
     char *memory = (char *)aligned(allocated);
     for (int l = 0; l < LANES; l++)
         b->edges[l] = take_floats(&memory, span);
@@ -383,8 +372,7 @@ static void gather_frames(track_block *b, const pitch_plan *plan, const pitch_ba
         }
         memset(b->edges[l], 0, plan->span * sizeof(float));
         int64_t from = begin < 0 ? 0 : begin, to = begin + plan->span < length ? begin + plan->span : length;
-        if (from < to)
-            memcpy(b->edges[l] + (from - begin), signal + from, (to - from) * sizeof(float));
+        if (from < to) memcpy(b->edges[l] + (from - begin), signal + from, (to - from) * sizeof(float));
         starts[l] = b->edges[l];
     }
     *utterance = u;
@@ -394,8 +382,7 @@ static void gather_frames(track_block *b, const pitch_plan *plan, const pitch_ba
 /* Factors on the correlations of frames whose ballast is revised; a ratio that overflows changes nothing. */
 static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
 {
-    if (!batch->revised_from)
-        return splat(1.0f);
+    if (!batch->revised_from) return splat(1.0f);
     float from[LANES] = {0}, to[LANES] = {0};
     memcpy(from, batch->revised_from + row, count * sizeof(float));
     memcpy(to, batch->revised_to + row, count * sizeof(float));
@@ -426,8 +413,7 @@ static int search_rows(const pitch_plan *plan, const pitch_batch *batch, int64_t
     memset(found->path + known, 0xff, (end - begin) * sizeof(int16_t));
     track_block b;
     void *memory = make_track_block(&b, plan);
-    if (!memory)
-        return 1;
+    if (!memory) return 1;
     float highest = start_search(&b.search, costs);
     for (int64_t row = begin; row < end; row += LANES) {
         int count = end - row < LANES ? (int)(end - row) : LANES;
@@ -444,17 +430,14 @@ static int search_rows(const pitch_plan *plan, const pitch_batch *batch, int64_t
             finite &= (b.with_ballast[k] - b.with_ballast[k] == 0.0f) & (b.without[k] - b.without[k] == 0.0f);
         for (int l = 0; l < count; l++)
             status = finite[l] ? status : 2;
-        if (status)
-            break;
+        if (status) break;
         local_costs(plan, b.with_ballast, group, revision(batch, row, count, average), b.local);
         write_lanes(b.local, states, count, b.rows);
         write_lanes(b.without, lags, count, correlation + (row - begin) * lags);
         for (int l = 0; l < count; l++) {
             while (row + l >= batch->rows[u + 1])
-                if (row + l == batch->rows[++u] && row + l > begin)
-                    highest = start_search(&b.search, NULL);
-            if (!find_by_halving(&b.search, highest))
-                find_by_bounds(&b.search);
+                if (row + l == batch->rows[++u] && row + l > begin) highest = start_search(&b.search, NULL);
+            if (!find_by_halving(&b.search, highest)) find_by_bounds(&b.search);
             memcpy(before + (row + l - begin) * states, b.search.found, states * sizeof(int16_t));
             best[row + l - begin] = (int16_t)finish_costs(&b.search, b.rows + (int64_t)l * states, &highest);
         }
@@ -469,8 +452,7 @@ static int search_rows(const pitch_plan *plan, const pitch_batch *batch, int64_t
 static int trace(const pitch_plan *plan, const pitch_found *found, const int64_t *ends, int64_t count)
 {
     void *memory = allocate(plan->lags);
-    if (!memory)
-        return 1;
+    if (!memory) return 1;
     vf *x = aligned(memory);
     for (int64_t u = 0; u < count; u++) {
         int64_t start = u > 0 ? ends[u - 1] : 0, frame = ends[u] - 1;
@@ -493,9 +475,9 @@ static int trace(const pitch_plan *plan, const pitch_found *found, const int64_t
 /* Search the cheapest paths of the rows `begin` to `end`, the last ones of the `frames`, and trace the best ones from the frames
    `ends` (count). `costs` (states): of the paths before the row `begin`; afterwards, at the last row. Later utterances start without
    costs. Returns 0, 1 if there is no memory, or 2 if correlations overflow. */
-EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end, float *costs,
-                                   int16_t *before, int16_t *best, float *correlation, uint8_t *groups, int16_t *path, float *nccf,
-                                   int64_t frames, const int64_t *ends, int64_t count)
+EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end,
+                                   float *costs, int16_t *before, int16_t *best, float *correlation, uint8_t *groups,
+                                   int16_t *path, float *nccf, int64_t frames, const int64_t *ends, int64_t count)
 {
     const pitch_found found = {before, best, correlation, groups, path, nccf};
     int status = begin < end ? search_rows(plan, batch, begin, end, costs, &found, frames - (end - begin)) : 0;

@@ -54,8 +54,7 @@ static float dot(const float *x, const float *y, int64_t n)
     double rest = 0.0;
     for (int64_t i = halves; i < n; i++)
         rest += (double)(x[i] * y[i]);
-    if (!halves)
-        return (float)rest;
+    if (!halves) return (float)rest;
     vf sums[64 / LANES];
     memset(sums, 0, sizeof sums);
     for (int64_t i = 0; i < whole; i += 64)
@@ -91,14 +90,14 @@ static float sum(const float *x, int64_t n)
     double total = 0.0;
     for (int64_t i = 0; i + 1 < n; i += 2)
         total += (double)(x[i] + x[i + 1]);
-    if (n % 2)
-        total += x[n - 1];
+    if (n % 2) total += x[n - 1];
     return (float)total;
 }
 
 /* The pairs of each utterance: rows[u] to rows[u + 1] of x and y (rows, dim) are those of utterance u. `out` is (count, 3, dim). If y is
    NULL, x is one column, and the other factor a 1 that is not advanced over, as in Kaldi's Vector::Sum. */
-EXPORT int SIMD_NAME(ragged_products)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *y, float *out)
+EXPORT int SIMD_NAME(ragged_products)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *y,
+                                      float *out)
 {
     for (int64_t u = 0; u < count; u++, out += PAIRS * dim) {
         const int64_t start = rows[u] * dim, n = rows[u + 1] - rows[u];

@@ -13,7 +13,6 @@
 #define CHUNK 256 /* rows that are filtered at once */
 #define GROUP 64  /* numbers whose sums are kept in registers */
 
-
 /* Copy rows first to end of an utterance, whose first and last row repeat past its edges. */
 static void copy_rows(const float *x, int64_t dim, int64_t begin, int64_t end, int64_t first, int64_t last, float *out)
 {
@@ -46,16 +45,16 @@ static void filter(const float *x, int64_t count, int64_t dim, const float *weig
     for (; i < count; i++) {
         float sum = 0;
         for (int j = 0; j < taps; j++)
-            if (weights[j] != 0.0f)
-                sum = __builtin_fmaf(weights[j], x[i + j * dim], sum);
+            if (weights[j] != 0.0f) sum = __builtin_fmaf(weights[j], x[i + j * dim], sum);
         out[i] = sum;
     }
 }
 
 /* Filter each utterance along time: filter f has taps[f] of the `weights`, the first of which is for the frame `firsts[f]` from
    the current one. Without taps it copies that frame. `out` has `filters` * dim columns. Returns 0, or 1 if there is no memory. */
-EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
-                                    const int32_t *taps, const int32_t *firsts, int32_t filters, float *out)
+EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t count, int64_t dim,
+                                    const float *weights, const int32_t *taps, const int32_t *firsts, int32_t filters,
+                                    float *out)
 {
     int64_t left = 0, right = 0, width = dim * filters;
     for (int f = 0; f < filters; f++) {
@@ -64,8 +63,7 @@ EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t
         right = last > right ? last : right;
     }
     float *padded = malloc(((CHUNK + right - left) * dim + CHUNK * dim) * sizeof(float));
-    if (!padded)
-        return 1;
+    if (!padded) return 1;
     float *filtered = padded + (CHUNK + right - left) * dim;
     for (int64_t u = 0; u < count; u++)
         for (int64_t row = rows[u]; row < rows[u + 1]; row += CHUNK) {
@@ -74,7 +72,8 @@ EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t
             copy_rows(x, dim, rows[u], rows[u + 1], row + left, end + right, padded);
             for (int f = 0, count; f < filters; of_filter += taps[f], f += count) {
                 const float *from = padded + (firsts[f] - left) * dim;
-                for (count = 1; !taps[f] && f + count < filters && !taps[f + count] && firsts[f + count] == firsts[f] + count;)
+                for (count = 1;
+                     !taps[f] && f + count < filters && !taps[f + count] && firsts[f + count] == firsts[f] + count;)
                     count++; /* neighbours lie together */
                 if (taps[f]) {
                     filter(from, (end - row) * dim, dim, of_filter, taps[f], filtered);
@@ -93,15 +92,14 @@ EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t
 /* Add the sums and sums of squares of each utterance onto `out` (count, 2, dim + 1), and the number of frames in the last
    column. Each row has a weight, or 1 if `weights` is NULL: terms are rounded to float before they are added; rows of weight 0 may
    hold anything. */
-EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *weights,
-                                   double *out)
+EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim,
+                                   const float *weights, double *out)
 {
     for (int64_t u = 0; u < count; u++, out += 2 * (dim + 1)) {
         double *sums = out, *squares = out + dim + 1;
         for (int64_t row = rows[u]; row < rows[u + 1]; row++, x += dim) {
             const float weight = weights ? weights[row] : 1.0f;
-            if (weight == 0.0f)
-                continue;
+            if (weight == 0.0f) continue;
             for (int64_t d = 0; d < dim; d++) {
                 float term = x[d] * weight, square = x[d] * x[d];
                 square = square * weight;
@@ -135,7 +133,8 @@ static void strided_squares(const float *x, int64_t dim, int64_t count, double *
 }
 
 /* The window over which frame t of `frames` is normalized. */
-static void window_of(int64_t t, int64_t frames, int64_t window, int64_t least, int center, int64_t *start, int64_t *end)
+static void window_of(int64_t t, int64_t frames, int64_t window, int64_t least, int center, int64_t *start,
+                      int64_t *end)
 {
     int64_t from = center ? t - window / 2 : t - window, to;
     from = from < 0 ? 0 : from;
@@ -149,8 +148,8 @@ static void window_of(int64_t t, int64_t frames, int64_t window, int64_t least, 
 /* Subtract from each frame the mean over its window, and with `norm_vars` divide by the standard deviation, too. Windows start
    and end as sliding_windows() in functional/cmvn.py has them. Returns 0; 1 if there is no memory; 2 if a variance is below the
    floor, or a window would be empty. */
-EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t window, int64_t least,
-                                     int32_t center, int32_t norm_vars, float *out)
+EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t window,
+                                     int64_t least, int32_t center, int32_t norm_vars, float *out)
 {
     double *sums = malloc(3 * dim * sizeof(double)), *squares = sums + dim, *odd = squares + dim;
     int status = sums ? 0 : 1;
@@ -169,8 +168,7 @@ EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_
                 for (int64_t i = from; i < to; i++)
                     for (int64_t d = 0; d < dim; d++)
                         sums[d] += all[i * dim + d];
-                if (norm_vars)
-                    strided_squares(all + from * dim, dim, to - from, odd, squares);
+                if (norm_vars) strided_squares(all + from * dim, dim, to - from, odd, squares);
             } else {
                 if (from > begin)
                     for (int64_t d = 0; d < dim; d++) {
@@ -197,8 +195,7 @@ EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_
                 for (int64_t d = 0; d < dim; d++) {
                     double variance = squares[d] * (1.0 / size);
                     variance += (-1.0 / (size * size)) * sums[d] * sums[d];
-                    if (!(variance >= 1e-10))
-                        status = 2;
+                    if (!(variance >= 1e-10)) status = 2;
                     out[d] = (float)(__builtin_fma(share, sums[d], (double)frame[d]) * pow(variance, -0.5));
                 }
             }
@@ -209,8 +206,8 @@ EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_
 }
 
 /* 1 for each voiced frame by the log energies in the first column, else 0; `voiced` has how many there are of each utterance. */
-EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t count, int64_t dim, float threshold, float mean_scale,
-                                 int32_t context, float proportion, float *out, int64_t *voiced)
+EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t count, int64_t dim, float threshold,
+                                 float mean_scale, int32_t context, float proportion, float *out, int64_t *voiced)
 {
     for (int64_t u = 0; u < count; u++) {
         int64_t frames = rows[u + 1] - rows[u], votes = 0, from = 0, to = 0;
@@ -218,8 +215,7 @@ EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t co
         double total = 0; /* as OpenBLAS's sdot with a stride of zero: pairs are added in single precision */
         for (int64_t t = 0; t + 1 < frames; t += 2)
             total += energy[t * dim] + energy[(t + 1) * dim];
-        if (frames % 2)
-            total += energy[(frames - 1) * dim];
+        if (frames % 2) total += energy[(frames - 1) * dim];
         float limit = mean_scale * (float)total / (float)(frames > 0 ? frames : 1) + threshold;
         voiced[u] = 0;
         for (int64_t t = 0; t < frames; t++) {
@@ -237,23 +233,22 @@ EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t co
 
 /* Weighted means over a window around each frame: of `left` frames before it and `right` ones after it, at least -1 each. As Kaldi
    does, add the frame that enters to running sums in double after subtracting the one that leaves. */
-EXPORT int SIMD_NAME(ragged_window_means)(const float *weights, const float *weighted, const int64_t *rows, int64_t utterances,
-                                          int64_t left, int64_t right, float *out)
+EXPORT int SIMD_NAME(ragged_window_means)(const float *weights, const float *weighted, const int64_t *rows,
+                                          int64_t utterances, int64_t left, int64_t right, float *out)
 {
     for (int64_t u = 0; u < utterances; u++) {
         const float *w = weights + rows[u], *x = weighted + rows[u];
         int64_t frames = rows[u + 1] - rows[u], begin = 0, end = 0;
         double sum = 0.0, total = 0.0;
         for (int64_t t = 0; t < frames; t++) {
-            int64_t next_begin = t - left > 0 ? t - left : 0, next_end = t + right + 1 < frames ? t + right + 1 : frames;
+            int64_t next_begin = t - left > 0 ? t - left : 0,
+                    next_end = t + right + 1 < frames ? t + right + 1 : frames;
             if (t == 0) {
                 for (end = next_begin; end < next_end; end++)
                     total += w[end], sum += x[end];
             } else {
-                if (next_begin != begin)
-                    total -= w[begin], sum -= x[begin];
-                if (next_end != end)
-                    total += w[end], sum += x[end];
+                if (next_begin != begin) total -= w[begin], sum -= x[begin];
+                if (next_end != end) total += w[end], sum += x[end];
             }
             begin = next_begin, end = next_end;
             out[rows[u] + t] = (float)(sum / total);
@@ -271,8 +266,7 @@ static void subtract_moving_mean(const float *x, int64_t n, int64_t window, floa
         mean += x[i];
     mean /= (float)first;
     for (int64_t i = 0; i < n; i++) {
-        if (i >= reach && i + reach < n)
-            mean -= (x[i - reach] - x[i + reach]) / (float)window;
+        if (i >= reach && i + reach < n) mean -= (x[i - reach] - x[i + reach]) / (float)window;
         level[i] = x[i] - mean;
     }
 }
@@ -305,16 +299,15 @@ static void take_logs(float *x, int64_t n)
 
 /* Kaldi's process-pitch-feats: the log odds of voicing, and the log pitch less its mean over `mean_window` values, averaged over
    `average_window` ones. `work` is as long as twice the longest utterance. */
-EXPORT int SIMD_NAME(ragged_smooth_pitch)(const float *x, const int64_t *rows, int64_t utterances, int64_t dim, int64_t mean_window,
-                                          int64_t average_window, float *work, float *out)
+EXPORT int SIMD_NAME(ragged_smooth_pitch)(const float *x, const int64_t *rows, int64_t utterances, int64_t dim,
+                                          int64_t mean_window, int64_t average_window, float *work, float *out)
 {
     memcpy(out, x, rows[utterances] * dim * sizeof(float));
     for (int64_t u = 0; u < utterances; u++) {
         int64_t frames = rows[u + 1] - rows[u];
         const float *from = x + rows[u] * dim;
         float *to = out + rows[u] * dim;
-        if (frames == 0)
-            continue;
+        if (frames == 0) continue;
         for (int64_t t = 0; t < frames; t++) {
             double voicing = from[t * dim];
             to[t * dim] = (float)log((voicing + 0.0001) / (1.0001 - voicing));

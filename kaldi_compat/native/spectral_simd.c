@@ -19,21 +19,22 @@ typedef struct {
     int32_t kind, size, shift, points, dim;
     int32_t remove_dc_offset, use_energy, raw_energy, use_log_fbank, use_power, htk_compat, return_raw_fft;
     int32_t num_mel_bins, num_ceps, lpc_order;
-    int32_t log_points;                   /* log2 of points / 2; -1 if that is no power of two */
-    int32_t largest_factor;               /* of points / 2 */
-    float waveform_scale, dither, preemphasis_coefficient, energy_minimum, log_energy_floor, compress_factor, cepstral_scale;
-    const float *window;                  /* (size) */
-    const twiddle *twiddles[32];          /* for transforms of 2^k points: (2^k / 4) */
-    const int32_t *factors;               /* prime factors of points / 2 */
-    const float *mixed_roots;             /* for mixed_radix() */
-    const float *roots;                   /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
-    const int32_t *order;                 /* (points / 2): where the FFT leaves each result */
-    const float *matrix;                  /* (num_ceps, num_mel_bins), for PLP (lpc_order + 1, num_mel_bins + 2) */
-    const float *lifter;                  /* (num_ceps) */
-    const int32_t *mel_first, *mel_size;  /* (warps, num_mel_bins): the first FFT bin with a weight, and their number */
-    const int64_t *mel_offset;            /* (warps, num_mel_bins): where the weights start in mel_weights */
+    int32_t log_points;     /* log2 of points / 2; -1 if that is no power of two */
+    int32_t largest_factor; /* of points / 2 */
+    float waveform_scale, dither, preemphasis_coefficient, energy_minimum, log_energy_floor, compress_factor,
+        cepstral_scale;
+    const float *window;                 /* (size) */
+    const twiddle *twiddles[32];         /* for transforms of 2^k points: (2^k / 4) */
+    const int32_t *factors;              /* prime factors of points / 2 */
+    const float *mixed_roots;            /* for mixed_radix() */
+    const float *roots;                  /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
+    const int32_t *order;                /* (points / 2): where the FFT leaves each result */
+    const float *matrix;                 /* (num_ceps, num_mel_bins), for PLP (lpc_order + 1, num_mel_bins + 2) */
+    const float *lifter;                 /* (num_ceps) */
+    const int32_t *mel_first, *mel_size; /* (warps, num_mel_bins): the first FFT bin with a weight, and their number */
+    const int64_t *mel_offset;           /* (warps, num_mel_bins): where the weights start in mel_weights */
     const float *mel_weights;
-    const float *loudness;                /* (warps, num_mel_bins), for PLP */
+    const float *loudness; /* (warps, num_mel_bins), for PLP */
 } spectral_plan;
 
 /* Utterances in one buffer. Frame r of utterance u starts at sample first[u] + r * shift of it, which may lie before its start:
@@ -57,10 +58,10 @@ typedef struct {
     vf *x;               /* (points): samples, then the FFT in place */
     complex_lanes *z;    /* (points / 2): results of mixed_radix() */
     complex_lanes *spare;
-    vf *power;           /* (points / 2 + 1) */
-    vf *mel;             /* (num_mel_bins + 2) */
-    vf *lpc;             /* 4 * (lpc_order + 2) */
-    vf *features;        /* (dim) */
+    vf *power;    /* (points / 2 + 1) */
+    vf *mel;      /* (num_mel_bins + 2) */
+    vf *lpc;      /* 4 * (lpc_order + 2) */
+    vf *features; /* (dim) */
     vf log_energy;
 } block;
 
@@ -79,8 +80,7 @@ static void *make_block(block *b, const spectral_plan *plan)
     int64_t vectors = LANES * edge + plan->points + 2 * (mixed ? half + plan->largest_factor : 0) + half + 1 +
                       plan->num_mel_bins + 2 + 4 * (plan->lpc_order + 2) + plan->dim;
     void *allocated = malloc((vectors + 1) * sizeof(vf));
-    if (!allocated)
-        return NULL;
+    if (!allocated) return NULL;
     char *memory = (char *)allocated + (sizeof(vf) - (uintptr_t)allocated % sizeof(vf));
     for (int l = 0; l < LANES; l++)
         b->edges[l] = (float *)take(&memory, edge);
@@ -95,12 +95,14 @@ static void *make_block(block *b, const spectral_plan *plan)
 }
 
 /* Find the frames of rows `row` and on; the lanes past `end` repeat the first. `*utterance` is where the search starts. */
-static void fill_block(block *b, const spectral_plan *plan, const audio_batch *batch, int64_t row, int64_t end, int64_t *utterance)
+static void fill_block(block *b, const spectral_plan *plan, const audio_batch *batch, int64_t row, int64_t end,
+                       int64_t *utterance)
 {
     int64_t u = *utterance;
     for (int l = 0; l < LANES; l++) {
         if (row + l >= end) {
-            b->starts[l] = b->starts[0], b->types[l] = b->types[0], b->warps[l] = b->warps[0], b->seeds[l] = b->seeds[0];
+            b->starts[l] = b->starts[0], b->types[l] = b->types[0], b->warps[l] = b->warps[0],
+            b->seeds[l] = b->seeds[0];
             continue;
         }
         while (row + l >= batch->rows[u + 1])
@@ -131,18 +133,13 @@ static void window_frames(block *b, const spectral_plan *plan, int dithered)
 {
     vf *x = b->x;
     gather(b->starts, b->types, plan->size, x);
-    if (plan->waveform_scale != 1.0f)
-        scale_samples(x, plan->size, plan->waveform_scale);
-    if (dithered)
-        add_noise(x, plan->size, (vu)b->seeds, plan->dither);
-    if (plan->remove_dc_offset)
-        remove_dc(x, plan->size);
-    if (plan->use_energy && plan->raw_energy)
-        b->log_energy = log_of_energy(x, plan->size, 0x1p-23f);
+    if (plan->waveform_scale != 1.0f) scale_samples(x, plan->size, plan->waveform_scale);
+    if (dithered) add_noise(x, plan->size, (vu)b->seeds, plan->dither);
+    if (plan->remove_dc_offset) remove_dc(x, plan->size);
+    if (plan->use_energy && plan->raw_energy) b->log_energy = log_of_energy(x, plan->size, 0x1p-23f);
     weigh(x, plan->size, plan->preemphasis_coefficient, plan->window);
     memset(x + plan->size, 0, (plan->points - plan->size) * sizeof(vf));
-    if (plan->use_energy && !plan->raw_energy)
-        b->log_energy = log_of_energy(x, plan->points, plan->energy_minimum);
+    if (plan->use_energy && !plan->raw_energy) b->log_energy = log_of_energy(x, plan->points, plan->energy_minimum);
     if (plan->use_energy)
         b->log_energy = choose(b->log_energy < plan->log_energy_floor, splat(plan->log_energy_floor), b->log_energy);
 }
@@ -196,10 +193,8 @@ static void fbank_of_mel(block *b, const spectral_plan *plan, int warp)
 {
     vf *bins = b->features + (plan->use_energy && !plan->htk_compat);
     mel_energies(b, plan, warp, bins);
-    if (plan->use_log_fbank)
-        take_logs(bins, plan->num_mel_bins);
-    if (plan->use_energy)
-        b->features[plan->htk_compat ? plan->num_mel_bins : 0] = b->log_energy;
+    if (plan->use_log_fbank) take_logs(bins, plan->num_mel_bins);
+    if (plan->use_energy) b->features[plan->htk_compat ? plan->num_mel_bins : 0] = b->log_energy;
 }
 
 static void weigh_cepstra(vf *cepstra, const float *lifter, int n)
@@ -213,8 +208,7 @@ static void finish_cepstra(block *b, const spectral_plan *plan)
 {
     vf first = plan->use_energy ? b->log_energy : b->features[0];
     b->features[0] = first;
-    if (!plan->htk_compat)
-        return;
+    if (!plan->htk_compat) return;
     memmove(b->features, b->features + 1, (plan->num_ceps - 1) * sizeof(vf));
     if (plan->kind == MFCC && !plan->use_energy) { /* HTK's DCT has no special scale for C0 */
         vd2 wide = widen(first);
@@ -235,7 +229,8 @@ static void mfcc_of_mel(block *b, const spectral_plan *plan, int warp)
 static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
 {
     int bins = plan->num_mel_bins, order = plan->lpc_order;
-    vf *loudness = b->mel, *lags = b->lpc, *lpc = lags + order + 2, *spare = lpc + order + 2, *cepstra = spare + order + 2;
+    vf *loudness = b->mel, *lags = b->lpc, *lpc = lags + order + 2, *spare = lpc + order + 2,
+       *cepstra = spare + order + 2;
     mel_energies(b, plan, warp, loudness + 1);
     for (int i = 0; i < bins; i++)
         loudness[i + 1] = power_of(loudness[i + 1] * plan->loudness[(int64_t)warp * bins + i], plan->compress_factor);
@@ -267,13 +262,11 @@ static void write_rows(const block *b, int dim, int count, int warp, float *out)
         memcpy(rows, b->features + i, sizeof rows);
         transpose(rows);
         for (int l = 0; l < count; l++)
-            if (b->warps[l] == warp)
-                memcpy(out + (int64_t)l * dim + i, rows + l, sizeof(vf));
+            if (b->warps[l] == warp) memcpy(out + (int64_t)l * dim + i, rows + l, sizeof(vf));
     }
     for (; i < dim; i++)
         for (int l = 0; l < count; l++)
-            if (b->warps[l] == warp)
-                out[(int64_t)l * dim + i] = ((const float *)(b->features + i))[l];
+            if (b->warps[l] == warp) out[(int64_t)l * dim + i] = ((const float *)(b->features + i))[l];
 }
 
 static void spectrogram_of_power(block *b, const spectral_plan *plan)
@@ -292,8 +285,7 @@ static void features_of_block(block *b, const spectral_plan *plan, int dithered,
     else
         transform(b, plan, plan->return_raw_fft ? b->features : NULL);
     if (plan->kind <= SPECTROGRAM) {
-        if (plan->kind == SPECTROGRAM && !plan->return_raw_fft)
-            spectrogram_of_power(b, plan);
+        if (plan->kind == SPECTROGRAM && !plan->return_raw_fft) spectrogram_of_power(b, plan);
         for (int l = 0; l < LANES; l++)
             b->warps[l] = 0;
         write_rows(b, plan->dim, count, 0, out);
@@ -306,8 +298,7 @@ static void features_of_block(block *b, const spectral_plan *plan, int dithered,
         int warp = b->warps[l], done = 0;
         for (int earlier = 0; earlier < l; earlier++)
             done |= b->warps[earlier] == warp;
-        if (done)
-            continue;
+        if (done) continue;
         if (plan->kind == FBANK)
             fbank_of_mel(b, plan, warp);
         else if (plan->kind == MFCC)
@@ -320,13 +311,12 @@ static void features_of_block(block *b, const spectral_plan *plan, int dithered,
 
 /* Compute rows row_begin to row_end of the features of a batch; `out` is (row_end - row_begin, dim). Returns 0, or 1 if there is
    no memory. Several threads may work on different rows of the same batch. */
-EXPORT int SIMD_NAME(spectral_features)(const spectral_plan *plan, const audio_batch *batch, int64_t row_begin, int64_t row_end,
-                                        float *out)
+EXPORT int SIMD_NAME(spectral_features)(const spectral_plan *plan, const audio_batch *batch, int64_t row_begin,
+                                        int64_t row_end, float *out)
 {
     block b;
     void *memory = make_block(&b, plan);
-    if (!memory)
-        return 1;
+    if (!memory) return 1;
     int64_t utterance = 0, beyond = batch->count; /* the utterance of the first row lies in between */
     while (beyond - utterance > 1) {
         int64_t middle = utterance + (beyond - utterance) / 2;

@@ -69,10 +69,8 @@ INLINE vf plain_sum(const vf *x, int n)
 INLINE vf add_last_columns(const float *row, const vf *x, int first, int n, vf y)
 {
     int left = n - first;
-    if (left == 0)
-        return y;
-    if (left == 1)
-        return fused(splat(row[first]), x[first], y);
+    if (left == 0) return y;
+    if (left == 1) return fused(splat(row[first]), x[first], y);
     vf sum = fused(splat(row[first]), x[first], row[first + 1] * x[first + 1]);
     return y + (left == 3 ? fused(splat(row[first + 2]), x[first + 2], sum) : sum);
 }
@@ -89,10 +87,8 @@ INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, i
             p[i - 4] += p[i];
         return p[0] + p[1] + p[2] + p[3];
     }
-    if (columns == 4)
-        return (p[0] + p[1]) + (p[2] + p[3]);
-    if (is_pair)
-        return ((p[0] + p[1]) + (p[4] + p[5])) + ((p[2] + p[3]) + (p[6] + p[7]));
+    if (columns == 4) return (p[0] + p[1]) + (p[2] + p[3]);
+    if (is_pair) return ((p[0] + p[1]) + (p[4] + p[5])) + ((p[2] + p[3]) + (p[6] + p[7]));
     return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
 }
 

@@ -142,8 +142,10 @@ INLINE vd2 look_up(const double table[16], vi index)
     __m256i parts[4], first[2], last[2];
     for (int i = 0; i < 4; i++)
         parts[i] = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(table + 4 * i)), apart);
-    first[0] = _mm256_permute2x128_si256(parts[0], parts[1], 0x20), last[0] = _mm256_permute2x128_si256(parts[2], parts[3], 0x20);
-    first[1] = _mm256_permute2x128_si256(parts[0], parts[1], 0x31), last[1] = _mm256_permute2x128_si256(parts[2], parts[3], 0x31);
+    first[0] = _mm256_permute2x128_si256(parts[0], parts[1], 0x20),
+    last[0] = _mm256_permute2x128_si256(parts[2], parts[3], 0x20);
+    first[1] = _mm256_permute2x128_si256(parts[0], parts[1], 0x31),
+    last[1] = _mm256_permute2x128_si256(parts[2], parts[3], 0x31);
     __m256 words[2];
     for (int i = 0; i < 2; i++)
         words[i] = _mm256_blendv_ps((__m256)_mm256_permutevar8x32_epi32(first[i], place),
@@ -201,8 +203,10 @@ INLINE vd odd_sum(vd a, vd b, vd c)
     vd part = sum - product;
     vd error = (product - (sum - part)) + (c - part);
     vl even = ((vl)sum & 1) == 0;
-    vl outwards = ((error > 0.0) == (sum > 0.0)) | 1; /* -1 for true is "add 1": the bits of larger numbers are larger */
-    return (vd)((vl)sum - (outwards & even & ((error < 0.0) | (error > 0.0)))); /* not for infinities, whose error is NaN */
+    vl outwards =
+        ((error > 0.0) == (sum > 0.0)) | 1; /* -1 for true is "add 1": the bits of larger numbers are larger */
+    return (vd)((vl)sum -
+                (outwards & even & ((error < 0.0) | (error > 0.0)))); /* not for infinities, whose error is NaN */
 }
 #endif
 
@@ -296,28 +300,28 @@ INLINE unsigned bits_of(vi mask)
 #define HIGH_2 2, 3, 6, 7
 #endif
 
-#define EXCHANGE(distance)                                                                                                \
-    for (int i = 0; i < LANES; i++)                                                                                       \
-        if (!(i & distance)) {                                                                                            \
-            vf a = rows[i], b = rows[i + distance];                                                                       \
-            rows[i] = PICK(a, b, LOW_##distance);                                                                         \
-            rows[i + distance] = PICK(a, b, HIGH_##distance);                                                             \
+#define EXCHANGE(distance) \
+    for (int i = 0; i < LANES; i++) \
+        if (!(i & distance)) { \
+            vf a = rows[i], b = rows[i + distance]; \
+            rows[i] = PICK(a, b, LOW_##distance); \
+            rows[i + distance] = PICK(a, b, HIGH_##distance); \
         }
 
-INLINE void transpose(vf rows[LANES])
-{
-    EXCHANGE(1)
-    EXCHANGE(2)
+INLINE void transpose(vf rows[LANES]){EXCHANGE(1) EXCHANGE(2)
 #if LANES >= 8
-    EXCHANGE(4)
+                                          EXCHANGE(4)
 #endif
 #if LANES >= 16
-    EXCHANGE(8)
+                                              EXCHANGE(8)
 #endif
 }
 
 /* LANES samples from anywhere, as floats. */
-INLINE vf load_floats(const float *x) { return *(const vf_unaligned *)x; }
+INLINE vf load_floats(const float *x)
+{
+    return *(const vf_unaligned *)x;
+}
 INLINE vf load_shorts(const int16_t *x)
 {
 #if defined(__AVX512F__)

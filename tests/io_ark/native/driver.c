@@ -93,7 +93,8 @@ static void test_scan(int kind, const char *path, int copies)
     for (int i = 0; i < copies; i++) {
         int64_t length = size, places[3];
         uint8_t *const copy = damaged(data, &length);
-        for (int k = 0; k < 3; k++) places[k] = (int64_t)draw((uint32_t)length + 3) - 1;
+        for (int k = 0; k < 3; k++)
+            places[k] = (int64_t)draw((uint32_t)length + 3) - 1;
         scan_all(copy, length, kind, 4 * length, length, 100, NULL);
         scan_all(copy, length, kind, (int64_t)draw((uint32_t)length + 1) & ~7, draw(4), 1 + draw(3), NULL);
         scan_all(copy, length, kind, 4 * length, length, 3, places);
@@ -108,7 +109,8 @@ static void test_text(int rounds)
     for (int i = 0; i < rounds; i++) {
         const int64_t size = draw(400);
         uint8_t *const text = exactly((size_t)size);
-        for (int64_t k = 0; k < size; k++) text[k] = (uint8_t)parts[draw(draw(8) ? 58 : 40)];
+        for (int64_t k = 0; k < size; k++)
+            text[k] = (uint8_t)parts[draw(draw(8) ? 58 : 40)];
         for (int wide = 0; wide < 2; wide++) {
             const int64_t most = draw(2) ? size / 2 + 1 : draw(5), rows_room = draw(2) ? size + 1 : draw(3);
             void *const values = exactly((size_t)most * (wide ? 8 : 4));
@@ -127,24 +129,33 @@ static void test_lists(int rounds)
     for (int i = 0; i < rounds; i++) {
         const int64_t count = draw(40), size = 5 * count + draw(5), lengths[] = {count / 2, 0, count - count / 2};
         const int first_type = "ifd"[draw(3)], second_type = "ifd"[draw(3)], text = (int)draw(2);
-        uint8_t *const first = exactly((size_t)(bytes_of(first_type) * count)), *const second = exactly((size_t)(bytes_of(second_type) * count));
-        for (int64_t k = 0; k < bytes_of(first_type) * count; k++) first[k] = (uint8_t)draw(256);
-        for (int64_t k = 0; k < bytes_of(second_type) * count; k++) second[k] = (uint8_t)draw(256);
+        uint8_t *const first = exactly((size_t)(bytes_of(first_type) * count)), *const second = exactly(
+                                                                                    (size_t)(bytes_of(second_type) *
+                                                                                             count));
+        for (int64_t k = 0; k < bytes_of(first_type) * count; k++)
+            first[k] = (uint8_t)draw(256);
+        for (int64_t k = 0; k < bytes_of(second_type) * count; k++)
+            second[k] = (uint8_t)draw(256);
         const int64_t longest = text ? 30 : 2 + bytes_of(first_type) + bytes_of(second_type);
-        uint8_t *const room = exactly((size_t)(longest * count + 15)), *const pairs = exactly((size_t)(19 * count + 20));
+        uint8_t *const room = exactly((size_t)(longest * count + 15)), *const pairs =
+                                                                           exactly((size_t)(19 * count + 20));
         int64_t ends[3];
-        ark_encode_lists(first, first_type, draw(2) ? second : NULL, second_type, count, lengths, 3, text ? "\n  " : NULL, "] ", room, ends);
+        ark_encode_lists(first, first_type, draw(2) ? second : NULL, second_type, count, lengths, 3,
+                         text ? "\n  " : NULL, "] ", room, ends);
         uint8_t *const numbers = exactly((size_t)count * 4), *const data = exactly((size_t)size);
         int64_t *const places = exactly((size_t)count * 8);
-        for (int64_t k = 0; k < 4 * count; k++) numbers[k] = k % 4 > 1 ? 0 : (uint8_t)draw(k % 4 ? 2 : 256);
+        for (int64_t k = 0; k < 4 * count; k++)
+            numbers[k] = k % 4 > 1 ? 0 : (uint8_t)draw(k % 4 ? 2 : 256);
         ark_list_ends((const int32_t *)(void *)numbers, count, draw((uint32_t)count + 1), 1 + (int)draw(2), places);
         ark_marshal_pairs((const int32_t *)(void *)numbers, (const float *)(void *)numbers, lengths, 3, pairs);
-        for (int64_t k = 0; k < size; k++) data[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
+        for (int64_t k = 0; k < size; k++)
+            data[k] = k % 5 ? (uint8_t)(draw(4) ? 0 : draw(4)) : "[(ig"[draw(4)];
         uint8_t *const nested = exactly((size_t)(text ? 4 * size : size));
         const char *const types = (const char *[]){"i", "f", "ii", "if", "ff"}[draw(5)];
         ark_encode_marshalled(data, size, 1 + (int)draw(2), types, text ? "\n  " : NULL, "] ", nested);
         uint8_t *const all[] = {first, second, room, pairs, numbers, data, (uint8_t *)places, nested};
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            free(all[k]);
     }
 }
 
@@ -161,8 +172,10 @@ static void test_compressed(int rounds)
         float *const values = exactly(numbers * 4);
         memcpy(header, names[format], name);
         memcpy(header + name + 8, shape, sizeof shape);
-        for (size_t k = 0; k < 8; k++) header[name + k] = (uint8_t)draw(256);
-        for (size_t k = 0; k < size; k++) data[k] = (uint8_t)draw(256);
+        for (size_t k = 0; k < 8; k++)
+            header[name + k] = (uint8_t)draw(256);
+        for (size_t k = 0; k < size; k++)
+            data[k] = (uint8_t)draw(256);
         SIMD_NAME(ark_decompress)(header, data, 0, values);
         free(header);
         free(data);
@@ -173,7 +186,8 @@ static void test_compressed(int rounds)
 /* Entries of audio and of matrices: whole ones are found, damaged ones do no harm, and what is packed is found again. */
 static void test_blocks(int rounds)
 {
-    static const uint8_t wave[] = "k RIFF\x32\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0LIST\2\0\0\0abdata\4\0\0\0\1\0\2\0";
+    static const uint8_t wave[] =
+        "k RIFF\x32\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0LIST\2\0\0\0abdata\4\0\0\0\1\0\2\0";
     enum { WAVE = sizeof wave - 1, MOST = 8 };
     for (int i = 0; i < rounds; i++) {
         const int64_t count = 1 + draw(4);
@@ -186,7 +200,8 @@ static void test_blocks(int rounds)
         }
         uint8_t *const keys = copy_of((const uint8_t *)"a\nb\nc\nd\n", (size_t)(2 * count));
         float *const values = exactly((size_t)numbers * 4);
-        for (int64_t k = 0; k < numbers; k++) values[k] = (float)draw(1000) / 8 - 50;
+        for (int64_t k = 0; k < numbers; k++)
+            values[k] = (float)draw(1000) / 8 - 50;
         uint8_t *const room = exactly((size_t)(2 * count + 24 * count + 8 * columns + 4 * numbers));
         int64_t objects[MOST], ends[MOST], used, starts[MOST], lengths[MOST];
         uint32_t rates[MOST];
@@ -202,7 +217,8 @@ static void test_blocks(int rounds)
         memcpy(audio, wave, WAVE);
         memcpy(audio + WAVE, wave, WAVE);
         uint8_t *const audio_keys = exactly(2 * WAVE);
-        if (ark_scan_waves(audio, 2 * WAVE, NULL, MOST, 0, audio_keys, &used, ends, starts, lengths, rates) != 2) abort();
+        if (ark_scan_waves(audio, 2 * WAVE, NULL, MOST, 0, audio_keys, &used, ends, starts, lengths, rates) != 2)
+            abort();
         if (lengths[1] != 2 || audio[starts[1]] != 1 || rates[0] != 16000) abort();
         length = 2 * WAVE;
         uint8_t *const bad_audio = damaged(audio, &length);
@@ -211,7 +227,8 @@ static void test_blocks(int rounds)
         for (int only_headers = 0; only_headers < 2; only_headers++)
             ark_scan_waves(bad_audio, length, places, 2, only_headers, audio_keys, &used, ends, starts, lengths, rates);
         uint8_t *const all[] = {keys, (uint8_t *)values, room, whole, names, bad, audio, audio_keys, bad_audio};
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            free(all[k]);
     }
 }
 

@@ -15,8 +15,7 @@ static uint32_t bits(float x)
 
 static int differ(const char *what, float x, float ours, float theirs)
 {
-    if (bits(ours) == bits(theirs))
-        return 0;
+    if (bits(ours) == bits(theirs)) return 0;
     printf("%s of %a is %a, not %a\n", what, x, ours, theirs);
     return 1;
 }
@@ -45,8 +44,7 @@ static long check_functions(const unsigned char *seen, long *count)
 {
     long wrong = 0;
     for (uint32_t word = 0; word <= 0x3f800000; word++) {
-        if (!(seen[word >> 3] >> (word & 7) & 1))
-            continue;
+        if (!(seen[word >> 3] >> (word & 7) & 1)) continue;
         float x;
         memcpy(&x, &word, sizeof x);
         float angle = (float)(2 * 0x1.921fb54442d18p1 * x);
