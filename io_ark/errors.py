@@ -52,7 +52,7 @@ def hide_secrets(text: str) -> str:
     return _URL.sub(lambda url: f"{url[1]}{'***@' if url[2] else ''}{url[3]}{'?***' if url[4] else ''}", text)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text, without its middle if it is long.
 
     >>> len(shortened("a" * 5_000_000))
@@ -80,7 +80,7 @@ class ArkError(Exception):
 
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file}:{self.offset}"
-        line = shortened(hide_secrets(": ".join(str(part) for part in (place, self.key, self.message) if part)))
+        line = shorten(hide_secrets(": ".join(str(part) for part in (place, self.key, self.message) if part)))
         return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:

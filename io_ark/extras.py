@@ -27,7 +27,7 @@ class MissingExtraError(ModuleNotFoundError):
     """An optional package is not installed; the message says how to install it."""
 
 
-def missing(package: str, use: str = "") -> str:
+def not_installed(package: str, use: str = "") -> str:
     """Return the message that a package is not installed, and how to install it.
 
     Args:
@@ -61,4 +61,4 @@ def import_extra(name: str, use: str = "") -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise MissingExtraError(missing(package, use), name=package) from None
+        raise MissingExtraError(not_installed(package, use), name=package) from None

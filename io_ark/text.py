@@ -54,11 +54,11 @@ def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[st
     >>> html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'
     """
-    head = "".join(f'<th style="text-align: left">{_escaped(name)}</th>' for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{_escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    head = "".join(f'<th style="text-align: left">{_escape(name)}</th>' for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{_escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     table = f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>" if head or body else ""
-    return f"<div><b>{_escaped(title)}</b>{table}{f'<small>{_escaped(note)}</small>' if note else ''}</div>"
+    return f"<div><b>{_escape(title)}</b>{table}{f'<small>{_escape(note)}</small>' if note else ''}</div>"
 
 
-def _escaped(value: object) -> str:
+def _escape(value: object) -> str:
     return str(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -61,10 +61,10 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        from io_ark.extras import missing
+        from io_ark.extras import not_installed
 
         raise ModuleNotFoundError(
-            f"{missing('torch', f'kaldi_compat.{name}')}. The features of NumPy arrays need NumPy only: "
+            f"{not_installed('torch', f'kaldi_compat.{name}')}. The features of NumPy arrays need NumPy only: "
             "kaldi_compat.numpy",
             name="torch",
         ) from None

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import io_ark
 from io_ark.cli.completion import SHELLS, of_parser, script
-from io_ark.cli.terminal import paged
+from io_ark.cli.terminal import page_output
 from io_ark.errors import ArkError
 
 EXAMPLES = """
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # print keys with the bytes that they have
     status = 0  # of a user who leaves the pager early
     try:
-        with paged(chosen.command in PAGED and not chosen.json):
+        with page_output(chosen.command in PAGED and not chosen.json):
             module, function = chosen.run.split(".")
             status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(chosen))
             sys.stdout.flush()

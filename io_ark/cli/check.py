@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from io_ark.cli.describe import counted, print_json, shown
-from io_ark.cli.entries import Entry, allowed, entries, table_of
-from io_ark.cli.terminal import coloured, progress
+from io_ark.cli.describe import count_of, escape, print_json
+from io_ark.cli.entries import Entry, allowed_access, entries, table_of
+from io_ark.cli.terminal import colour_text, progress
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
@@ -46,7 +46,7 @@ def check(chosen: argparse.Namespace) -> int:
     all_found = []
     for name in chosen.tables:
         show_progress = partial(progress, label=name)
-        all_found.append(check_table(table_of(name), allowed(chosen), progress=show_progress))
+        all_found.append(check_table(table_of(name), allowed_access(chosen), progress=show_progress))
     for before, after in pairwise(all_found):
         after.problems.extend(compare_keys(before, after))
     for found in all_found:
@@ -54,11 +54,11 @@ def check(chosen: argparse.Namespace) -> int:
             print_json({"table": found.name, "entries": found.count, "problems": found.problems})
             continue
         for problem in found.problems[:MAX_PROBLEMS]:
-            print(coloured(shown(problem), "red"))
+            print(colour_text(escape(problem), "red"))
         if len(found.problems) > MAX_PROBLEMS:
             print(f"... and {len(found.problems) - MAX_PROBLEMS} more problems in {found.name}")
-        verdict = counted(len(found.problems), "problem") if found.problems else "no problem found"
-        print(f"{found.name}: {counted(found.count, 'entry', 'entries')} read, {verdict}")
+        verdict = count_of(len(found.problems), "problem") if found.problems else "no problem found"
+        print(f"{found.name}: {count_of(found.count, 'entry', 'entries')} read, {verdict}")
     return int(any(found.problems for found in all_found))
 
 

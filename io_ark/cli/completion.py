@@ -12,7 +12,7 @@ class Flag:
     """An option of a program.
 
     Attributes:
-        name: with its hyphens.
+        name: name with the leading hyphens.
         about: one line.
         takes_value: True if a value follows.
         choices: the values, if they are few.
@@ -71,7 +71,7 @@ def script(shell: str, programs: Sequence[Command]) -> str:
     return SHELLS[shell](programs)
 
 
-def _spelled(flag: Flag, equals: bool) -> list[str]:
+def _words_of(flag: Flag, equals: bool) -> list[str]:
     """Return what to offer for an option: with its values if these are joined to it and few."""
     if not equals or not flag.takes_value:
         return [flag.name]
@@ -79,7 +79,7 @@ def _spelled(flag: Flag, equals: bool) -> list[str]:
 
 
 def _offers(command: Command) -> str:
-    offered = [each for flag in command.flags for each in _spelled(flag, command.equals)]
+    offered = [each for flag in command.flags for each in _words_of(flag, command.equals)]
     return " ".join([*(each.name for each in command.commands), *command.words, *offered])
 
 
@@ -87,7 +87,7 @@ def _bash(programs: Sequence[Command]) -> str:
     cases = []
     for program in programs:
         choices = [*((command.name, _offers(command)) for command in program.commands), ("*", _offers(program))]
-        inner = "".join(f"            {name}) words={_quoted(offers)} ;;\n" for name, offers in choices)
+        inner = "".join(f"            {name}) words={_quote(offers)} ;;\n" for name, offers in choices)
         cases.append(f'    {program.name})\n        case "$command" in\n{inner}        esac ;;')
     names = " ".join(program.name for program in programs)
     return f"""\
@@ -123,7 +123,7 @@ complete -F _kaldi_compat {names}
 """
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -160,8 +160,8 @@ compdef _kaldi_compat {names}
 def _zsh_offers(command: Command) -> str:
     entries = [(each.name, each.about) for each in command.commands] + [(word, "") for word in command.words]
     for flag in command.flags:
-        entries += [(spelled, flag.about) for spelled in _spelled(flag, command.equals)]
-    quoted = (_quoted(name.replace(":", "\\:") + (f":{about}" if about else "")) for name, about in entries)
+        entries += [(spelled, flag.about) for spelled in _words_of(flag, command.equals)]
+    quoted = (_quote(name.replace(":", "\\:") + (f":{about}" if about else "")) for name, about in entries)
     return f"offers=({' '.join(quoted)})"
 
 
@@ -172,20 +172,18 @@ def _fish(programs: Sequence[Command]) -> str:
         alone = f"not __fish_seen_subcommand_from {known}" if known else ""
         lines += _fish_lines(program, program, alone)
         for command in program.commands:
-            lines.append(
-                f"complete -c {program.name} -n {_quoted(alone)} -a {command.name} -d {_quoted(command.about)}"
-            )
+            lines.append(f"complete -c {program.name} -n {_quote(alone)} -a {command.name} -d {_quote(command.about)}")
             lines += _fish_lines(program, command, f"__fish_seen_subcommand_from {command.name}")
     return "\n".join(lines) + "\n"
 
 
 def _fish_lines(program: Command, command: Command, condition: str) -> list[str]:
-    start = f"complete -c {program.name}" + (f" -n {_quoted(condition)}" if condition else "")
+    start = f"complete -c {program.name}" + (f" -n {_quote(condition)}" if condition else "")
     lines = [f"{start} -a {word}" for word in command.words]
     for flag in command.flags:
         kind = "-l" if flag.name.startswith("--") else "-s"
-        value = f" -r{f' -a {_quoted(chr(32).join(flag.choices))}' if flag.choices else ''}" if flag.takes_value else ""
-        lines.append(f"{start} {kind} {flag.name.lstrip('-')}{value} -d {_quoted(flag.about)}")
+        value = f" -r{f' -a {_quote(chr(32).join(flag.choices))}' if flag.choices else ''}" if flag.takes_value else ""
+        lines.append(f"{start} {kind} {flag.name.lstrip('-')}{value} -d {_quote(flag.about)}")
     return lines
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import io_ark
-from io_ark.cli.describe import counted, describe_kind, print_json
-from io_ark.cli.entries import allowed, entries, table_of
+from io_ark.cli.describe import count_of, describe_kind, print_json
+from io_ark.cli.entries import allowed_access, entries, table_of
 from io_ark.cli.formats import Put, Settings, format_of
 from io_ark.cli.terminal import progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
@@ -70,7 +70,7 @@ def convert(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print_json({"source": chosen.source, "target": chosen.target, "converted": done, "failed": failed})
     else:
-        print(f"{chosen.target}: {counted(done, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
+        print(f"{chosen.target}: {count_of(done, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
     return int(failed > 0)
 
 
@@ -92,7 +92,7 @@ def _array(value: Any, source: str, key: str) -> np.ndarray[Any, Any]:
 
 
 def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    for entry in entries(table_of(chosen.source), allowed(chosen)):
+    for entry in entries(table_of(chosen.source), allowed_access(chosen)):
         value = entry.error if entry.error is not None else entry.value
         numbers = None if hasattr(value, "duration") else entry.numbers
         yield entry.key, value if entry.error is not None or numbers is None else numbers
@@ -107,7 +107,7 @@ def _wspecifier(name: str) -> str:
 
 @contextlib.contextmanager
 def _to_table(wspecifier: str, chosen: argparse.Namespace) -> Iterator[Put]:
-    access = allowed(chosen)
+    access = allowed_access(chosen)
     compress = "speech" if chosen.compress else None
     with io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network) as writer:
         yield writer.__setitem__

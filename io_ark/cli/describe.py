@@ -11,7 +11,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayInfo
 from io_ark.cli.entries import Entry
-from io_ark.cli.terminal import coloured
+from io_ark.cli.terminal import colour_text
 from io_ark.codecs.wave import Wave, WaveInfo
 
 # Control characters that JSON does not escape.
@@ -28,7 +28,7 @@ def describe_kind(value: Any) -> str:
     return {"str": "token", "list": "list"}.get(type(value).__name__, type(value).__name__)
 
 
-def counted(count: int, one: str, more: str = "") -> str:
+def count_of(count: int, one: str, more: str = "") -> str:
     """Format a count and a noun: ``1 entry``, ``2 entries``."""
     return f"{count} {one if count == 1 else more or one + 's'}"
 
@@ -43,7 +43,7 @@ def description(value: Any) -> str:
     return f"{describe_kind(value)} {size(Entry('', '', '', value))}".removesuffix(" -")
 
 
-def shown(text: str) -> str:
+def escape(text: str) -> str:
     r"""Return a text with its control characters as escapes; bytes that are not UTF-8 stay as they are.
 
     >>> shown("key\x1b[2J")
@@ -59,12 +59,11 @@ def shown(text: str) -> str:
 
 def entry_line(entry: Entry) -> str:
     """Return the line of ``ark ls`` for an entry: key, kind, shape, storage and location, separated by tabs."""
-    key = coloured(shown(entry.key) or "-", "cyan" if entry.error is None else "red")
+    key = colour_text(escape(entry.key) or "-", "cyan" if entry.error is None else "red")
     if entry.error is not None:
         return f"{key}\tunreadable\t{entry.error}"
-    return (
-        f"{key}\t{describe_kind(entry.value)}\t{size(entry)}\t{entry.stored}\t{coloured(shown(entry.where), 'faint')}"
-    )
+    where = colour_text(escape(entry.where), "faint")
+    return f"{key}\t{describe_kind(entry.value)}\t{size(entry)}\t{entry.stored}\t{where}"
 
 
 def entry_object(entry: Entry) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import counted, describe_kind, print_json, shown, size
-from io_ark.cli.entries import Entry, allowed, entries, table_of
-from io_ark.cli.terminal import coloured, progress
+from io_ark.cli.describe import count_of, describe_kind, escape, print_json, size
+from io_ark.cli.entries import Entry, allowed_access, entries, table_of
+from io_ark.cli.terminal import colour_text, progress
 from io_ark.codecs.wave import Wave
 from io_ark.errors import SpecifierError
 from io_ark.specifier import parse_rxfilename
@@ -90,30 +90,30 @@ def diff(chosen: argparse.Namespace) -> int:
         return int(differs)
     for name, keys in only.items():
         if keys:
-            listed = shown(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-            print(coloured(f"only in {name}: {counted(len(keys), 'key')}: {listed}", "yellow"))
+            listed = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+            print(colour_text(f"only in {name}: {count_of(len(keys), 'key')}: {listed}", "yellow"))
     for each in differing[:MAX_SHOWN]:
         print(_line(each))
     if len(differing) > MAX_SHOWN:
         print(f"... and {len(differing) - MAX_SHOWN} more")
     within = f", {close} within the tolerance" if chosen.tolerance else ""
-    print(f"{counted(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
+    print(f"{count_of(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
     if worst.largest:
-        print(f"largest difference: {worst.largest:.6g} ({shown(worst.key)}, at {list(worst.place)})")
+        print(f"largest difference: {worst.largest:.6g} ({escape(worst.key)}, at {list(worst.place)})")
     return int(differs)
 
 
 def _line(found: Difference) -> str:
-    key = coloured(shown(found.key), "red")
+    key = colour_text(escape(found.key), "red")
     if found.reason:
-        return f"{key}\t{shown(found.reason)}"
+        return f"{key}\t{escape(found.reason)}"
     frames = ", ".join(f"{row} ({value:.3g})" for row, value in found.worst_frames)
     worst = f"; worst frames: {frames}" if frames else ""
     return f"{key}\tlargest {found.largest:.6g} at {list(found.place)}, mean {found.mean:.3g}{worst}"
 
 
 def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
-    return entries(table_of(name), allowed(chosen))
+    return entries(table_of(name), allowed_access(chosen))
 
 
 def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:

@@ -47,7 +47,7 @@ _OTHER_FILES = {
 _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
-def allowed(chosen: argparse.Namespace) -> Access:
+def allowed_access(chosen: argparse.Namespace) -> Access:
     """Return what a command line allows to open."""
     return Access(not chosen.no_pipes, not chosen.no_network)
 

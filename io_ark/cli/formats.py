@@ -145,11 +145,11 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
-    with _opened(lambda: zipfile.ZipFile(path), path) as archive:
+    with _open_foreign(lambda: zipfile.ZipFile(path), path) as archive:
         for member in archive.infolist():
             name = member.filename
             check_size(member.file_size, path, name)
-            with _opened(lambda member=member: archive.open(member), path) as file:  # type: ignore[misc]
+            with _open_foreign(lambda member=member: archive.open(member), path) as file:  # type: ignore[misc]
                 yield name.removesuffix(".npy"), _load(file, member.file_size, f"{path}: {name}")
 
 
@@ -187,7 +187,7 @@ def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
-    with _opened(lambda: tarfile.open(path, "r|*"), path) as archive:
+    with _open_foreign(lambda: tarfile.open(path, "r|*"), path) as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
             if file is not None:
@@ -214,7 +214,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
 
 def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
     h5py = import_extra("h5py", "HDF5 files")
-    with _opened(lambda: h5py.File(path, "r"), path) as file:
+    with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
         for name in file:
             if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
                 raise FormatError(f"{name}: is a link to another file, which is not followed", file=str(path))
@@ -233,7 +233,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
-        with _uninterrupted():
+        with _delay_interrupts():
             # A slash would make a group of the part before it.
             file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
@@ -243,13 +243,13 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
         try:
             yield put
         finally:
-            with _uninterrupted():
+            with _delay_interrupts():
                 file.close()
         raw.check()
 
 
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _delay_interrupts() -> Iterator[None]:
     """Keep ^C until the end: an exception out of HDF5's calls of Python leaves it with a file that it cannot close."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -272,13 +272,13 @@ class _ForHdf5(io.FileIO):
     def write(self, data: Any) -> int:
         view = memoryview(data)
         while len(view) and self.error is None:
-            view = view[self._tried(super().write, view) :]
+            view = view[self._keep_error(super().write, view) :]
         return len(data)
 
     def truncate(self, size: int | None = None) -> int:
-        return self._tried(super().truncate, size)
+        return self._keep_error(super().truncate, size)
 
-    def _tried(self, function: Callable[[Any], int], argument: Any) -> int:
+    def _keep_error(self, function: Callable[[Any], int], argument: Any) -> int:
         try:
             return function(argument) if self.error is None else 0
         except OSError as error:
@@ -293,7 +293,7 @@ class _ForHdf5(io.FileIO):
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
     parquet = import_extra("pyarrow.parquet", "Parquet files")
-    with _opened(lambda: parquet.ParquetFile(path), path) as file:
+    with _open_foreign(lambda: parquet.ParquetFile(path), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
             raise FormatError("has no columns key, shape and values, as `ark convert` writes them", file=str(path))
         for group in range(file.metadata.num_row_groups):
@@ -398,7 +398,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
 
 
 @contextlib.contextmanager
-def _opened(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
+def _open_foreign(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
     """Open a file of another library (see :func:`_of_library`)."""
     with _of_library(open_it, path) as file:
         yield file

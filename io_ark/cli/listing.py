@@ -11,8 +11,8 @@ from itertools import islice
 import numpy as np
 
 import io_ark
-from io_ark.cli.describe import counted, description, entry_line, entry_object, print_json, shown
-from io_ark.cli.entries import Entry, allowed, entries, find, table_of
+from io_ark.cli.describe import count_of, description, entry_line, entry_object, escape, print_json
+from io_ark.cli.entries import Entry, allowed_access, entries, find, table_of
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
 
@@ -52,7 +52,7 @@ def _list(chosen: argparse.Namespace, tables: list[str], select: Callable[[Itera
     status = 0
     for name in tables:
         count = 0
-        for entry in select(entries(table_of(name), allowed(chosen), info_only=True)):
+        for entry in select(entries(table_of(name), allowed_access(chosen), info_only=True)):
             count += 1  # noqa: SIM113 (used after the loop)
             status |= int(entry.error is not None)
             if chosen.json:
@@ -64,13 +64,13 @@ def _list(chosen: argparse.Namespace, tables: list[str], select: Callable[[Itera
                 break
         else:
             if not chosen.json:
-                print(f"{name}: {counted(count, 'entry', 'entries')}", file=sys.stderr)
+                print(f"{name}: {count_of(count, 'entry', 'entries')}", file=sys.stderr)
     return status
 
 
 def show(chosen: argparse.Namespace) -> int:
     """Print one object."""
-    access = allowed(chosen)
+    access = allowed_access(chosen)
     if chosen.key is None:
         if chosen.where.endswith(".scp") or io_ark.is_table_rspecifier(chosen.where):
             raise SpecifierError("is a table: add a key, as in `ark show TABLE KEY`", file=chosen.where)
@@ -85,7 +85,7 @@ def show(chosen: argparse.Namespace) -> int:
         entry = find(chosen.where, chosen.key, access)
         value = entry.value
         about = entry_object(entry)
-        title = f"{shown(chosen.key)}: {description(value)}, {entry.stored}, at {shown(entry.where)}"
+        title = f"{escape(chosen.key)}: {description(value)}, {entry.stored}, at {escape(entry.where)}"
     if chosen.json:
         print_json({**about, "value": value})
         return 0
@@ -96,5 +96,5 @@ def show(chosen: argparse.Namespace) -> int:
         with np.printoptions(threshold=limit, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
             print(numbers)
     else:
-        print(shown(str(value)))
+        print(escape(str(value)))
     return 0

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import description, shown
-from io_ark.cli.entries import Entry, allowed, find, table_of
+from io_ark.cli.describe import description, escape
+from io_ark.cli.entries import Entry, allowed_access, find, table_of
 from io_ark.cli.terminal import blocks, graphics_protocol, show_png
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
@@ -28,7 +28,7 @@ def plot(chosen: argparse.Namespace) -> int:
     """Draw objects of a table."""
     if not chosen.output and not sys.stdout.isatty():
         raise SpecifierError("standard output is not a terminal: add -o FILE.png", file=chosen.table)
-    found = [_entry(chosen.table, key, allowed(chosen)) for key in chosen.keys]
+    found = [_entry(chosen.table, key, allowed_access(chosen)) for key in chosen.keys]
     if chosen.output:
         refuse_overwriting(chosen.output, [table_of(chosen.table)])
         draw(found, chosen.output, chosen.frame_shift)
@@ -42,7 +42,7 @@ def plot(chosen: argparse.Namespace) -> int:
         return 0
     width = shutil.get_terminal_size().columns
     for entry in found:
-        print(f"{shown(entry.key)}: {description(entry.value)}")
+        print(f"{escape(entry.key)}: {description(entry.value)}")
         numbers = _numbers(entry)
         image = numbers.T[::-1] if numbers.ndim == 2 else _curve(numbers, width)
         print("\n".join(blocks(image, width, ROWS_OF_BLOCKS)))

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import counted, print_json
-from io_ark.cli.entries import Entry, allowed, entries, table_of
+from io_ark.cli.describe import count_of, print_json
+from io_ark.cli.entries import Entry, allowed_access, entries, table_of
 from io_ark.cli.histogram import Histogram
-from io_ark.cli.terminal import bars, coloured, progress
+from io_ark.cli.terminal import bars, colour_text, progress
 
 HISTOGRAM_BINS = 10
 COLUMNS_NAMED = 10
@@ -141,7 +141,7 @@ def stat(chosen: argparse.Namespace) -> int:
     """Print the statistics of tables; the status is 1 if entries could not be read."""
     status = 0
     for name in chosen.tables:
-        found = statistics(progress(entries(table_of(name), allowed(chosen)), name))
+        found = statistics(progress(entries(table_of(name), allowed_access(chosen)), name))
         if chosen.json:
             print_json({"table": name, **found.as_object(HISTOGRAM_BINS)})
         else:
@@ -152,7 +152,7 @@ def stat(chosen: argparse.Namespace) -> int:
 
 def _print_statistics(name: str, found: Statistics) -> None:
     unreadable = f", {found.failed} unreadable" if found.failed else ""
-    print(coloured(f"{name}: {counted(found.entries, 'entry', 'entries')}{unreadable}", "bold"))
+    print(colour_text(f"{name}: {count_of(found.entries, 'entry', 'entries')}{unreadable}", "bold"))
     for stored, count in found.stored.most_common():
         print(f"  stored as {stored}: {count}")
     if found.seconds:
@@ -173,9 +173,9 @@ def _print_statistics(name: str, found: Statistics) -> None:
         for what, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
             if counts.any():
                 named = _columns(np.flatnonzero(counts).tolist())
-                print(coloured(f"  {what}: {counted(int(counts.sum()), 'value')} in {named}", "red"))
+                print(colour_text(f"  {what}: {count_of(int(counts.sum()), 'value')} in {named}", "red"))
         if moments.constant:
-            print(coloured(f"  constant: {_columns(moments.constant)}", "yellow"))
+            print(colour_text(f"  constant: {_columns(moments.constant)}", "yellow"))
     if len(set(found.lengths)) > 1:
         length_counts, edges = np.histogram(found.lengths, HISTOGRAM_BINS)
         _print_histogram("lengths", length_counts.tolist(), edges.tolist())
@@ -192,4 +192,4 @@ def _print_histogram(title: str, counts: list[int], edges: list[float]) -> None:
         return
     print(f"  histogram of {title}:")
     for count, low, high, bar in zip(counts, edges, edges[1:], bars(counts), strict=False):
-        print(f"  {low:12.6g} to {high:12.6g} {count:10d} {coloured(bar, 'green')}")
+        print(f"  {low:12.6g} to {high:12.6g} {count:10d} {colour_text(bar, 'green')}")

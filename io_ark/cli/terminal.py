@@ -35,7 +35,7 @@ def has_colours(stream: Any = None) -> bool:
     return _is_terminal(stream) or bool(_PAGING)
 
 
-def coloured(text: str, *names: str) -> str:
+def colour_text(text: str, *names: str) -> str:
     """Return a text with colours if standard output shows them.
 
     >>> coloured("utt1", "red")  # a test has no terminal
@@ -57,7 +57,7 @@ _PAGING: list[bool] = []  # not empty while standard output is a pager
 
 
 @contextlib.contextmanager
-def paged(wanted: bool) -> Iterator[None]:
+def page_output(wanted: bool) -> Iterator[None]:
     """Send standard output through a pager ($PAGER, or less) if it is a terminal and ``wanted``."""
     command = shlex.split(os.environ.get("PAGER", "less"))
     if not (wanted and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
@@ -144,11 +144,12 @@ def blocks(values: Levels, columns: int, rows: int) -> list[str]:
     finite = np.isfinite(values)
     low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 1.0)
     levels = (np.where(finite, values, low) - low) / ((high - low) or 1.0)
-    small = _reduced(levels, min(2 * rows, 2 * ((len(levels) + 1) // 2)), min(columns, levels.shape[1]))
+    small = _shrink_levels(levels, min(2 * rows, 2 * ((len(levels) + 1) // 2)), min(columns, levels.shape[1]))
     if not has_colours():
         shades = " .:-=+*#%@"
         return [
-            "".join(shades[int(level * 9.999)] for level in row) for row in _reduced(small, (len(small) + 1) // 2, 0)
+            "".join(shades[int(level * 9.999)] for level in row)
+            for row in _shrink_levels(small, (len(small) + 1) // 2, 0)
         ]
     colours = np.stack([np.interp(small * 4, range(5), PALETTE[:, i]) for i in range(3)], axis=-1).astype(int)
     lines = []
@@ -160,7 +161,7 @@ def blocks(values: Levels, columns: int, rows: int) -> list[str]:
     return lines
 
 
-def _reduced(levels: Levels, height: int, width: int) -> Levels:
+def _shrink_levels(levels: Levels, height: int, width: int) -> Levels:
     """Average a matrix down to a height and a width (0 keeps the width); a smaller one is repeated to the height."""
     for axis, size in ((0, height), (1, width or levels.shape[1])):
         edges = np.linspace(0, levels.shape[axis], size + 1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.extras import missing
+from io_ark.extras import not_installed
 from io_ark.streams.source import Source
 
 logger = logging.getLogger("io_ark")
@@ -59,7 +59,7 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
         import soundfile
     except ImportError:
         command = next((command for _, other, command in _FORMATS if other == name), "sox FILE -t wav -b 16 - |")
-        source.fail(f"{missing('soundfile', name)}; or convert the audio in the script file: {command}", offset)
+        source.fail(f"{not_installed('soundfile', name)}; or convert the audio in the script file: {command}", offset)
     return soundfile
 
 
@@ -78,7 +78,7 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
     Raises:
         FormatError: soundfile is not installed, cannot decode the bytes, or the audio is too long.
     """
-    with _opened(data, source, name) as file:
+    with _open_audio(data, source, name) as file:
         parts = _parts(file, source, max_duration)
         rate, announced, channels = float(file.samplerate), file.frames, file.channels
     samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
@@ -95,12 +95,12 @@ def size_of(data: Any, source: Source, name: str) -> tuple[float, int, int]:
     Raises:
         FormatError: as for :func:`decode`.
     """
-    with _opened(data, source, name) as file:
+    with _open_audio(data, source, name) as file:
         return float(file.samplerate), file.channels, file.frames
 
 
 @contextmanager
-def _opened(data: Any, source: Source, name: str) -> Iterator[Any]:
+def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
     soundfile = require_decoder(source, name)
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:

@@ -178,7 +178,7 @@ def read_marker(source: Source) -> bool:
     return False
 
 
-def quoted(text: bytes) -> str:
+def quote(text: bytes) -> str:
     """Quote bytes of a file for a message: short and on one line."""
     cut = text if len(text) <= 20 else text[:17] + b"..."
     return repr(bytes(cut).decode("latin1"))
@@ -203,7 +203,7 @@ def read_token(source: Source, binary: bool) -> bytes:
         source.fail("expected a token", at)
     source.skip(len(token[0]))
     if source.peek(1) not in WHITE_SPACE:
-        source.fail(f"no space after the token {quoted(token[0])}", at)
+        source.fail(f"no space after the token {quote(token[0])}", at)
     if not source.at_end():
         source.skip(1)
     return token[0]
@@ -214,7 +214,7 @@ def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
     at = source.tell()
     token = read_token(source, binary)
     if token not in expected:
-        source.fail(f"expected {' or '.join(map(quoted, expected))}, found {quoted(token)}", at)
+        source.fail(f"expected {' or '.join(map(quote, expected))}, found {quote(token)}", at)
     return token
 
 
@@ -229,7 +229,7 @@ def read_int32(source: Source, binary: bool) -> int:
     found = _read_text(source, INTEGER, "an integer")
     value = int(found)
     if not INT32_MIN <= value <= INT32_MAX:
-        source.fail(f"{quoted(found)} does not fit into 32 bits", source.tell() - len(found))
+        source.fail(f"{quote(found)} does not fit into 32 bits", source.tell() - len(found))
     return value
 
 
@@ -278,7 +278,7 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
     text = _read_text(source, NUMBER, "a number")
     value = nearest_float32(text) if single else float(text)
     if np.isinf(value):
-        source.fail(f"{quoted(text)} is out of range for a {'float' if single else 'double'}", at)
+        source.fail(f"{quote(text)} is out of range for a {'float' if single else 'double'}", at)
     return value
 
 
@@ -286,7 +286,7 @@ def read_bool(source: Source, binary: bool) -> bool:
     """Read ``T`` or ``F``."""
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):
-        source.fail(f"expected T or F, found {quoted(letter) if letter else 'the end'}")
+        source.fail(f"expected T or F, found {quote(letter) if letter else 'the end'}")
     source.skip(1)
     return letter == b"T"
 
@@ -300,7 +300,7 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
         found = pattern.match(ahead)
     if not found:
         start = ahead.split(maxsplit=1)[:1]
-        source.fail(f"expected {what}, found {quoted(start[0]) if start else 'the end'}")
+        source.fail(f"expected {what}, found {quote(start[0]) if start else 'the end'}")
     if found.end() == LONGEST_NUMBER:
         source.fail(f"a number has {LONGEST_NUMBER} or more characters")
     source.skip(found.end())

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock
-from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, quoted, raw_bytes, written_as
+from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, quote, raw_bytes, written_as
 from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
@@ -38,7 +38,7 @@ _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
 
 
-def aligned(array: Array) -> Array:
+def align_numbers(array: Array) -> Array:
     """Return a contiguous array whose numbers are aligned, as C needs them: views of a file in memory may not be."""
     return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
@@ -118,7 +118,7 @@ class CompressedMatrix:
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """Decompress to an array of shape (rows, columns). Values are computed in float32 for any ``dtype``."""
-        header, *integers = _encoded(self)
+        header, *integers = _encode(self)
         return _decompress(header, *self.shape, b"".join(integers), 0).astype(dtype, copy=False)
 
     def part(self, rows: slice, columns: slice) -> Array:
@@ -209,11 +209,11 @@ def _object(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryv
         return b"CM " + bytes(_HEADER.size)
     packed = compressed_block(ArrayBlock(b"\n", values.reshape(-1), np.array([values.shape])), method)
     if packed is None:
-        return b"".join(_encoded(_compressed(values, method)))
+        return b"".join(_encode(_compress_values(values, method)))
     return packed.data.data[int(packed.objects[0]) + len(BINARY_MARKER) :]
 
 
-def _compressed(values: Array, method: CompressionMethod) -> CompressedMatrix:
+def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatrix:
     """Compress a float32 matrix that is not empty; errors as of :func:`compress`."""
     if method == CompressionMethod.AUTO:
         method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
@@ -320,7 +320,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     if not space and len(head) < _HEADER.size:
         source.read(_HEADER.size)  # raises TruncatedError
     if stored is None or not space:
-        source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quoted(kind)}")
+        source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote(kind)}")
     if len(numbers) < _HEADER.size:
         source.read(len(kind) + 1 + _HEADER.size)  # raises TruncatedError
     _, _, rows, columns = _HEADER.unpack_from(numbers)
@@ -335,7 +335,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     return rows, columns, rows * columns * stored.itemsize + (8 * columns if kind == b"CM" else 0)
 
 
-def _encoded(matrix: CompressedMatrix) -> tuple[bytes, memoryview, memoryview]:
+def _encode(matrix: CompressedMatrix) -> tuple[bytes, memoryview, memoryview]:
     """Return what is stored of a matrix, without the marker: header, percentiles and integers."""
     kind, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if kind == b"CM" else 0, 4):
@@ -354,7 +354,7 @@ def _compressed_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None
     room = len(block.keys) + _ENTRY_ROOM * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
     packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     used = NATIVE.function("ark_compress_arrays")(
-        block.keys, shapes, aligned(block.values), count, method, packed, objects, ends
+        block.keys, shapes, align_numbers(block.values), count, method, packed, objects, ends
     )
     return PackedBlock(block.keys, packed[:used], objects) if used >= 0 else None
 
@@ -378,7 +378,7 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
             entries.write(key + b" ")
             objects.append(entries.tell())
             entries.write(BINARY_MARKER)
-            entries.writelines(_encoded(_compressed(matrix, CompressionMethod(method))))
+            entries.writelines(_encode(_compress_values(matrix, CompressionMethod(method))))
     except FormatError:
         return None
     return PackedBlock(block.keys, np.frombuffer(entries.getvalue(), np.uint8), np.array(objects, np.int64))
@@ -408,5 +408,5 @@ class CompressedMatrixCodec(Codec[Any]):
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
             write_text(sink, matrix.to_array())
             return
-        for each in _encoded(value) if isinstance(value, CompressedMatrix) else (_object(value, self.method),):
+        for each in _encode(value) if isinstance(value, CompressedMatrix) else (_object(value, self.method),):
             sink.write(each)

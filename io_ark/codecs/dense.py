@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, as_array, end_line, quoted, raw_bytes
+from io_ark.codecs.base import Sink, as_array, end_line, quote, raw_bytes
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import encode_lists
 from io_ark.codecs.text_parse import parse, warn_of_words
@@ -34,7 +34,7 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
         source.read(HEADER_SIZE)  # raises TruncatedError
     if stored is None:
-        source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quoted(head.split(b' ')[0])}")
+        source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote(head.split(b' ')[0])}")
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
     if row_size != 4 or column_size != 4:
         source.fail("expected rows and columns of a matrix as 4-byte integers")
@@ -47,7 +47,7 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
 def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
     """Read a dense matrix in binary, after the marker; ``head`` is its header as peeked from the source."""
     stored, rows, columns = _read_header(source, head)
-    return _converted(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
+    return _convert_values(source.read_array(stored, rows * columns).reshape(rows, columns), dtype)
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
@@ -66,10 +66,10 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
     values = source.read_array(stored, (chosen.stop - chosen.start) * columns).reshape(-1, columns)
     if chosen_columns != slice(0, columns):
         values = values[:, chosen_columns].copy()
-    return _converted(values, dtype)
+    return _convert_values(values, dtype)
 
 
-def _converted(values: Array, dtype: np.dtype[Any]) -> Array:
+def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
     if values.dtype == dtype:
         return values
     with np.errstate(over="ignore"):
@@ -118,7 +118,7 @@ def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
         source.skip(2)
         return b"", at
     if start[:1] != b"[" or not start[1:2].isspace():
-        source.fail(f"expected a {what} in binary, or in text after '[ ', found {quoted(_word(source))}")
+        source.fail(f"expected a {what} in binary, or in text after '[ ', found {quote(_word(source))}")
     source.skip(1)
     text = source.read_until(b"]")
     if source.at_end():

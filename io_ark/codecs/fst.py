@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, quoted
+from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, quote
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.streams.source import Source
 
@@ -72,7 +72,7 @@ def _read_compact(source: Source) -> Acceptor:
         source.fail("expected an FST in OpenFst's binary format", at)
     types = _read_name(source), _read_name(source)
     if types != (b"compact_acceptor", b"standard"):
-        source.fail(f"cannot read an FST of type {quoted(types[0])} with arcs {quoted(types[1])}: only "
+        source.fail(f"cannot read an FST of type {quote(types[0])} with arcs {quote(types[1])}: only "
                     "compact_acceptor with standard arcs is supported", at)  # fmt: skip
     version, flags, _, start, count, _ = _HEADER.unpack(source.read(_HEADER.size))
     if flags & _HAS_SYMBOLS:
@@ -138,7 +138,7 @@ def _read_lines(source: Source) -> Acceptor:
 
 def _integer(source: Source, word: bytes, at: int, least: int = INT32_MIN) -> int:
     if not _INT32_DIGITS.fullmatch(word) or not least <= int(word) <= INT32_MAX:
-        source.fail(f"{quoted(word)} is not a {'label' if least else 'state'} of an FST", at)
+        source.fail(f"{quote(word)} is not a {'label' if least else 'state'} of an FST", at)
     return int(word)
 
 
@@ -147,5 +147,5 @@ def _cost(source: Source, word: bytes, at: int) -> float:
         return float(word)
     cost = nearest_float32(word) if len(word) <= LONGEST_NUMBER and NUMBER.fullmatch(word) else np.inf
     if np.isinf(cost):
-        source.fail(f"{quoted(word)} is not a cost of an FST", at)
+        source.fail(f"{quote(word)} is not a cost of an FST", at)
     return cost

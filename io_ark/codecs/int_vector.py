@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
-from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, as_array, int32_bytes, quoted, raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, as_array, int32_bytes, quote, raw_bytes
 from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
 from io_ark.codecs.pack import Pack, entries_of, objects
 from io_ark.codecs.scan import scan_line
@@ -38,7 +38,7 @@ _LONGEST_INTEGER = 18  # characters
 _DIGITS = b"0123456789 "  # of most lines, which NumPy reads
 
 
-def sized(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
+def sized_record(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
     """Return the record layout of numbers that are each preceded by a byte with their size."""
     kind = np.dtype(dtype)
     return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
@@ -86,7 +86,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
         if b"".join(numbers) != word[0] or max(map(len, numbers)) > _LONGEST_INTEGER:
-            source.fail(f"{quoted(word[0])} is not a list of integers of 32 bits", at + word.start())
+            source.fail(f"{quote(word[0])} is not a list of integers of 32 bits", at + word.start())
         values += map(int, numbers)
     if values and not limits.min <= min(values) <= max(values) <= limits.max:
         source.fail(f"integers from {min(values)} to {max(values)} do not fit into {limits.bits} bits", at)
@@ -124,7 +124,7 @@ class IntVectorCodec(ArrayCodec):
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
-        self._layout = sized(self.dtype, "value")
+        self._layout = sized_record(self.dtype, "value")
         self.scan_kind = "int-vector" if self.dtype.itemsize == 4 else "int8-vector"
 
     def read_body(self, source: Source, binary: bool) -> Array:
@@ -221,7 +221,7 @@ class PairVectorCodec(Codec[Array]):
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = np.dtype(dtype).newbyteorder("<")
-        self._layout = sized(self.dtype, "first", "second")
+        self._layout = sized_record(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
         self._types = b"ii" if self.dtype.kind == "i" else b"ff"
 
@@ -275,7 +275,7 @@ class PairVectorCodec(Codec[Array]):
         for word in text.split():
             value = nearest_float32(word) if base.NUMBER.fullmatch(word) else np.inf
             if np.isinf(value):
-                source.fail(f"{quoted(word)} is not a number that fits into a float", at)
+                source.fail(f"{quote(word)} is not a number that fits into a float", at)
             numbers.append(value)
         return np.array(numbers, self.dtype)
 
@@ -283,11 +283,11 @@ class PairVectorCodec(Codec[Array]):
         brackets = None if binary else (b"", b"; ")
         encoded = encode_nested(value, 1, self._types, brackets)
         if encoded is None:
-            first, second = map(np.ascontiguousarray, self._checked(value).T)
+            first, second = map(np.ascontiguousarray, self._check_values(value).T)
             encoded, _ = encode_lists([len(first)] if binary else [1] * len(first), (first, second), brackets)
         sink.write(encoded if binary else encoded.removesuffix(b"; ") + b"\n")
 
-    def _checked(self, value: npt.ArrayLike) -> Array:
+    def _check_values(self, value: npt.ArrayLike) -> Array:
         array = as_array(value)
         if array.size == 0:
             return np.empty((0, 2), self.dtype)

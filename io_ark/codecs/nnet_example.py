@@ -24,7 +24,7 @@ from io_ark.codecs.base import (
 )
 from io_ark.codecs.fst import Acceptor, read_acceptor
 from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
-from io_ark.codecs.int_vector import PlainIntVectorCodec, sized
+from io_ark.codecs.int_vector import PlainIntVectorCodec, sized_record
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 # A byte up to this magnitude is the step in t from the previous index; 127 precedes a full index.
 _LARGEST_STEP = 124
 _IN_FULL = 127
-_FULL = np.dtype([("mark", "u1"), ("index", sized("<i4", "n", "t", "x"))])
+_FULL = np.dtype([("mark", "u1"), ("index", sized_record("<i4", "n", "t", "x"))])
 # Number of indexes to look ahead for after the encoding has changed, and while it stays the same.
 _FEW, _MANY = 1 << 8, 1 << 12
 

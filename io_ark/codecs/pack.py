@@ -69,19 +69,19 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     >>> number_lines(b"a\nb\n", np.array([1.5, 2.0]))
     b'a 1.5 \nb 2 \n'
     """
-    return _joined(keys.split(b"\n")[:-1], *_numbers(False, numbers))
+    return _join_entries(keys.split(b"\n")[:-1], *_numbers(False, numbers))
 
 
 def entries_of(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
     """Return entries as an archive has them: each key, ``start``, which begins with a space, and the object."""
     names = keys.split(b"\n")[:-1]
-    data = np.frombuffer(_joined(names, start, objects), np.uint8)
+    data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
     before, after = (np.fromiter(map(len, each), np.int64, len(names)) for each in (names, objects))
     ends = np.cumsum(before + len(start) + after)
     return PackedBlock(keys, data, ends - after - len(start) + 1)
 
 
-def _joined(names: Sequence[bytes], start: bytes, objects: Sequence[bytes]) -> bytes:
+def _join_entries(names: Sequence[bytes], start: bytes, objects: Sequence[bytes]) -> bytes:
     parts = [start] * (3 * len(names))
     parts[0::3], parts[2::3] = names, objects
     return b"".join(parts)
@@ -110,7 +110,7 @@ def integers(binary: bool) -> Pack:
     """Return how single int32 values are written."""
 
     def encode(keys: Sequence[str], values: Sequence[int]) -> bytes:
-        return _joined(_names(keys), *_numbers(binary, np.array(array("i", values))))
+        return _join_entries(_names(keys), *_numbers(binary, np.array(array("i", values))))
 
     return Pack(_take_integer, encode, block=partial(_block, binary, np.int32))
 
@@ -120,7 +120,7 @@ def floats(binary: bool, double: bool) -> Pack:
     dtype = np.float64 if double else np.float32
 
     def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
-        return _joined(_names(keys), *_numbers(binary, np.array(values, dtype)))
+        return _join_entries(_names(keys), *_numbers(binary, np.array(values, dtype)))
 
     return Pack(_take_double if double else _take_float, encode, block=partial(_block, binary, dtype))
 
@@ -141,4 +141,4 @@ def objects(take: Callable[[Any], bytes | None]) -> Pack:
         taken = take(value)
         return taken if taken is not None and len(taken) <= LARGEST else None
 
-    return Pack(take_small, lambda keys, values: _joined(_names(keys), b" ", values))
+    return Pack(take_small, lambda keys, values: _join_entries(_names(keys), b" ", values))

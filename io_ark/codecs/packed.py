@@ -83,7 +83,7 @@ class PackedMatrixCodec(ArrayCodec):
         return values, size
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        packed, size = self._packed(as_array(value))
+        packed, size = self._lower_triangle(as_array(value))
         if binary:
             sink.write((b"FP " if self.dtype == np.float32 else b"DP ") + int32_bytes(size))
             sink.write(raw_bytes(packed.astype(self.dtype.newbyteorder("<"), copy=False)))
@@ -93,7 +93,7 @@ class PackedMatrixCodec(ArrayCodec):
             rows = [packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2].tolist() for i in range(size)]
             sink.write(("[\n" + "\n".join([format_row(row) for row in rows]) + "]\n").encode("ascii"))
 
-    def _packed(self, array: Array) -> tuple[Array, int]:
+    def _lower_triangle(self, array: Array) -> tuple[Array, int]:
         """Return the lower triangle, row by row, and the size."""
         if array.dtype.kind not in "fiub":
             raise FormatError(f"expected a matrix of numbers, not of {array.dtype}")

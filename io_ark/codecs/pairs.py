@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from io_ark.codecs import base
-from io_ark.codecs.base import Sink, quoted
+from io_ark.codecs.base import Sink, quote
 from io_ark.codecs.int_vector import read_sized, write_sized
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import nearest_float32
@@ -48,10 +48,10 @@ def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
     pairs = []
     for index, value in zip(words[0::2], words[1::2], strict=True):
         if not base.INTEGER.fullmatch(index) or not base.NUMBER.fullmatch(value):
-            source.fail(f"expected an integer and a number, found {quoted(index)} and {quoted(value)}", at)
+            source.fail(f"expected an integer and a number, found {quote(index)} and {quote(value)}", at)
         number = nearest_float32(value)
         if not base.INT32_MIN <= int(index) <= base.INT32_MAX or np.isinf(number):
-            source.fail(f"{quoted(index)} or {quoted(value)} is out of range for 32 bits", at)
+            source.fail(f"{quote(index)} or {quote(value)} is out of range for 32 bits", at)
         pairs.append((int(index), number))
     return pairs
 

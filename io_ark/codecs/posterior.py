@@ -23,7 +23,7 @@ from io_ark.codecs.base import (
     as_int32,
     int32_bytes,
     peek_byte,
-    quoted,
+    quote,
     read_int32,
     read_size,
 )
@@ -31,7 +31,7 @@ from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
 from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
 from io_ark.codecs.pack import Pack, entries_of
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
-from io_ark.codecs.scan import posterior_arrays, scan_line, unweighted
+from io_ark.codecs.scan import posterior_arrays, scan_line, unit_weights
 from io_ark.codecs.text_format import Columns, encode_lists
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
@@ -99,9 +99,9 @@ class IntListsCodec(PosteriorArraysCodec):
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
         if binary:
-            return unweighted(*self._lists.read_joined(source))
+            return unit_weights(*self._lists.read_joined(source))
         lists = self._lists.read_body(source, binary=False)
-        return unweighted(np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)]))
+        return unit_weights(np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)]))
 
     def _columns(self, value: PosteriorArrays) -> Columns:
         return (np.ascontiguousarray(value.integers, np.int32),)
@@ -146,7 +146,7 @@ def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
         begin = word.start()
         if not word[0].startswith(b"["):
             hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
-            source.fail(f"expected '[' before a frame of a posterior, found {quoted(word[0])}{hint}", at + place)
+            source.fail(f"expected '[' before a frame of a posterior, found {quote(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
             source.fail("a frame of a posterior has no closing ']' on its line", at + begin)

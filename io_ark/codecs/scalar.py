@@ -24,7 +24,7 @@ def _end_text(source: Source) -> None:
     """Read the text after a scalar: white space and the end of the line."""
     rest = source.read_until(b"\n")
     if rest.strip():
-        source.fail(f"expected the end of the line after one value, found {base.quoted(rest.strip())}")
+        source.fail(f"expected the end of the line after one value, found {base.quote(rest.strip())}")
     if not source.at_end():
         source.skip(1)
 

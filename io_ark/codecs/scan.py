@@ -149,14 +149,14 @@ class KindScan:
         ends = self._ends[: len(found.shapes)].copy()
         data = window.bytes()[: ends[-1]]
         data = data if type(window.data) is bytes else data.copy()  # what may be closed or changed
-        return self._scanned(keys[: self._table.fields.keys_used].tobytes(), found, data, ends)
+        return self._make_block(keys[: self._table.fields.keys_used].tobytes(), found, data, ends)
 
     def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         found = self._call(window, None, np.array(places[:MAX_ENTRIES], np.int64))
         if found is None:
             return None
         count = len(found.shapes)
-        return self._scanned(join_keys(keys[:count]), found, np.empty(0, np.uint8), self._ends[:count].copy())
+        return self._make_block(join_keys(keys[:count]), found, np.empty(0, np.uint8), self._ends[:count].copy())
 
     def line(self, line: bytes) -> Any:
         """Return the object whose text is a line; None if the line is not laid out as Kaldi writes it."""
@@ -164,7 +164,7 @@ class KindScan:
         found = self._call(Window(line + b"\n", 0, size, size), None, np.zeros(1, np.int64), _MOST_BYTES * size)
         if found is None or self._ends[0] != size:
             return None
-        block = self._scanned(b"\n", found, np.empty(0, np.uint8), self._ends[:1].copy()).block
+        block = self._make_block(b"\n", found, np.empty(0, np.uint8), self._ends[:1].copy()).block
         return next(iter(block.entries()))[1]
 
     def _call(
@@ -192,13 +192,15 @@ class KindScan:
                 values = values.view(np.float64).astype(np.float32).view(np.uint8)
         return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
 
-    def _scanned(self, keys: bytes, found: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
+    def _make_block(self, keys: bytes, found: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
         block: Block
         if self._kind in _ARRAYS:
             dtype, dimensions = _ARRAYS[self._kind]
             block = ArrayBlock(keys, found.of(dtype), found.shapes, dimensions)
         elif self._kind in _LAYOUTS:
-            arrays = _arrays(found) if self._kind == "posterior-arrays" else unweighted(found.lists, found.of(np.int32))
+            arrays = (
+                _arrays(found) if self._kind == "posterior-arrays" else unit_weights(found.lists, found.of(np.int32))
+            )
             block = PosteriorBlock(keys, found.lengths(), arrays, data, ends)
         else:
             values_of = _VALUES[self._kind]
@@ -292,7 +294,7 @@ def posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> Posteri
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
-def unweighted(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
+def unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
     """Return lists of integers as posteriors whose weights are all 1."""
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 

@@ -18,7 +18,7 @@ from io_ark.codecs.base import (
     as_array,
     expect_token,
     int32_bytes,
-    quoted,
+    quote,
     read_size,
     written_as,
 )
@@ -170,7 +170,7 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
     digits = word[0].removeprefix(name) if word else b""
     if not word or not word[0].startswith(name) or not digits.isdigit() or int(digits) > INT32_MAX:
         source.fail(
-            f"expected {name.decode()} and a number at the start of {what}, found {quoted(word[0] if word else b'')}",
+            f"expected {name.decode()} and a number at the start of {what}, found {quote(word[0] if word else b'')}",
             at,
         )
     source.skip(len(word[0]))

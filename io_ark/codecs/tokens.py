@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from io_ark.codecs.base import Codec, Sink, quoted
+from io_ark.codecs.base import Codec, Sink, quote
 from io_ark.codecs.int_vector import read_text_line
 from io_ark.codecs.pack import Pack, lines
 from io_ark.errors import FormatError
@@ -68,7 +68,7 @@ class TokenCodec(Codec[str]):
         line, at = read_text_line(source, "a token")
         words = line.split()
         if len(words) != 1:
-            source.fail(f"expected one token on the line, found {quoted(words[1])} after it", at)
+            source.fail(f"expected one token on the line, found {quote(words[1])} after it", at)
         return token_text(words[0])
 
     def write_body(self, sink: Sink, value: str, binary: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import ArrayCodec, Sink, as_array, quoted, raw_bytes
+from io_ark.codecs.base import ArrayCodec, Sink, as_array, quote, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.pack import LARGEST, Pack, objects
 from io_ark.codecs.text_format import encode_list
@@ -109,7 +109,7 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
     if len(head) < _HEADER.size and (stored is not None or b" " not in head):
         source.read(_HEADER.size)  # raises TruncatedError
     if stored is None:
-        source.fail(f"expected a vector (FV or DV), found {quoted(head.split(b' ')[0])}")
+        source.fail(f"expected a vector (FV or DV), found {quote(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)
     if size != 4 or count < 0:
         source.fail(

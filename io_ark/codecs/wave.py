@@ -20,7 +20,7 @@ from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
-from io_ark.codecs.base import Codec, Sink, as_array, quoted, raw_bytes, written_as
+from io_ark.codecs.base import Codec, Sink, as_array, quote, raw_bytes, written_as
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
@@ -59,12 +59,12 @@ class Chunks:
         self._start = source.tell()
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
-            source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quoted(tag)}")
+            source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
         _, self.riff_size, kind = self.fields("4sI4s")
         if kind != b"WAVE":
-            source.fail(f"expected WAVE in the header of a wave file, found {quoted(kind)}", self._start + 8)
+            source.fail(f"expected WAVE in the header of a wave file, found {quote(kind)}", self._start + 8)
 
     def fields(self, layout: str) -> tuple[Any, ...]:
         """Read fields in the notation of ``struct``: ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""

@@ -16,14 +16,14 @@ from io_ark.codecs.base import (
     Sink,
     expect_token,
     int32_bytes,
-    quoted,
+    quote,
     raw_bytes,
     read_float,
     read_int32,
     read_size,
     read_token,
 )
-from io_ark.codecs.int_vector import PlainIntVectorCodec, read_sized, sized
+from io_ark.codecs.int_vector import PlainIntVectorCodec, read_sized, sized_record
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.models.topology import NO_PDF, Entry, HmmState, HmmTopology
@@ -40,7 +40,7 @@ _UINT32 = np.dtype([("size", "i1"), ("value", "<u4")])
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
-def _checked(source: Source, at: int, check: Callable[[], None]) -> None:
+def _run_check(source: Source, at: int, check: Callable[[], None]) -> None:
     """Run a check of the object that begins at this offset; its errors get file and offset."""
     try:
         check()
@@ -55,7 +55,7 @@ class HmmTopologyCodec(Codec[HmmTopology]):
         at = source.tell()
         expect_token(source, binary, b"<Topology>")
         topology = _read_binary_topology(source) if binary else _read_text_topology(source)
-        _checked(source, at, topology.check)
+        _run_check(source, at, topology.check)
         return topology
 
     def write_body(self, sink: Sink, value: HmmTopology, binary: bool) -> None:
@@ -113,7 +113,7 @@ def _read_text_topology(source: Source) -> HmmTopology:
         if token in (b"</Topology>", b""):  # as in Kaldi, the end of the file ends a topology, too
             break
         if token != b"<TopologyEntry>":
-            source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quoted(token)}", at)
+            source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", at)
         for phone in _read_phones(source):
             if phone in entry_of:
                 source.fail(f"phone {phone} is in two entries of the topology", at)
@@ -132,7 +132,7 @@ def _read_phones(source: Source) -> list[int]:
     phones = []
     while (token := source.read_token()) != b"</ForPhones>":
         if not _INTEGER.fullmatch(token) or not 0 < int(token) < 1 << 31:
-            source.fail(f"expected the number of a phone or '</ForPhones>', found {quoted(token)}")
+            source.fail(f"expected the number of a phone or '</ForPhones>', found {quote(token)}")
         phones.append(int(token))
     return phones
 
@@ -164,7 +164,7 @@ def _read_text_state(source: Source) -> HmmState:
         transitions.append((read_int32(source, False), read_float(source, False)))
         token = read_token(source, False)
     if token != b"</State>":
-        source.fail(f"expected '<Transition>' or '</State>', found {quoted(token)}")
+        source.fail(f"expected '<Transition>' or '</State>', found {quote(token)}")
     return HmmState(forward, self_loop, tuple(transitions))
 
 
@@ -201,7 +201,9 @@ class TransitionModelCodec(Codec[TransitionModel]):
         count = read_size(source, binary, "the number of states of a transition model")
         columns = 3 if kind == b"<Triples>" else 4
         if binary:
-            records = read_sized(source, sized(np.int32, *"abcd"[:columns]), count, "states of a transition model")
+            records = read_sized(
+                source, sized_record(np.int32, *"abcd"[:columns]), count, "states of a transition model"
+            )
             tuples = np.stack([records[name] for name in "abcd"[:columns]], axis=1)
         else:
             numbers = [read_int32(source, False) for _ in range(columns * count)]
@@ -214,7 +216,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         expect_token(source, binary, b"</LogProbs>")
         expect_token(source, binary, b"</TransitionModel>")
         model = TransitionModel(topology, tuples, log_probs)
-        _checked(source, at, model.check)
+        _run_check(source, at, model.check)
         return model
 
     def write_body(self, sink: Sink, value: TransitionModel, binary: bool) -> None:
@@ -224,7 +226,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         sink.write(b"<TransitionModel> " + end)
         self._topology.write_body(sink, value.topology, binary)
         if binary:
-            records = np.empty(len(value.tuples), sized(np.int32, *"abcd"[:columns]))
+            records = np.empty(len(value.tuples), sized_record(np.int32, *"abcd"[:columns]))
             for i, name in enumerate("abcd"[:columns]):
                 records[name + "_size"], records[name] = 4, value.tuples[:, i]
             sink.write(b"<%s> " % kind + int32_bytes(len(records)))

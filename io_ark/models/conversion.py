@@ -105,7 +105,7 @@ class AlignmentConverter:
         segments = split(self.old, frames)
         if not segments.complete.all():
             return self._around(frames, segments.complete)._replace(is_truncated=~segments.complete)
-        phones, last = self._mapped(segments.phones), self.subsampling - 1
+        phones, last = self._map_phones(segments.phones), self.subsampling - 1
         shifts = range(last, -1, -1) if self.repeat_frames else (last,)
         lengths, short = zip(*(self._lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short, axis=0)
@@ -116,7 +116,7 @@ class AlignmentConverter:
         versions = [self._with_lengths(frames, segments, phones, first_ids, each) for each in lengths]
         sizes = [np.bincount(segments.owners, each, len(is_short)).astype(np.int64) for each in lengths]
         none = np.zeros_like(is_short)
-        return Converted(_interleaved(versions, sizes), np.cumsum([0, *np.sum(sizes, axis=0)]), none, none)
+        return Converted(_interleave(versions, sizes), np.cumsum([0, *np.sum(sizes, axis=0)]), none, none)
 
     def _around(self, frames: Frames, usable: Mask) -> Converted:
         """Convert some of the alignments; the others get no frames."""
@@ -126,7 +126,7 @@ class AlignmentConverter:
         lengths[usable], short[usable] = np.diff(found.bounds), found.is_short
         return Converted(found.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), short)
 
-    def _mapped(self, phones: Integers) -> Integers:
+    def _map_phones(self, phones: Integers) -> Integers:
         """Return the new number of each phone."""
         if self.phone_map is None:
             return phones
@@ -261,7 +261,7 @@ def _at_least(lengths: list[int], least: Sequence[int]) -> list[int] | None:
                 return None
             place = bisect(donors, i)
             sides = range(max(place - 1, 0), min(place + 1, len(donors)))  # the nearest before and after it
-            _, nearest = min((_between(lengths, donors[side], i), side) for side in sides)
+            _, nearest = min((_count_between(lengths, donors[side], i), side) for side in sides)
             donor = donors[nearest]
             lengths[i] += 1
             lengths[donor] -= 1
@@ -271,12 +271,12 @@ def _at_least(lengths: list[int], least: Sequence[int]) -> list[int] | None:
     return lengths
 
 
-def _between(lengths: Sequence[int], one: int, other: int) -> int:
+def _count_between(lengths: Sequence[int], one: int, other: int) -> int:
     """Return the number of frames between two phones."""
     return sum(lengths[min(one, other) + 1 : max(one, other)])
 
 
-def _interleaved(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
+def _interleave(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
     """Return the frames of several versions of alignments in turns: the first of each version, then the second.
 
     Args:
@@ -328,12 +328,12 @@ class _RandomPaths:
         """Return the (HMM state, index of the transition) of each frame of a path through a phone.
 
         Raises:
-            FormatError: the phone has no path of so many frames.
+            FormatError: the phone has no path of ``length`` frames.
         """
         entry = self._topology.entry(phone)
         path, at, left = [], 0, length
         while at != len(entry) - 1:
-            choices = self._following(phone, at, left)
+            choices = self._transitions_to(phone, at, left)
             if not choices:
                 raise FormatError(f"phone {phone} has no path of {length} frames")
             index, target = choices[int(len(choices) * self._random.random())]
@@ -343,7 +343,7 @@ class _RandomPaths:
             at = target
         return path
 
-    def _following(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
+    def _transitions_to(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
         """Return index and target of each transition after which a path of the remaining frames ends the phone."""
         key = self._topology.entry_of[phone], at, left
         if key not in self._choices:
@@ -353,7 +353,7 @@ class _RandomPaths:
         return self._choices[key]
 
     def _ends(self, phone: int, frames: int) -> frozenset[int]:
-        """Return the states of a phone from which so many frames lead to its end."""
+        """Return the states of a phone from which a path of ``frames`` frames leads to its end."""
         entry = self._topology.entry(phone)
         reach = self._reach.setdefault(self._topology.entry_of[phone], [])
         while len(reach) <= frames:

@@ -136,7 +136,7 @@ class ContextDependency:
 
     @cached_property
     def _nodes(self) -> dict[int, _Nodes]:
-        """The tree as arrays, for phones of so many bits at most."""
+        """The tree as arrays, for phones below 2**bits, by the number of bits."""
         return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
@@ -163,8 +163,9 @@ class _Nodes(NamedTuple):
 
     Attributes:
         root: the root, as a child.
-        keys, firsts, sizes, places: of each node its key; the first value with a child of its own, and how many
-            successive values have one; and the place of the first among the children.
+        keys: key of the event that each node looks at.
+        firsts, sizes: first value with a child of its own, and number of successive values that have one, by node.
+        places: index of the first child of each node in ``children``.
         otherwise: child of each node for all other values.
         children: children of all nodes, one node after the other.
     """

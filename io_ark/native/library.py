@@ -82,7 +82,7 @@ def load(directory: str, interface: int) -> Library:
     False
     """
     if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
-        return _missing("switched off by KALDI_COMPAT_NATIVE=0")
+        return _no_library("switched off by KALDI_COMPAT_NATIVE=0")
     name = "_native" + (".dll" if os.name == "nt" else ".so")
     path = os.path.join(directory, name)
     if not os.path.exists(path):
@@ -114,8 +114,8 @@ def load(directory: str, interface: int) -> Library:
 def _unusable(path: str, why: str) -> Library:
     reason = f"{path} {why}: install again (in a checkout: pip install -e .)"
     logger.warning("%s. Until then NumPy does its work, more slowly.", reason)
-    return _missing(reason)
+    return _no_library(reason)
 
 
-def _missing(reason: str) -> Library:
+def _no_library(reason: str) -> Library:
     return Library(None, (), "", reason)

@@ -63,7 +63,7 @@ static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *numbe
         number->negative = 1;
         at++;
     }
-    /* A number of so many characters is left to the caller, so that no exponent below overflows. */
+    /* Numbers of more than 300 characters are left to the caller, so that no exponent below overflows. */
     if (end - at > 300) end = at + 300;
     if (at == end || !is_digit(*at)) return 0;
     at = read_digits(at, end, number, &kept, 1);

@@ -1,7 +1,7 @@
 /* Nested lists: as they are in an archive in binary, and as Python's marshal writes them. */
 #include "ark.h"
 
-/* Find where lists end that lie one after the other in `numbers`, each a count and so many elements of `width` numbers.
+/* Find where lists end that lie one after the other in `numbers`, each a count n and n elements of `width` numbers.
  *
  * `ends` has room for `most`, which are as many as there are numbers at most. Returns how many lists are whole. */
 EXPORT int64_t ark_list_ends(const int32_t *numbers, int64_t count, int64_t most, int width, int64_t *ends)

@@ -288,7 +288,7 @@ static int add_list(object *it, int64_t length)
     return 1;
 }
 
-/* Lists in binary of elements of so many numbers. */
+/* Lists in binary of elements of `width` numbers. */
 static int read_lists(object *it, int width)
 {
     int32_t lists, length;

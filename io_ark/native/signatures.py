@@ -79,8 +79,8 @@ class Structure:
 
     Args:
         kind: its ctypes structure.
-        dtypes: of the arrays that its pointers point to.
-        values: of its fields: numbers, arrays, which are converted to the type that the pointer has, lists or
+        dtypes: type of the array that each pointer points to, by field.
+        values: values of the fields: numbers, arrays, which are converted to the type that the pointer has, lists or
             tuples of arrays for a list of pointers, or None. Fields that are left out are zero.
     """
 
@@ -175,7 +175,7 @@ class Signatures:
         Args:
             name: its name, without a suffix.
             level: the instruction set; the best by default.
-            takes_addresses: in place of arrays and structures, which are then not checked: in half a microsecond less.
+            takes_addresses: pass pointers as addresses, which are not checked; saves half a microsecond.
         """
         result, *arguments = self._functions[name]
         types = [ctypes.c_void_p if takes_addresses and "*" in each else _argument(each) for each in arguments]

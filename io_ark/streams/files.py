@@ -30,7 +30,7 @@ class OpenFile:
     """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before.
 
     Attributes:
-        descriptor, path: of the file.
+        descriptor, path: descriptor and path of the file.
         regular: True for a regular file.
         size: bytes of the file when it was last looked at.
     """

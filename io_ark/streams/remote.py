@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, MissingFileError, OpenError, WriteError
-from io_ark.extras import missing
+from io_ark.extras import not_installed
 from io_ark.streams.access import Access
 from io_ark.streams.process import current_process
 from io_ark.streams.source import FileSource
@@ -71,7 +71,7 @@ def _file_system(url: str, access: Access) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise OpenError(f"{missing('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
+        raise OpenError(f"{not_installed('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
     try:
         system, path = url_to_fs(
@@ -183,7 +183,7 @@ async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -
 _VERSIONS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified", "created")
 
 
-def _described(system: Any, path: str) -> tuple[Any, str]:
+def _size_and_version(system: Any, path: str) -> tuple[Any, str]:
     """Return size and version of a file as they are now; the version is "" if the file system tells none."""
     system.invalidate_cache(path)
     info = system.info(path)
@@ -196,7 +196,7 @@ def _range(system: Any, path: str, start: int, stop: int, version: str) -> _Answ
     get = {"http": _get, "https": _get, "s3": _get_s3}.get(protocol)
     if get is None or (get is _get_s3 and not version):
         data = system.cat_file(path, start=start, end=stop)
-        return _Answer(data, start, *_described(system, path))  # asked after the bytes have been read
+        return _Answer(data, start, *_size_and_version(system, path))  # asked after the bytes have been read
     from fsspec.asyn import sync
 
     answer: _Answer = sync(system.loop, get, system, path, start, stop, version)
@@ -234,7 +234,7 @@ class RemoteFile:
 
         def ask(system: Any, path: str) -> tuple[object, str]:
             if not _is_http(self.path):
-                return _described(system, path)
+                return _size_and_version(system, path)
             answer = _range(system, path, 0, _SMALLEST, "")
             if answer.first == 0 and len(answer.data) in (_SMALLEST, answer.size):
                 self._span = 0, answer.data

@@ -76,7 +76,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
 
     Args:
         source: the archive.
-        codec: of its objects.
+        codec: codec of the objects of the archive.
         in_blocks: asked before each block: True for blocks, and keys and values only of objects that are read alone;
             False for keys and values only. When the generator is then closed, the source is after the last entry that
             it yielded.

@@ -37,7 +37,7 @@ def overwritten_input(output: str, inputs: Iterable[str | Rspecifier]) -> str | 
     >>> overwritten_input("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"]) is None
     True
     """
-    written = {path: found for path in _written(output) if (found := _identity(path))}
+    written = {path: found for path in _files_written_by(output) if (found := _identity(path))}
     tables = list(inputs) if written else []
     for path, identity in written.items():
         if any(identity in _read(each, os.fsencode(os.path.basename(path))) for each in tables):
@@ -60,7 +60,7 @@ def refuse_sharing(outputs: Iterable[str]) -> None:
     io_ark.errors.SpecifierError: ./a.scp: is written twice: choose another output
     """
     seen = set()
-    for path in chain.from_iterable(map(_written, outputs)):
+    for path in chain.from_iterable(map(_files_written_by, outputs)):
         real = os.path.realpath(path)
         if real in seen and (os.path.isfile(real) or not os.path.exists(real)):
             raise SpecifierError("is written twice: choose another output", file=path)
@@ -76,7 +76,7 @@ def _identity(path: str | int) -> Identity | None:
     return None
 
 
-def _written(output: str) -> list[str]:
+def _files_written_by(output: str) -> list[str]:
     """Return the files that an output creates."""
     table = classify_wspecifier(output)
     if table is not None and table.kind == "scp":

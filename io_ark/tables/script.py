@@ -76,7 +76,7 @@ class LineSplitter:
         self._number += 1
         parts = line.split(None, 1)
         if len(parts) == 2 and not self.blank:
-            return (_decoded(*parts),)
+            return (_decode_line(*parts),)
         if self._number > 1 and not parts:
             self.blank.append(self._number)
             return ()
@@ -129,10 +129,10 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     parts = line.split(None, 1)
     if len(parts) < 2:
         raise FormatError(_bad_line(number, line), file=name)
-    return _decoded(*parts)
+    return _decode_line(*parts)
 
 
-def _decoded(key: bytes, rest: bytes) -> tuple[str, str]:
+def _decode_line(key: bytes, rest: bytes) -> tuple[str, str]:
     return key.decode("utf-8", "surrogateescape"), rest.rstrip().decode("utf-8", "surrogateescape")
 
 

@@ -8,7 +8,7 @@ import platform
 
 import io_ark.native
 from io_ark import __version__
-from io_ark.extras import missing
+from io_ark.extras import not_installed
 from kaldi_compat.exact.engine import library
 
 
@@ -38,7 +38,7 @@ def _half(library: io_ark.native.Library) -> str:
 
 def _torch() -> str:
     if importlib.util.find_spec("torch") is None:
-        return f"not available: {missing('torch')}"
+        return f"not available: {not_installed('torch')}"
     return f"PyTorch {importlib.metadata.version('torch')}"
 
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TextIO
 
 from io_ark import __version__
-from io_ark.errors import shortened
+from io_ark.errors import shorten
 from io_ark.text import printable
 
 LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
@@ -77,7 +77,7 @@ class KaldiFormatter(logging.Formatter):
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
         place = f"{record.funcName}():{record.filename}:{record.lineno}"
-        return f"{severity} ({self.program}[{__version__}]:{place}) {printable(shortened(record.getMessage()))}"
+        return f"{severity} ({self.program}[{__version__}]:{place}) {printable(shorten(record.getMessage()))}"
 
 
 class StandardErrorHandler(logging.Handler):

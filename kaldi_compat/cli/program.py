@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from io_ark.errors import ArkError
-from io_ark.extras import ANY_ENCODING, missing
+from io_ark.extras import ANY_ENCODING, not_installed
 from io_ark.specifier import is_table_wspecifier
 from io_ark.streams.pipes import WITHHELD
 from io_ark.tables.overwriting import refuse_overwriting, refuse_sharing
@@ -171,7 +171,7 @@ class Program:
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if isinstance(error, ModuleNotFoundError):
-                error = KaldiCompatError(missing(error.name or "a package")).with_traceback(error.__traceback__)
+                error = KaldiCompatError(not_installed(error.name or "a package")).with_traceback(error.__traceback__)
             if not isinstance(error, (ArkError, KaldiCompatError, OSError)):
                 internal = InternalError(f"internal error, please report it: {type(error).__name__}: {error}")
                 error = internal.with_traceback(error.__traceback__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io_ark.errors import ArkError
-from io_ark.extras import missing
+from io_ark.extras import not_installed
 from kaldi_compat.errors import KaldiCompatError
 
 # Errors about files, data or options; anything else is a bug in the program.
@@ -42,7 +42,7 @@ def as_user_error(error: BaseException) -> DumpError:
     if isinstance(error, DumpError):
         return error
     if isinstance(error, ModuleNotFoundError):
-        return DumpError(missing(error.name or "a package"))
+        return DumpError(not_installed(error.name or "a package"))
     if isinstance(error, EXPECTED):
         return DumpError(one_line(error))
     if isinstance(error, MemoryError):

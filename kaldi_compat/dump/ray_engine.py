@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from io_ark.extras import missing
+from io_ark.extras import not_installed
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, as_user_error, one_line
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
@@ -63,7 +63,7 @@ def _no_cluster(address: str) -> Iterator[None]:
 def check_cluster(address: str) -> None:
     """Raise :class:`DumpError` if Ray is missing, or nobody listens at ``host:port``, where Ray would try for long."""
     if find_spec("ray") is None:
-        raise DumpError(missing("ray", "--runner=ray"))
+        raise DumpError(not_installed("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if colon and port.isdecimal():
         with _no_cluster(address):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from io_ark.codecs.base import Sink, as_array, raw_bytes
 from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec
 from io_ark.errors import ArkError, FormatError
-from io_ark.extras import missing
+from io_ark.extras import not_installed
 from io_ark.streams.source import BytesSource, Source
 from kaldi_standins.file_objects import FileOrName, open_sink, open_source
 
@@ -144,7 +144,7 @@ def decode_audio(data: bytes | bytearray | memoryview, source: Source) -> Audio:
     try:
         import soundfile
     except ImportError:
-        source.fail(f"{missing('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'")
+        source.fail(f"{not_installed('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'")
     try:
         samples, rate = soundfile.read(io.BytesIO(data))
     except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:

@@ -218,7 +218,7 @@ def test_missing_samples_are_not_mentioned(tmp_path: Path, caplog: pytest.LogCap
     blocks = iter([samples.T, samples.T[:0]])
     file.read = lambda *_, **__: next(blocks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec, "_opened", lambda *_: nullcontext(file))
+        patch.setattr(codec, "_open_audio", lambda *_: nullcontext(file))
         _, found = codec.decode(b"", BytesSource(b"", name="a.flac"), "FLAC")
     np.testing.assert_array_equal(found, samples)
     assert "a.flac: 6000 samples announced, but only 5000 are there" in caplog.text

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from io_ark.blocks import ArrayBlock
 from io_ark.codecs import codec, compressed, text_format, text_parse
 from io_ark.codecs.base import Codec
-from io_ark.codecs.compressed import aligned
+from io_ark.codecs.compressed import align_numbers
 from io_ark.codecs.text_format import encode_list, encode_lists
 from io_ark.codecs.text_parse import read_rows
 from io_ark.native import NATIVE, library
@@ -82,7 +82,7 @@ def test_compression_writes_nothing_behind_its_results(level: str, method: int) 
         values = (np.arange(count, dtype=np.float32) * 37 % 256)[:, None]
         with without_library():
             stored = compressed.compress(values, method)
-        header, *integers = compressed._encoded(stored)
+        header, *integers = compressed._encode(stored)
         data = b"".join(integers)
         size = len(b"a \0B" + header + data)
         packed, room = np.full(size + 16, 77, np.uint8), np.full(count + 16, 77, np.float32)
@@ -172,6 +172,6 @@ def test_objects_are_written_with_the_same_bytes(kind: str, binary: bool) -> Non
 
 @pytest.mark.parametrize("array", [np.frombuffer(b"x" + bytes(64), "<f4", 8, 1), np.ones((4, 4), np.float32).T[::2]])
 def test_c_gets_contiguous_and_aligned_numbers(array: np.ndarray[Any, Any]) -> None:
-    given = aligned(array)
+    given = align_numbers(array)
     assert given.flags.aligned and given.flags.c_contiguous and np.array_equal(given, array)
-    assert aligned(given) is given
+    assert align_numbers(given) is given
