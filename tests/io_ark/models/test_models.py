@@ -219,6 +219,15 @@ def test_model_of_a_topology_has_its_probabilities() -> None:
         TransitionModel.of(model.topology, [(4, 0, 0, 0)])
 
 
+def test_models_read_twice_are_equal() -> None:
+    again = read_transition_model(FILES / "mono.mdl")
+    assert again == MODELS["mono"]
+    assert {again, MODELS["mono"]} == {again}
+    assert again != MODELS["tri"]
+    assert again != TransitionModel(again.topology, again.tuples, again.log_probs - 1)
+    assert again != again.topology
+
+
 def test_self_loop_of_probability_one_warns(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "io_ark"):
         model = TransitionModel.of(HmmTopology.of({1: (state(0, 0, (0, 1.0), (1, 0.5)), FINAL)}), [(1, 0, 0, 0)])
