@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from threading import Barrier
 from typing import Any, TypeVar
 
@@ -134,7 +134,9 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
 
     def __init__(self, rspecifier: str, *, kind: Kind, utt2spk: str = "") -> None:
         super().__init__(rspecifier, kind=kind, utt2spk=utt2spk)
-        # Values of the keys of the last block, or None: some tables allow only one look-up of each key.
+        table = parse_rspecifier(rspecifier)
+        self.is_once = table.once and table.kind == "ark"
+        # Values of the keys of the last block, or None: a value may have been released since.
         self._found: dict[str, Value | None] = {}
         self._failed: tuple[str, ArkError] | None = None
 
@@ -175,7 +177,16 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
 
     def find_each(self, keys: Sequence[str]) -> list[Value | None]:
-        """Return the values under some keys, None where one is missing. See :meth:`find`."""
+        """Return the values under some keys, None where one is missing. See :meth:`find`.
+
+        Raises:
+            Skip: there are several, and the table allows one look-up of each (option ``o``).
+            ArkError: a value cannot be read.
+        """
+        if self.is_once:
+            if len(keys) > 1:
+                raise Skip
+            return [self.get(key) for key in keys]
         try:
             return [self._found[key] for key in keys]
         except KeyError:
@@ -183,6 +194,12 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 raise self._failed[1] from None
             self._look_up(list(dict.fromkeys(keys)))
         return [self._found[key] for key in keys]
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """Look up keys at once that are then asked for one by one. An error is raised again at its key."""
+        if not self.is_once:
+            with suppress(ArkError):
+                self.find_each(keys)
 
     def _look_up(self, keys: Sequence[str]) -> None:
         self._found, self._failed = {}, None
