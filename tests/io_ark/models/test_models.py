@@ -154,6 +154,17 @@ def test_invalid_model_is_refused(name: str) -> None:
         read_transition_model(FILES / name)
 
 
+def test_unsorted_question_is_refused(tmp_path: Path) -> None:
+    text = (FILES / "tritree.txt").read_text()
+    path = tmp_path / "tree"
+    for values in "[ 1 1 2 ]", "[ -2 1 ]":
+        path.write_text(text.replace("[ 1 2 ]", values, 1))
+        assert read_tree(path) != TREES["tri"]
+    path.write_text(text.replace("[ 1 2 ]", "[ 2 1 ]", 1))
+    with pytest.raises(FormatError, match="not in ascending order"):
+        read_tree(path)
+
+
 def test_size_beyond_the_file_takes_no_memory() -> None:
     data = (FILES / "tri.mdl").read_bytes()
     at = data.index(b"<Triples> ") + len(b"<Triples> ")
