@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from io import BytesIO
+from itertools import pairwise
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -281,6 +282,8 @@ class _Open:
         yes, no = self.children
         if yes is None or no is None:
             source.fail("a question of the tree has an empty child", at)
+        if any(one > other for one, other in pairwise(self.values)):
+            source.fail("the values of a question of the tree are not in ascending order", at)
         return Split(self.key, self.values, yes, no)
 
 

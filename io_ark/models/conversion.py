@@ -216,8 +216,8 @@ class AlignmentConverter:
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
         different, places = np.unique(phones, return_inverse=True)
         hmms = [self.new.topology.entry(phone) for phone in different.tolist()]
-        for entry in set(hmms):
-            chosen = np.flatnonzero(np.array([hmm is entry for hmm in hmms], bool)[places])
+        for entry in dict.fromkeys(hmms):  # phones of different entries may have equal ones
+            chosen = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[places])
             pdfs = [
                 self._pdfs(windows[chosen], each)
                 for each in range(self.new.topology.num_pdf_classes(int(phones[chosen[0]])))

@@ -53,7 +53,7 @@ class Maps(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransitionModel:
-    """Transition model.
+    """Transition model. Two models are equal if their attributes are.
 
     The maps from transition-ids take an array of any shape and return one of the same shape.
 
@@ -82,6 +82,15 @@ class TransitionModel:
         model = cls(topology, states, log_probs)
         model.check()
         return model
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TransitionModel):
+            return NotImplemented
+        arrays = (self.tuples, other.tuples), (self.log_probs, other.log_probs)
+        return self.topology == other.topology and all(np.array_equal(one, two) for one, two in arrays)
+
+    def __hash__(self) -> int:
+        return hash((self.topology, self.tuples.tobytes()))
 
     @cached_property
     def _hmm_states(self) -> list[HmmState]:

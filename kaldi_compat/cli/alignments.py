@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from io_ark.specifier import is_table_rspecifier
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.orders import hash_order
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.config import parse_real
 
 Integers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
@@ -117,16 +119,16 @@ def run_sums(values: Weights, starts: Integers, sizes: Integers) -> Weights:
     return sums
 
 
-def parse_number(text: str, message: str) -> float:
-    """Parse a number and round it to single precision.
+def parse_number(text: str, message: str, end: float = math.inf) -> float:
+    """Parse a number below ``end`` and round it to single precision.
 
     Raises:
-        OptionError: it is not a number; with the message.
+        OptionError: it is not one; with the message.
     """
-    try:
-        return float(np.float32(text))
-    except ValueError:
-        raise OptionError(message) from None
+    number = parse_real(text, end)
+    if number is None:
+        raise OptionError(message)
+    return float(np.float32(number))
 
 
 def single_file(name: str) -> str:

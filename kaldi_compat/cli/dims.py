@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import INT32
 
 
 def parse_dims(text: str, name: str) -> list[int]:
@@ -15,6 +16,8 @@ def parse_dims(text: str, name: str) -> list[int]:
     """
     if not text:
         return []
-    if not re.fullmatch(r"[+-]?\d+(:[+-]?\d+)*", text, re.ASCII):
+    is_list = re.fullmatch(r"\s*[+-]?\d+(:\s*[+-]?\d+)*", text, re.ASCII)
+    dims = [int(each) for each in text.split(":")] if is_list else []
+    if not dims or not all(each in INT32 for each in dims):
         raise OptionError(f"{name}: expected a colon-separated list of integers such as 13:14:15, not {text!r}")
-    return [int(each) for each in text.split(":")]
+    return dims

@@ -99,6 +99,8 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
         each.propagate = False
     try:
         with warnings.catch_warnings():
+            # Kaldi computes with infinities and NaN in silence.
+            warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
             warnings.showwarning = _warn
             yield
     finally:

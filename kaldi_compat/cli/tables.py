@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from threading import Barrier
 from typing import Any, TypeVar
 
@@ -30,7 +30,9 @@ class Tables(ExitStack):
     run's output; one that it has not opened is still there.
     """
 
-    def read(self, kind: Kind, rspecifier: str, wanted: Callable[[str], bool] | None = None) -> Iterator[Any]:
+    def read(
+        self, kind: Kind, rspecifier: str, wanted: Callable[[str], bool] | None = None, size: int = BLOCK_BYTES
+    ) -> Iterator[Any]:
         """Open a table and return its blocks. Of a script file, no object is read before the first block is needed.
 
         Args:
@@ -38,10 +40,11 @@ class Tables(ExitStack):
             rspecifier: name of the table.
             wanted: returns False for keys whose objects need not be readable: of a script file they are not read, and
                 their value is None.
+            size: bytes of a block of such a script file; 0 for blocks of one entry, if ``wanted`` looks up keys.
         """
         reader = self.enter_context(io_ark.SequentialReader[Any](rspecifier, kind=kind))
         if wanted is not None and parse_rspecifier(rspecifier).kind == "scp":
-            return _wanted_blocks(reader, wanted)
+            return _wanted_blocks(reader, wanted, size)
         return reader.blocks()
 
     def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
@@ -89,7 +92,7 @@ class Tables(ExitStack):
         return (future.result() for future in self.ahead(pool.submit(function, item) for item in items))
 
 
-def _wanted_blocks(reader: io_ark.SequentialReader[Any], wanted: Callable[[str], bool]) -> Iterator[Block]:
+def _wanted_blocks(reader: io_ark.SequentialReader[Any], wanted: Callable[[str], bool], most: int) -> Iterator[Block]:
     keys: list[str] = []
     values: list[Any] = []
     size = 0
@@ -99,13 +102,15 @@ def _wanted_blocks(reader: io_ark.SequentialReader[Any], wanted: Callable[[str],
             keys.append(key)
             values.append(value)
             size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
-            if size >= BLOCK_BYTES:
+            if size >= most:
                 yield block_of(keys, values)
                 keys, values, size = [], [], 0
     except ArkError:
-        yield block_of(keys, values)
+        if keys:
+            yield block_of(keys, values)
         raise
-    yield block_of(keys, values)
+    if keys:
+        yield block_of(keys, values)
 
 
 def has_second_core() -> bool:
@@ -134,7 +139,9 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
 
     def __init__(self, rspecifier: str, *, kind: Kind, utt2spk: str = "") -> None:
         super().__init__(rspecifier, kind=kind, utt2spk=utt2spk)
-        # Values of the keys of the last block, or None: some tables allow only one look-up of each key.
+        table = parse_rspecifier(rspecifier)
+        self.is_once = table.once and table.kind == "ark"
+        # Values of the keys of the last block, or None: a value may have been released since.
         self._found: dict[str, Value | None] = {}
         self._failed: tuple[str, ArkError] | None = None
 
@@ -175,7 +182,16 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
 
     def find_each(self, keys: Sequence[str]) -> list[Value | None]:
-        """Return the values under some keys, None where one is missing. See :meth:`find`."""
+        """Return the values under some keys, None where one is missing. See :meth:`find`.
+
+        Raises:
+            Skip: there are several, and the table allows one look-up of each (option ``o``).
+            ArkError: a value cannot be read.
+        """
+        if self.is_once:
+            if len(keys) > 1:
+                raise Skip
+            return [self.get(key) for key in keys]
         try:
             return [self._found[key] for key in keys]
         except KeyError:
@@ -183,6 +199,16 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 raise self._failed[1] from None
             self._look_up(list(dict.fromkeys(keys)))
         return [self._found[key] for key in keys]
+
+    def has(self, key: str) -> bool:
+        """Return True if the table has a key, which is then asked for: its value is kept."""
+        return key in self if self.is_once else self.find_each([key])[0] is not None
+
+    def prefetch(self, keys: Sequence[str]) -> None:
+        """Look up keys at once that are then asked for one by one. An error is raised again at its key."""
+        if not self.is_once:
+            with suppress(ArkError):
+                self.find_each(keys)
 
     def _look_up(self, keys: Sequence[str]) -> None:
         self._found, self._failed = {}, None

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.options.base import require
-from kaldi_compat.options.spectral import MelFeatureOptions
+from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
 
 logger = logging.getLogger("kaldi_compat")
 F32 = np.float32
@@ -98,6 +98,17 @@ def _log_bins(weights: FloatArray) -> None:
         logger.info("bin %d, offset = %d, vec =  [ %s ]", number, inside[0] if len(inside) else -1, values)
 
 
+def even_points(options: FrameOptions) -> int:
+    """Return the points of the FFT.
+
+    Raises:
+        OptionError: they are odd.
+    """
+    points = options.padded_window_size
+    require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
+    return points
+
+
 @functools.lru_cache(maxsize=256)
 def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
@@ -110,11 +121,10 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
     (257, 80)
     """
-    points, num_bins = options.padded_window_size, options.num_mel_bins
+    points, num_bins = even_points(options), options.num_mel_bins
     nyquist = F32(0.5) * F32(options.sample_frequency)
     low = F32(options.low_freq)
     high = F32(options.high_freq) if options.high_freq > 0 else nyquist + F32(options.high_freq)
-    require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
     require(
         bool(0 <= low < nyquist and 0 < high <= nyquist and low < high),
         f"low_freq={low:g} and high_freq={high:g} Hz must lie, in this order, between 0 and the Nyquist {nyquist:g} Hz",

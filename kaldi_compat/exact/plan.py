@@ -14,7 +14,7 @@ from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
-from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.exact.mel import even_points, mel_banks
 from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,
@@ -137,7 +137,7 @@ def plan_of(options: FrameOptions) -> Plan:
         options=options,
         size=options.window_size,
         shift=options.window_shift,
-        points=options.padded_window_size,
+        points=even_points(options),
         dim=_dim(options),
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),

@@ -18,17 +18,19 @@ from kaldi_compat.exact.sums import fused, matrix_vector
 _LANES = 16  # of the widest instruction set
 _PANEL = 448  # terms that are added before their sum is added to the result
 _SMALL_PRODUCTS = 1_000_000  # multiplications up to which the kernels for small matrices are used
-_SMALL_DEPTH, _SMALL_RESULTS = 32, 1200  # OpenBLAS's kernel for small matrices takes as many terms, and no more results
+_SMALL_DEPTH = 32  # terms from which the kernels for small matrices have 16 sums for a result
+_SMALL_RESULTS = 1200  # results up to which the one for a transposed matrix is used, too
+_SMALL_TAIL = 8  # columns after groups of 16 up to which the one for two plain matrices has such sums for these columns
 
 
 def _products_in_c(
-    a: Floats, b: Floats, bounds: Integers, small_results: int, panel: int, onto: Floats | None = None
+    a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
     depth, width = b.shape[1:]
     columns = _in_lanes(b)
     out = np.empty((len(a), width), np.float32)
     stride = columns.shape[2]
-    sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, small_results, panel
+    sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, *small, panel
     rows = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
     start = None if onto is None else _in_lanes(onto)
     if native.function("matrix_products")(*rows, len(bounds) - 1, *sizes, start, out):
@@ -38,7 +40,7 @@ def _products_in_c(
 
 @native.twin(_products_in_c)
 def _products(
-    a: Floats, b: Floats, bounds: Integers, small_results: int, panel: int, onto: Floats | None = None
+    a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
     """Return products of matrices, which are rows of ``a``, with those of ``b`` (1 or matrices, depth, n): (rows, n).
 
@@ -46,7 +48,8 @@ def _products(
         a: (rows, depth).
         b: one for all matrices, or one for each.
         bounds: (matrices + 1,): the first row of each matrix and the end of the last one.
-        small_results: results up to which OpenBLAS's kernel for small transposed matrices is used.
+        small: number of results up to which OpenBLAS's kernels for small matrices add every 16th term to a sum, and the
+            first column that they do so for, a multiple of 16.
         panel: terms that are added before their sum is added to the result; 0 if each row is a vector for ``sgemv``.
         onto: (n,): what ``sgemv`` adds to: see :func:`~kaldi_compat.exact.sums.matrix_vector`.
     """
@@ -54,8 +57,10 @@ def _products(
         return matrix_vector(b[0].T, a, onto)
     out = np.empty((len(a), b.shape[2]), np.float32)
     for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
-        small = a.shape[1] >= _SMALL_DEPTH and (end - begin) * b.shape[2] <= small_results
-        out[begin:end] = _in_sixteen(a[begin:end], columns) if small else _in_panels(a[begin:end], columns, panel)
+        is_small = a.shape[1] >= _SMALL_DEPTH and (end - begin) * b.shape[2] <= small[0]
+        split = small[1] if is_small else b.shape[2]
+        out[begin:end, :split] = _in_panels(a[begin:end], columns[:, :split], panel)
+        out[begin:end, split:] = _in_sixteen(a[begin:end], columns[:, split:])
     return out
 
 
@@ -78,7 +83,8 @@ def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None)
         bounds = np.array([0, len(a)])
     if bounds[0] < 0 or bounds[-1] > len(a) or (np.diff(bounds) < 0).any() or a.shape[1] != b.shape[1]:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape} transposed, with bounds of matrices {bounds}")
-    return _products(a, b.T[None], bounds, _SMALL_RESULTS, _PANEL)
+    most = min(_SMALL_RESULTS, _SMALL_PRODUCTS // max(a.shape[1], 1))
+    return _products(a, b.T[None], bounds, (most, 0), _PANEL)
 
 
 def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
@@ -87,7 +93,7 @@ def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) 
     start = (rows,) if onto is None else onto.shape
     if vectors.shape != (count, columns) or start != (rows,):
         raise ValueError(f"cannot multiply {matrix.shape} by {vectors.shape} and add {start}")
-    return _products(vectors, matrix.T[None], np.array([0, count]), 0, 0, onto)
+    return _products(vectors, matrix.T[None], np.array([0, count]), (0, 0), 0, onto)
 
 
 def product(a: Floats, b: Floats) -> Floats:
@@ -106,12 +112,14 @@ def product(a: Floats, b: Floats) -> Floats:
     (rows, depth), width = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != depth:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape}")
-    panel = max(depth, 1) if rows * depth * width <= _SMALL_PRODUCTS else _PANEL
+    is_small, tail = rows * depth * width <= _SMALL_PRODUCTS, width % _LANES
+    panel = max(depth, 1) if is_small else _PANEL
+    small = rows * width if is_small and tail <= _SMALL_TAIL else 0, width - tail
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     each = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
     columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
     bounds = np.arange(math.prod(batch) + 1) * rows
-    return _products(each, columns, bounds, 0, panel).reshape(*batch, rows, width)
+    return _products(each, columns, bounds, small, panel).reshape(*batch, rows, width)
 
 
 def scaled(x: Floats, factor: float) -> Floats:

@@ -15,6 +15,9 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 
+_BLOCK = 4096  # columns of which `sgemv` adds the sums to the result before the next ones
+_MOST_ROWS = 16384  # of a matrix of four or eight columns that has a kernel of its own
+
 
 def fused(a: Any, b: Any, c: Any) -> Floats:
     """Return ``a * b + c`` of float32 arrays, rounded once (a fused multiply-add).
@@ -139,15 +142,16 @@ def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floa
     """
     rows, columns = matrix.shape
     fours, pairs = rows & ~3, rows & ~1
-    if columns in (4, 8) and onto is None:
+    if columns in (4, 8) and onto is None and rows <= _MOST_ROWS:
         few: Floats = np.float32(0) + _few_columns(matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs)
         return few
+    start = np.zeros(rows, np.float32) if onto is None else onto
     parts = [
-        _rows_times(matrix[:fours], x, accumulators=8, is_fused=True),
-        _rows_times(matrix[fours:pairs], x, accumulators=4, is_fused=False),
-        _rows_times(matrix[pairs:], x, accumulators=8, is_fused=False),
+        _rows_times(matrix[:fours], x, start[:fours], accumulators=8, is_fused=True),
+        _rows_times(matrix[fours:pairs], x, start[fours:pairs], accumulators=4, is_fused=False),
+        _rows_times(matrix[pairs:], x, start[pairs:], accumulators=8, is_fused=False),
     ]
-    return _add_last_columns(matrix, x, (np.float32(0) if onto is None else onto) + np.concatenate(parts, -1))
+    return _add_last_columns(matrix, x, np.concatenate(parts, -1))
 
 
 def row_product(row: Floats, x: Floats, group: int) -> Floats:
@@ -160,8 +164,8 @@ def row_product(row: Floats, x: Floats, group: int) -> Floats:
         x: the other one.
         group: 0 for a row in a group of four, 1 for one in a pair that is left, 2 for a single one.
     """
-    product = _rows_times(row[None], x, accumulators=4 if group == 1 else 8, is_fused=group == 0)
-    total: Floats = _add_last_columns(row[None], x, np.float32(0) + product)[..., 0]
+    product = _rows_times(row[None], x, 0, accumulators=4 if group == 1 else 8, is_fused=group == 0)
+    total: Floats = _add_last_columns(row[None], x, product)[..., 0]
     return total
 
 
@@ -178,18 +182,21 @@ def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
     return y
 
 
-def _rows_times(matrix: Floats, x: Floats, accumulators: int, is_fused: bool) -> Floats:
-    """Return the sums over all columns but the last ones, which do not fill a group of four."""
+def _rows_times(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int, is_fused: bool) -> Floats:
+    """Add the sums over all columns but the last ones, which do not fill a group of four; block after block."""
     rows, columns = matrix.shape
     whole = columns & ~3
-    first = whole % accumulators  # an odd group of four columns comes first
-    sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
-    for start, end in [(0, first), *((i, i + accumulators) for i in range(first, whole, accumulators))]:
-        lanes = (..., slice(0, end - start))
-        a, z = matrix[:, start:end], x[..., None, start:end]
-        sums[lanes] = fused(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
-    four: Floats = sums[..., :4] + sums[..., 4:]
-    total: Floats = (four[..., 0] + four[..., 1]) + (four[..., 2] + four[..., 3])
+    total: Floats = np.broadcast_to(np.asarray(onto, np.float32), (*x.shape[:-1], rows))
+    for begin in range(0, whole, _BLOCK):
+        end = min(begin + _BLOCK, whole)
+        first = begin + (end - begin) % accumulators  # an odd group of four columns comes first
+        sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
+        for start, stop in [(begin, first), *((i, i + accumulators) for i in range(first, end, accumulators))]:
+            lanes = (..., slice(0, stop - start))
+            a, z = matrix[:, start:stop], x[..., None, start:stop]
+            sums[lanes] = fused(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
+        four: Floats = sums[..., :4] + sums[..., 4:]
+        total = total + ((four[..., 0] + four[..., 1]) + (four[..., 2] + four[..., 3]))
     return total
 
 

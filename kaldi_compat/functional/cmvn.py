@@ -97,6 +97,12 @@ def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float)
     return xp.where(louder, high, low), xp.where(louder, low, high)
 
 
+def _check_dims(dims: Sequence[int], dim: int) -> None:
+    """Raise FeatureError if a dimension to skip does not exist."""
+    if not all(0 <= d < dim for d in dims):
+        raise FeatureError(f"dimensions to skip must lie in 0 to {dim - 1}: {':'.join(map(str, dims))}")
+
+
 def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
     """Replace statistics in these dimensions by zero mean and unit variance, so that normalization skips them.
 
@@ -116,8 +122,7 @@ def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
     if stats.shape[-2] not in (1, 2):
         raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {stats.shape[-2]}")
     dim = stats.shape[-1] - 1
-    if not all(0 <= d < dim for d in dims):
-        raise FeatureError(f"dimensions to skip must lie in 0 to {dim - 1}: {':'.join(map(str, dims))}")
+    _check_dims(dims, dim)
     skipped = as_like([d in dims for d in range(dim)] + [False], stats)
     count = stats[..., :1, -1:]
     fake = (full(count.shape, 0.0, stats), count)[: stats.shape[-2]]
@@ -428,6 +433,7 @@ def normalized_online(
 ) -> Array:
     """Subtract the mean, and with ``norm_vars`` divide by the standard deviation of each frame's window."""
     mean, variance, _ = window
+    _check_dims(skip_dims, features.shape[-1])
     if not options.norm_means:
         return features
     xp = namespace(features)

@@ -169,8 +169,8 @@ class OnlineCmvn:
         if self._speaker[0, -1] > 0:
             window = _filled(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
         window = _filled(window, self._corpus, self.options.global_frames, size)
+        window = fake_stats(window, self.skip_dims)
         if self.options.norm_means:
-            window = fake_stats(window, self.skip_dims)
             check_stats(window, features.shape[1], self._plain_options)
         self._sums, self._seen = sums[-1, :, :-1], self._with_frames(features)
         if not self.options.norm_means:

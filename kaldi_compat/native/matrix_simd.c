@@ -5,7 +5,7 @@
 #include "simd.h"
 #include "sums.h"
 
-#define SMALL_DEPTH 32 /* OpenBLAS's kernel for small transposed matrices takes products at least as deep */
+#define SMALL_DEPTH 32 /* terms from which OpenBLAS's kernels for small matrices have several sums for a result */
 #define WIDTH 16       /* partial sums of a result there */
 
 /* Terms of the next panel, if so many are left, and a panel has at most so many. */
@@ -50,10 +50,10 @@ static vf in_sixteen(const float *row, const vf *x, int64_t depth, vi folded)
     return choose(folded, f[0], s[0]);
 }
 
-/* One of the groups of sgemv. `onto` is NULL for a whole matrix, for which there are kernels for few columns. */
-INLINE vf in_group(const float *row, const vf *x, int depth, const float *onto, int group)
+/* One of the groups of sgemv, which has a kernel of its own for a whole matrix (`onto` is NULL) of few columns. */
+INLINE vf in_group(const float *row, const vf *x, int depth, const float *onto, int has_kernel, int group)
 {
-    if (!onto && (depth == 4 || depth == 8))
+    if (has_kernel)
         return splat(0.0f) + few_columns(row, depth, x, group == IN_PAIR, group == SINGLE);
     return row_product_onto(onto ? load_floats(onto) : splat(0.0f), row, depth, x, group);
 }
@@ -61,25 +61,26 @@ INLINE vf in_group(const float *row, const vf *x, int depth, const float *onto, 
 /* As sgemv, for results `first` and on of `width`. */
 static vf as_vector(const float *row, const vf *x, int depth, const float *onto, int64_t first, int64_t width)
 {
-    vf sums = in_group(row, x, depth, onto, IN_FOUR);
+    int has_kernel = !onto && (depth == 4 || depth == 8) && width <= SGEMV_MOST_ROWS;
+    vf sums = in_group(row, x, depth, onto, has_kernel, IN_FOUR);
     if (first + LANES <= (width & ~(int64_t)3)) return sums;
     vi pairs, single;
     for (int l = 0; l < LANES; l++) {
         pairs[l] = first + l >= (width & ~(int64_t)3) ? -1 : 0;
         single[l] = first + l >= (width & ~(int64_t)1) ? -1 : 0;
     }
-    sums = choose(pairs, in_group(row, x, depth, onto, IN_PAIR), sums);
-    return choose(single, in_group(row, x, depth, onto, SINGLE), sums);
+    sums = choose(pairs, in_group(row, x, depth, onto, has_kernel, IN_PAIR), sums);
+    return choose(single, in_group(row, x, depth, onto, has_kernel, SINGLE), sums);
 }
 
 /* out (rows, width) = a (rows, depth) times columns (depth, stride), of which `stride` is a multiple of LANES and `width` the
    columns wanted. The rows are those of `count` matrices; matrix i has those from bounds[i] to bounds[i + 1], and its columns start
-   at columns[i * step]. The kernel for small transposed matrices computes up to `small_results` results; the other one adds up to
-   `panel` terms before it adds their sum. If `panel` is 0, each row is a vector for sgemv, which adds to `onto` (stride) or NULL.
-   Returns 0, or 1 if there is no memory. */
+   at columns[i * step]. Of matrices with up to `small_results` results, those from column `small_from` (a multiple of 16) on have
+   16 sums, as in the kernels for small matrices; for others, up to `panel` terms are added before their sum is. If `panel` is 0,
+   each row is a vector for sgemv, which adds to `onto` (stride) or NULL. Returns 0, or 1 if there is no memory. */
 EXPORT int SIMD_NAME(matrix_products)(const float *a, const float *columns, const int64_t *bounds, int64_t count,
                                       int64_t depth, int64_t width, int64_t stride, int64_t step, int64_t small_results,
-                                      int64_t panel, const float *onto, float *out)
+                                      int64_t small_from, int64_t panel, const float *onto, float *out)
 {
     void *allocated = malloc((depth + 1) * sizeof(vf));
     if (!allocated) return 1;
@@ -87,7 +88,7 @@ EXPORT int SIMD_NAME(matrix_products)(const float *a, const float *columns, cons
     for (int64_t first = 0; first < width; first += LANES)
         for (int64_t matrix = 0; matrix < count; matrix++) {
             int64_t rows = bounds[matrix + 1] - bounds[matrix], lanes = width - first < LANES ? width - first : LANES;
-            int small = depth >= SMALL_DEPTH && rows * width <= small_results;
+            int small = depth >= SMALL_DEPTH && rows * width <= small_results && first >= small_from;
             for (int64_t k = 0; k < depth && (step || matrix == 0); k++)
                 x[k] = load_floats(columns + matrix * step + k * stride + first);
             for (int64_t r = 0; r < rows; r++) {

@@ -92,6 +92,9 @@ INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, i
     return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
 }
 
+#define SGEMV_BLOCK 4096     /* columns of which `sgemv` adds the sums to the result before the next ones */
+#define SGEMV_MOST_ROWS 16384 /* of a matrix of four or eight columns that has a kernel of its own */
+
 /* How `sgemv` adds the products of a row: those in groups of four rows, in a pair of rows that is left, and a single one. */
 enum { IN_FOUR, IN_PAIR, SINGLE };
 
@@ -100,19 +103,22 @@ enum { IN_FOUR, IN_PAIR, SINGLE };
 INLINE vf row_product_onto(vf onto, const float *row, int columns, const vf *x, int group)
 {
 #define ADD(i, j) sums[j] = group == IN_FOUR ? fused(splat(row[i]), x[i], sums[j]) : sums[j] + row[i] * x[i]
-    int whole = columns & ~3, accumulators = group == IN_PAIR ? 4 : 8, first = whole % accumulators;
-    vf sums[8];
-    memset(sums, 0, sizeof sums);
-    for (int j = 0; j < first; j++) /* an odd group of four columns comes first */
-        ADD(j, j);
-    for (int i = first; i < whole; i += accumulators)
-        for (int j = 0; j < accumulators; j++)
-            ADD(i + j, j);
+    int whole = columns & ~3, accumulators = group == IN_PAIR ? 4 : 8;
+    for (int begin = 0; begin < whole; begin += SGEMV_BLOCK) {
+        int end = whole - begin > SGEMV_BLOCK ? begin + SGEMV_BLOCK : whole, first = begin + (end - begin) % accumulators;
+        vf sums[8];
+        memset(sums, 0, sizeof sums);
+        for (int j = 0; begin + j < first; j++) /* an odd group of four columns comes first */
+            ADD(begin + j, j);
+        for (int i = first; i < end; i += accumulators)
+            for (int j = 0; j < accumulators; j++)
+                ADD(i + j, j);
+        for (int j = 0; j < 4; j++)
+            sums[j] += sums[j + 4];
+        onto = onto + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
 #undef ADD
-    for (int j = 0; j < 4; j++)
-        sums[j] += sums[j + 4];
-    vf total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    return add_last_columns(row, x, whole, columns, onto + total);
+    return add_last_columns(row, x, whole, columns, onto);
 }
 
 INLINE vf row_product(const float *row, int columns, const vf *x, int group)

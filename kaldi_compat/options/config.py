@@ -11,6 +11,7 @@ case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -93,11 +94,10 @@ class Flag:
             if integer is None:
                 raise OptionError(f"--{self.name}={text}: expected an integer of 32 bits")
             return integer
-        real = parse_real(text)
+        real = parse_real(text, end=FLOAT32_END)
         if real is None:
-            raise OptionError(f"--{self.name}={text}: expected a number")
-        if abs(real) >= FLOAT32_END and "n" not in text.lower():  # inf and nan are numbers, too
-            raise OptionError(f"--{self.name}={text}: expected a number of single precision, at most 3.4e38")
+            limit = " of single precision, at most 3.4e38" if REAL.fullmatch(text) else ""
+            raise OptionError(f"--{self.name}={text}: expected a number{limit}")
         return real
 
 
@@ -106,9 +106,11 @@ def parse_integer(text: str) -> int | None:
     return int(text) if INTEGER.fullmatch(text) and int(text) in INT32 else None
 
 
-def parse_real(text: str) -> float | None:
-    """Parse a number as C++ does; return None for any other string."""
-    return float(text) if REAL.fullmatch(text) else None
+def parse_real(text: str, end: float = math.inf) -> float | None:
+    """Parse a number as C++ does; return None for any other string, and for numbers of this size and larger ones."""
+    if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):  # inf and nan are numbers
+        return None
+    return float(text)
 
 
 def normalise(name: str) -> str:

@@ -54,9 +54,14 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         speakers = tables.lookup("token", options.utt2spk) if options.utt2spk else None
         writer = tables.write("matrix", target)
         if a_is_table:
-            blocks = tables.read("matrix", a)
-            find_b = finder(tables, b, speakers, options.utt2spk)
-            map_table(blocks, writer, lambda block: composed(block, stacked(block), find_b(block), options))
+            blocks = tables.read("matrix", a, lambda key: has_b(key), 0)
+            find_b, has_b = finder(tables, b, speakers, options.utt2spk)
+
+            def compose(block: ArrayBlock) -> ArrayBlock:
+                matrices = find_b(block)  # first: if it is missing, the one of A need not be readable
+                return composed(block, stacked(block), matrices, options)
+
+            map_table(blocks, writer, compose)
         else:
             of_all = io_ark.load(a, kind="matrix")
             map_table(tables.read("matrix", b), writer, lambda block: composed(block, of_all, stacked(block), options))
@@ -65,14 +70,15 @@ def main(options: Options, a: str, b: str, target: str) -> int:
 
 def finder(
     tables: Tables, source: str, speakers: LookupReader[str] | None, utt2spk: str
-) -> Callable[[ArrayBlock], Matrix]:
-    """Return a function of a block that returns its matrices in a table (optionally by speaker), or the one in a file.
+) -> tuple[Callable[[ArrayBlock], Matrix], Callable[[str], bool]]:
+    """Return functions that find the matrices of a block in a table (optionally by speaker), or the one in a file.
 
-    It raises :class:`Skip` if one is missing, or if they cannot be looked up at once or differ in shape.
+    The first one returns them; it raises :class:`Skip` if one is missing, or if they cannot be looked up at once or
+    differ in shape. The second one says whether there is one for a key.
     """
     if not io_ark.is_table_rspecifier(source):
         of_all: Matrix = io_ark.load(source, kind="matrix")
-        return lambda _: of_all
+        return lambda _: of_all, lambda _: True
     table: LookupReader[Matrix] = tables.lookup("matrix", source)
 
     def find(block: Block) -> Matrix:
@@ -83,7 +89,11 @@ def finder(
         matrices: Matrix = np.stack(found if len({each.shape for each in found}) == 1 else only(block, found))
         return matrices
 
-    return find
+    def has(key: str) -> bool:
+        (speaker,) = [key] if speakers is None else speakers.find_each([key])
+        return speaker is not None and table.has(speaker)
+
+    return find, has
 
 
 def composed(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayBlock:

@@ -141,11 +141,12 @@ def by_speaker(tables: Tables, spk2utt: str, source: str, target: str, weights: 
 
 def present(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
     """Yield the features of utterances, together if all are there; count those that are not."""
-    with suppress(ArkError):  # which is raised again at its key
-        found = [value for value in table.find_each(keys) if value is not None]
-        if len(found) == len(keys):
-            yield ArrayBlock.of(keys, found)
-            return
+    if len(keys) > 1:
+        with suppress(ArkError, Skip):  # which is raised again at its key
+            found = [value for value in table.find_each(keys) if value is not None]
+            if len(found) == len(keys):
+                yield ArrayBlock.of(keys, found)
+                return
     for key in keys:
         (value,) = table.find_each([key])
         if value is None:

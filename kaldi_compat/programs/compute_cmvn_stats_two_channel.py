@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -143,8 +142,7 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
     try:
         for number, utterances in enumerate(of_calls):
             if number % size == 0:
-                with suppress(ArkError):  # which is raised again at its call
-                    table.find_each(list(chain.from_iterable(of_calls[number : number + size])))
+                table.prefetch(list(chain.from_iterable(of_calls[number : number + size])))
             keys, feats = present(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if compared(keys, feats) else [ALONE] * len(keys)
@@ -162,7 +160,8 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
 def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
     """Return the utterances of a call that have features, and these; log a warning for each of the others."""
     keys, feats = [], []
-    for key, value in zip(utterances, table.find_each(utterances), strict=True):
+    for key in utterances:
+        (value,) = table.find_each([key])
         if value is None:
             logger.warning("No feature data for utterance %s", key)
         else:

@@ -11,6 +11,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.config import FLOAT32_END
 
 USAGE = """
 Prints the equal error rate in percent. The input has a line for each trial: the score, and "target" or "nontarget".
@@ -46,7 +47,11 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
         trials += found
     if not trials:
         raise OptionError("Empty input.")
-    scores = np.array([float(score) for score, _ in trials], np.float32)
+    wide = np.array([float(score) for score, _ in trials])
+    for place in np.flatnonzero(abs(wide) >= FLOAT32_END).tolist():
+        if "n" not in trials[place][0].lower():  # inf is a number, too
+            raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
+    scores = wide.astype(np.float32)
     is_target = np.array([kind == "target" for _, kind in trials])
     for kind, trials_of_kind in (("target", is_target), ("non-target", ~is_target)):
         if not trials_of_kind.any():

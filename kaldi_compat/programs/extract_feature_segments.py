@@ -99,7 +99,7 @@ def extracted(lines: list[str], recordings: LookupReader[Matrix], options: Optio
     cuts: list[Matrix] = []
     segments = list(map(parsed, lines))
     found: dict[str, Matrix | None] = {}
-    with suppress(ArkError):  # which is raised again at its segment
+    with suppress(ArkError, Skip):  # which is raised again at its segment
         names = [each.recording for each in segments if isinstance(each, Segment)]
         found = dict(zip(names, recordings.find_each(names), strict=True))
     try:

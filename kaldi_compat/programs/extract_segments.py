@@ -27,7 +27,8 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
     """Write each segment. As in Kaldi, the status is 0 even if there is none."""
     with Tables() as tables:
         recordings, writer = tables.lookup("wave", source), tables.write("wave", target)
-        recording = lru_cache(maxsize=1)(recordings.get)  # a recording's segments come one after the other
+        # A recording's segments come one after the other; but the option o allows only one.
+        recording = lru_cache(maxsize=0 if recordings.is_once else 1)(recordings.get)
 
         def extract(line: str) -> Block:
             segment = parse_segment(line)

@@ -26,7 +26,7 @@ e.g.:  get-post-on-ali ark:post.ark ark,s,cs:ali.ark ark:weights.ark
 def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
     """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
     with Tables() as tables:
-        blocks = tables.read(PosteriorArraysCodec(), source)
+        blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has(key), 0)
         table, writer = tables.lookup("int-vector", alignments), tables.write("vector", target)
         counts = map_table(blocks, writer, lambda block: confidences(block, table.find(block, lambda key: "")))
     logger.info(

@@ -69,7 +69,9 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
             if not utterances:
                 raise FeatureError("Speaker with no utterances.")
             vectors = []
-            for utterance, vector in zip(utterances, table.find_each(utterances), strict=True):
+            table.prefetch(utterances)
+            for utterance in utterances:
+                (vector,) = table.find_each([utterance])
                 if vector is None:
                     logger.warning("No iVector present in input for utterance %s", utterance)
                 else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import as_text, logger, vlog
 from kaldi_compat.cli.loop import convert_table, vectors
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import program
@@ -55,7 +55,8 @@ def main(options: Options, source: str, target: str) -> int:
             mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
             squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
             spread = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
-            logger.info("Average ratio of iVector to expected length was %g, standard deviation was %g", mean, spread)
+            texts = map(as_text, (mean, spread))
+            logger.info("Average ratio of iVector to expected length was %s, standard deviation was %s", *texts)
     return counts.status
 
 

@@ -34,7 +34,7 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
     if counts is not None and len(counts) != transitions.num_pdfs:
         raise OptionError(f"{occupancies}: {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs")
     for phone in np.unique(transitions.tuples[:, 0]).tolist():
-        if phone >= len(names):
+        if phone >= len(names) and phone not in names:
             raise OptionError(f"{symbols}: no symbol for phone {phone}")
     write_text("-", "".join(lines(transitions, names, counts)))
     return 0

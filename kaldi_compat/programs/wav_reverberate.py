@@ -15,7 +15,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
 from kaldi_compat.options.base import option, require
-from kaldi_compat.options.config import parse_real
+from kaldi_compat.options.config import FLOAT32_END, parse_real
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
 USAGE = """
@@ -123,7 +123,7 @@ def numbers(text: str, name: str) -> list[float]:
     Raises:
         OptionError: the string is something else.
     """
-    found = [parse_real(each) for each in text.split(",") if each]
+    found = [parse_real(each, FLOAT32_END) for each in text.split(",") if each]
     require(None not in found, f"{name}: expected comma-separated numbers, not {text!r}")
     return [each for each in found if each is not None]
 

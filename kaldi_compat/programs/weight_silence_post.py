@@ -16,6 +16,7 @@ from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.config import FLOAT32_END
 
 USAGE = """
 Scales the posteriors of silence phones. A scale of 0 removes them.
@@ -36,7 +37,7 @@ class Options(BaseOptions):
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
     """Scale a table."""
-    scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"')
+    scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:
         logger.warning("No silence phones, this will have no effect")

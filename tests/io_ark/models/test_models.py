@@ -154,6 +154,17 @@ def test_invalid_model_is_refused(name: str) -> None:
         read_transition_model(FILES / name)
 
 
+def test_unsorted_question_is_refused(tmp_path: Path) -> None:
+    text = (FILES / "tritree.txt").read_text()
+    path = tmp_path / "tree"
+    for values in "[ 1 1 2 ]", "[ -2 1 ]":
+        path.write_text(text.replace("[ 1 2 ]", values, 1))
+        assert read_tree(path) != TREES["tri"]
+    path.write_text(text.replace("[ 1 2 ]", "[ 2 1 ]", 1))
+    with pytest.raises(FormatError, match="not in ascending order"):
+        read_tree(path)
+
+
 def test_size_beyond_the_file_takes_no_memory() -> None:
     data = (FILES / "tri.mdl").read_bytes()
     at = data.index(b"<Triples> ") + len(b"<Triples> ")
@@ -217,6 +228,15 @@ def test_model_of_a_topology_has_its_probabilities() -> None:
     np.testing.assert_allclose(np.exp(model.log_probs[1:]), [0.75, 0.25], rtol=1e-6)
     with pytest.raises(FormatError, match="no phone 4"):
         TransitionModel.of(model.topology, [(4, 0, 0, 0)])
+
+
+def test_models_read_twice_are_equal() -> None:
+    again = read_transition_model(FILES / "mono.mdl")
+    assert again == MODELS["mono"]
+    assert {again, MODELS["mono"]} == {again}
+    assert again != MODELS["tri"]
+    assert again != TransitionModel(again.topology, again.tuples, again.log_probs - 1)
+    assert again != again.topology
 
 
 def test_self_loop_of_probability_one_warns(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,7 @@ from kaldi_compat.programs import (
     copy_post,
     ivector_normalize_length,
     post_to_pdf_post,
+    show_transitions,
     vector_sum,
     weight_silence_post,
 )
@@ -146,6 +147,16 @@ def test_symbol_tables_are_read_by_openfsts_rules(content: bytes, names: str | i
     else:
         symbols = read_symbols("phones")
         assert " ".join(symbols[number] for number in range(3)) == names
+
+
+def test_a_symbol_beyond_the_gaps_of_a_symbol_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("phones").write_text("<eps> 0\nSIL 1\nA 2\nB 3\nT 7\nZ 5\n")
+    assert run(show_transitions.main, "phones", str(MODELS / "mono.mdl"))[0] == 0
+    printed = capsys.readouterr().out
+    assert ": phone = T hmm-state" in printed
+    assert ": phone =  hmm-state" in printed  # of phone 4, as in Kaldi
+    Path("phones").write_text("<eps> 0\nSIL 1\nA 2\nB 3\n")
+    assert "no symbol for phone 4" in run(show_transitions.main, "phones", str(MODELS / "mono.mdl"))[1]
 
 
 def test_the_deviation_of_lengths_is_rounded_as_kaldis() -> None:

@@ -51,6 +51,8 @@ TEXTS = {
     "calls": "u call A\nv call B\nx one A\n",
     "no.stats": "none [ 0 0\n 0 0 ]\nu [ 2 2\n 2 0 ]\n",
     "post": "u [ 0 0.5 ] [ 1 1 ]\n",
+    "large": "u [ 0 3e38 ] [ 1 1 ]\n",
+    "infinite": "u [ 1 inf 3e38 ]\n",
     "utt2spk": "u s\nv t\n",
     "t.ark": "s [ 2 0\n 0 2 ]\n",
 }
@@ -196,6 +198,12 @@ SAID: dict[str, tuple[int | str, ...]] = {
     "subsample-feats --n=-1 --offset=-1 ark:f ark:o.ark": (0, "--offset=-1 has no effect with a negative --n"),
     "add-deltas ark:gap ark:o.ark": (0, "Empty feature matrix for key e"),
     "add-deltas-sdc ark:gap ark:o.ark": (0, "Empty feature matrix for key e"),
+    "ivector-normalize-length ark:infinite ark:o.ark": (0, "length was inf, standard deviation was -nan"),
+    "ivector-subtract-global-mean ark:infinite ark:o.ark": (0, "Read 1 iVectors."),
+    "sum-post ark:large ark:large ark:o.ark": (0, "Done adding 1 posteriors;  0 with errors."),
+    "scale-post ark:post inf ark:o.ark": (0, "Done 1 posteriors;  0 had no scales."),
+    "scale-post ark:large 1e39 ark:o.ark": (0, "Done 1 posteriors;  0 had no scales."),
+    "vector-sum ark:infinite ark:infinite ark:o.ark": (0,),
     "matrix-dim ark:empty": (1, "No features read from rspecifier 'ark:empty'"),
 }
 
@@ -217,7 +225,7 @@ def test_programs_say_what_kaldis_say(command: str) -> None:
     assert found == status, log
     for message in messages:
         assert re.search(rf"^(WARNING|LOG) .*{re.escape(str(message))}", log, re.M), log
-    assert "RuntimeWarning" not in log and "invalid value" not in log and "overflow" not in log
+    assert "encountered in" not in log, "NumPy's own words"
 
 
 def test_matrix_dim_warns_of_an_empty_table_only() -> None:
