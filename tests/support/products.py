@@ -68,7 +68,7 @@ def checksum(product: Array) -> str:
 
 
 def write(path: Path, kind: Any, arrays: Iterator[Array] | list[Array]) -> None:
-    with io_ark.Writer[Any](kind, f"ark:{path}") as writer:
+    with io_ark.Writer[Any](f"ark:{path}", kind=kind) as writer:
         for number, array in enumerate(arrays):
             writer[str(number)] = array
 
@@ -86,7 +86,7 @@ def by_kaldi(directory: Path, work: Path, program: str, shapes: list[Shape]) -> 
             (vector,), matrix, offset = factors(shape)
             write(work / "vector", "vector", [vector])
             whole = np.column_stack((matrix, offset)) if "offset" in program else matrix
-            io_ark.write_object("matrix", str(work / "matrix"), whole)
+            io_ark.save(str(work / "matrix"), whole, kind="matrix")
             run(f"{work}/matrix", f"ark:{work}/vector")
             found += [value for _, value in io_ark.read(f"ark:{work}/out", kind="vector")]
         return found
