@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import platform
+import shutil
 
 import io_ark.native
 from io_ark import __version__
@@ -28,12 +30,23 @@ def info() -> str:
         ("torch engine", _torch()),
         ("Triton engine", _triton()),
         ("archives", _half(io_ark.native.library())),
+        ("programs", _programs()),
     ]
     return "\n".join(f"{name:<14} {text}" for name, text in lines)
 
 
 def _half(library: io_ark.native.Library) -> str:
     return f"C: {library.reason}" if library else f"NumPy, more slowly: {library.reason}"
+
+
+def _programs() -> str:
+    """Say whose programs a shell would run, by a program that every recipe calls."""
+    found = shutil.which("compute-mfcc-feats")
+    if found is None:
+        return "not on PATH"
+    with open(found, "rb") as file:
+        is_ours = b"kaldi_compat" in file.read(4096)
+    return f"{'these' if is_ours else 'others'} are first on PATH, in {os.path.dirname(found)}"
 
 
 def _torch() -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 from kaldi_compat import native
 
@@ -28,3 +30,11 @@ def test_engines_are_the_ones_that_compute() -> None:
     assert lines["torch engine"].startswith(
         "PyTorch " if find_spec("torch") else "not available: torch is not installed"
     )
+
+
+def test_programs_that_a_shell_would_run_are_named(tmp_path: Path) -> None:
+    ours = Path(sys.executable).parent
+    assert run_info(PATH=f"{ours}:{os.environ['PATH']}")["programs"] == f"these are first on PATH, in {ours}"
+    (tmp_path / "compute-mfcc-feats").write_bytes(b"\x7fELF")
+    (tmp_path / "compute-mfcc-feats").chmod(0o755)
+    assert run_info(PATH=f"{tmp_path}:{os.environ['PATH']}")["programs"] == f"others are first on PATH, in {tmp_path}"
