@@ -139,7 +139,7 @@ class PackedComputer(SpectralComputer):
         noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
         warps = [warp for part in parts for warp in part.warps]
         features, by_kernels = features_of_row(self.module, samples, row.first_frames, row.frames, warps, noise)
-        if self.transfers.pinned and not by_kernels:
+        if self.transfers.device.type == "cuda" and not by_kernels:
             self._counts["without_kernels"] += len(warps)
         if self.extractor.options.subtract_mean:
             features = subtract_means(features, np.stack((row.first_frames, row.counts), 1))

@@ -124,7 +124,8 @@ def test_tests_of_kernels_pass_on_compiled_code(machine: str, chosen: str, least
     pytest.importorskip("triton", minversion="3.6")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    command = [sys.executable, "-m", "pytest", "tests/kaldi_compat/torch/kernels", "--machine", machine]
+    folders = "tests/kaldi_compat/torch/kernels", "tests/emulator"
+    command = [sys.executable, "-m", "pytest", *folders, "--machine", machine]
     deselected = ["compile_without_spilling", "on_compiled_code", "the_benchmark_runs", "launch.py"]
     chosen = " and ".join([f"({chosen})"] * bool(chosen) + [f"not {each}" for each in deselected])
     done = subprocess.run([*command, "-k", chosen], cwd=ROOT, capture_output=True, text=True)

@@ -36,6 +36,8 @@ ARGUMENTS: dict[str, Any] = {
     "right": 2, "value": 3.0, "shape": (2, 3), "quieter_channel_weight": 0.1, "filters": [(0.5, 1.0)], "firsts": [1],
     "sample_frequency": 8000.0, "new_dimension": 4, "stop": 4, "error": ValueError,
 }  # fmt: skip
+# Modules for blocks of utterances, which are arrays, and of checks.
+OF_BLOCKS = ("blocks", "block_cmvn", "block_deltas", "block_vad", "checks", "columns", "means", "online_cmvn")
 OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "arange": {"start": 1},
     "check_stats": {"dim": 3},
@@ -51,6 +53,8 @@ OF_FUNCTIONS: dict[str, dict[str, Any]] = {
 def functions() -> Iterator[Callable[..., Any]]:
     """Yield the public functions of the room, but those of numbers and options alone."""
     for found in pkgutil.iter_modules(functional.__path__):
+        if found.name in OF_BLOCKS:
+            continue
         module = importlib.import_module(f"{functional.__name__}.{found.name}")
         for name, function in vars(module).items():
             if inspect.isfunction(function) and function.__module__ == module.__name__ and name[0] != "_":

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 import io_ark
 from io_ark import native
-from kaldi_compat.dump import packed_batch
+from kaldi_compat.dump import packed_batch, spectral_gpu
 from kaldi_compat.dump.entries import Audio, Entry, OnGrid
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.torch.features.rows import features_of_row
 from kaldi_compat.torch.kernels.transfers import Transfers
 from kaldi_compat.torch.tensors.frames import num_frames
 from tests.emulator.fake_gpu import GPU, RUBBISH, Event, FakeGpu, Stream, gpu
@@ -81,7 +82,8 @@ def test_batches_under_way_do_not_mix_unless_a_synchronization_is_missing(
     computer.transfers = Transfers(GPU)
     assert computer.transfers._in is not None
     computer.transfers._in.ahead = ahead
-    monkeypatch.setattr(computer, "_by_torch", gpu.queued(computer._by_torch))
+    queued = gpu.queued(lambda *row: features_of_row(*row)[0])
+    monkeypatch.setattr(spectral_gpu, "features_of_row", lambda *row: (queued(*row), False))
     if missing:
         monkeypatch.setattr(owner, missing, lambda *_: None)
     assert (contents(computer, *batches) == expected) == (not missing)
