@@ -82,8 +82,8 @@ def test_batches_under_way_do_not_mix_unless_a_synchronization_is_missing(
     computer.transfers = Transfers(GPU)
     assert computer.transfers._in is not None
     computer.transfers._in.ahead = ahead
-    queued = gpu.queued(lambda *row: features_of_row(*row)[0])
-    monkeypatch.setattr(spectral_gpu, "features_of_row", lambda *row: (queued(*row), False))
+    queued = gpu.queued(lambda samples, module, *row: features_of_row(module, samples, *row)[0])
+    monkeypatch.setattr(spectral_gpu, "features_of_row", lambda module, *row: (queued(row[0], module, *row[1:]), False))
     if missing:
         monkeypatch.setattr(owner, missing, lambda *_: None)
     assert (contents(computer, *batches) == expected) == (not missing)
