@@ -50,29 +50,31 @@
 extern "C" {
 #endif
 
-/* Result of a function. Text for people: kf_strerror(). */
-typedef enum kf_status {
-    KF_OK = 0,
-    KF_ERROR_ARGUMENT = 1,    /* a null pointer, a negative count, or a count of 2^46 or more */
-    KF_ERROR_STRUCT_SIZE = 2, /* options.struct_size is not sizeof(kf_options) of a version this header knows */
-    KF_ERROR_VALUE = 3,       /* an option is NaN, infinite, or outside its range */
-    KF_ERROR_NAME = 4,        /* kf_set(): no option, or kf_from_preset(): no preset of this name */
-    KF_ERROR_RATE = 5,        /* sample_frequency is not positive, or is 1e9 or more */
-    KF_ERROR_FRAME = 6,       /* frame_length or frame_shift is invalid */
-    KF_ERROR_ODD_FFT = 7,     /* the FFT has an odd number of points */
-    KF_ERROR_MEL_RANGE = 8,   /* low_freq and high_freq are not in order between 0 and the Nyquist frequency */
-    KF_ERROR_MEL_BINS = 9,    /* too few or too many mel bins: one holds no bin of the FFT */
-    KF_ERROR_VTLN = 10,       /* vtln_low, vtln_high and vtln_warp do not fit the mel bins */
-    KF_ERROR_CEPSTRA = 11,    /* num_ceps, lpc_order or cepstral_lifter is invalid */
-    KF_ERROR_STEPS = 12,      /* steps after the feature that exclude each other */
-    KF_ERROR_STATISTICS = 13, /* statistics that are missing or do not fit */
-    KF_ERROR_MEMORY = 14,     /* less memory than kf_size() says, or more than can be addressed */
-    KF_ERROR_BUFFER = 15,     /* the output buffer is too small */
-    KF_ERROR_EMPTY = 16,      /* audio without samples */
-    KF_ERROR_SAMPLES = 17,    /* a sample is NaN or infinite */
-    KF_ERROR_STREAM = 18,     /* a step needs the whole utterance, so audio cannot come in chunks */
-    KF_ERROR_BUILD = 19       /* the compiler changed the arithmetic, by fused operations for example */
-} kf_status;
+/* Results of functions, in order from 0 on, and the text of kf_strerror(). */
+#define KF_STATUSES(X)                                                                                                         \
+    X(KF_OK, "no error")                                                                                                       \
+    X(KF_ERROR_ARGUMENT, "a pointer is NULL, or a count is negative or 2^46 or more: pass what the function needs")            \
+    X(KF_ERROR_STRUCT_SIZE, "options.struct_size is wrong: set it to sizeof(kf_options) before you call other functions")      \
+    X(KF_ERROR_VALUE, "an option is not a finite number, or is outside its range: see the comments of kf_options")             \
+    X(KF_ERROR_NAME, "no option or preset has this name: use those of kf_options and kf_preset_name()")                        \
+    X(KF_ERROR_RATE, "sample_frequency must be positive and below 1e9: pass the sampling rate in Hz")                          \
+    X(KF_ERROR_FRAME, "frames must have 2 to 2^24 samples and be 1 to 2^31 - 1 apart: change frame_length or frame_shift")     \
+    X(KF_ERROR_ODD_FFT, "the FFT must have an even number of points: change frame_length or set round_to_power_of_two")        \
+    X(KF_ERROR_MEL_RANGE, "low_freq and high_freq must lie, in this order, between 0 and half of sample_frequency")            \
+    X(KF_ERROR_MEL_BINS,                                                                                                       \
+      "a mel bin holds no bin of the FFT: reduce num_mel_bins, increase frame_length, or set allow_empty_bins")                \
+    X(KF_ERROR_VTLN, "vtln_low and vtln_high, also warped by vtln_warp, must lie in order between low_freq and high_freq")     \
+    X(KF_ERROR_CEPSTRA, "num_ceps must be 1 to num_mel_bins (MFCC) or lpc_order + 1 (PLP), cepstral_lifter 0 or not near it")  \
+    X(KF_ERROR_STEPS, "these steps exclude each other: low frame rate goes without stack_frames and steps of utterances")      \
+    X(KF_ERROR_STATISTICS, "the model's statistics are missing or do not fit: set shift and scale, or statistics to NULL")     \
+    X(KF_ERROR_MEMORY, "there is less memory than the front end needs: pass as many bytes as kf_size() says")                  \
+    X(KF_ERROR_BUFFER, "the output has too little room: pass as many rows as kf_rows() or kf_ready() says")                    \
+    X(KF_ERROR_EMPTY, "the audio has no samples: check where it comes from")                                                   \
+    X(KF_ERROR_SAMPLES, "the audio holds NaN or infinity: check how it was decoded")                                           \
+    X(KF_ERROR_STREAM, "a step needs the whole utterance: use kf_compute(), or leave the step out")                            \
+    X(KF_ERROR_BUILD, "the compiler changed the arithmetic: compile with -ffp-contract=off and without fast math")
+#define KF__STATUS_NAME(name, text) name,
+typedef enum kf_status { KF_STATUSES(KF__STATUS_NAME) KF_NUM_STATUSES } kf_status;
 
 /* Features: kf_options.feature. */
 enum { KF_FBANK, KF_MFCC, KF_PLP, KF_SPECTROGRAM };
@@ -85,56 +87,56 @@ enum { KF_POVEY, KF_HAMMING, KF_HANNING, KF_RECTANGULAR, KF_SINE, KF_BLACKMAN };
    Set struct_size, let kf_defaults() or kf_from_preset() fill in the rest, and change what you need. Truth values are 0 or 1.
    Options that a feature does not have are ignored. The steps are computed in the order in which they are listed. */
 typedef struct kf_options {
-    uint32_t struct_size;           /* sizeof(kf_options) */
-    int32_t feature;                /* KF_FBANK, KF_MFCC, KF_PLP or KF_SPECTROGRAM */
+    uint32_t struct_size; /* sizeof(kf_options) */
+    int32_t feature;      /* KF_FBANK, KF_MFCC, KF_PLP or KF_SPECTROGRAM */
 
     /* Frames. */
-    float sample_frequency;         /* Hz; 16000 */
-    float frame_length;             /* milliseconds; 25 */
-    float frame_shift;              /* milliseconds; 10 */
-    float preemphasis_coefficient;  /* 0 to 1; 0.97 */
-    float dither;                   /* standard deviation of Kaldi's noise; 1, and 0 in presets */
-    float blackman_coeff;           /* constant term of the Blackman window; 0.42 */
-    float waveform_scale;           /* factor on the samples; 1 */
-    float full_scale;               /* floats of full amplitude: 32768, Kaldi's scale, or 1. 16-bit samples are converted to it */
-    int32_t window_type;            /* KF_POVEY */
-    int32_t remove_dc_offset;       /* subtract the mean of each frame; 1 */
-    int32_t round_to_power_of_two;  /* pad frames with zeros to a power of two; 1 */
-    int32_t snip_edges;             /* only frames that lie wholly in the audio; 0 reflects it at its ends; 1 */
+    float sample_frequency;        /* Hz; 16000 */
+    float frame_length;            /* milliseconds; 25 */
+    float frame_shift;             /* milliseconds; 10 */
+    float preemphasis_coefficient; /* 0 to 1; 0.97 */
+    float dither;                  /* standard deviation of Kaldi's noise; 1, and 0 in presets */
+    float blackman_coeff;          /* constant term of the Blackman window; 0.42 */
+    float waveform_scale;          /* factor on the samples; 1 */
+    float full_scale;         /* floats of full amplitude: 32768, Kaldi's scale, or 1. 16-bit samples are converted to it */
+    int32_t window_type;      /* KF_POVEY */
+    int32_t remove_dc_offset; /* subtract the mean of each frame; 1 */
+    int32_t round_to_power_of_two; /* pad frames with zeros to a power of two; 1 */
+    int32_t snip_edges;            /* only frames that lie wholly in the audio; 0 reflects it at its ends; 1 */
 
     /* Mel bins: all but spectrograms. */
-    int32_t num_mel_bins;           /* 23 */
-    float low_freq;                 /* Hz; 20 */
-    float high_freq;                /* Hz; 0 or less is an offset from the Nyquist frequency; 0 */
-    float vtln_low;                 /* Hz; 100 */
-    float vtln_high;                /* Hz; negative is an offset from the Nyquist frequency; -500 */
-    float vtln_warp;                /* warp factor of the speaker; 1 */
-    int32_t htk_compat;             /* order and scale of HTK; 0 */
-    int32_t allow_empty_bins;       /* accept mel bins that hold no bin of the FFT; 0 */
+    int32_t num_mel_bins;     /* 23 */
+    float low_freq;           /* Hz; 20 */
+    float high_freq;          /* Hz; 0 or less is an offset from the Nyquist frequency; 0 */
+    float vtln_low;           /* Hz; 100 */
+    float vtln_high;          /* Hz; negative is an offset from the Nyquist frequency; -500 */
+    float vtln_warp;          /* warp factor of the speaker; 1 */
+    int32_t htk_compat;       /* order and scale of HTK; 0 */
+    int32_t allow_empty_bins; /* accept mel bins that hold no bin of the FFT; 0 */
 
     /* Energy. */
-    int32_t use_energy;             /* log energy as first column or in place of C0; 0 for fbank, 1 for MFCC and PLP */
-    int32_t raw_energy;             /* energy before preemphasis and windowing; 1 */
-    float energy_floor;             /* floor on the energy before its logarithm; 0 is none */
+    int32_t use_energy; /* log energy as first column or in place of C0; 0 for fbank, 1 for MFCC and PLP */
+    int32_t raw_energy; /* energy before preemphasis and windowing; 1 */
+    float energy_floor; /* floor on the energy before its logarithm; 0 is none */
 
     /* Fbank. */
-    int32_t use_log_fbank;          /* 1 */
-    int32_t use_power;              /* power, not magnitude; 1 */
+    int32_t use_log_fbank; /* 1 */
+    int32_t use_power;     /* power, not magnitude; 1 */
 
     /* MFCC and PLP. */
-    int32_t num_ceps;               /* C0 included; 13 */
-    int32_t lpc_order;              /* PLP; 12 */
-    float cepstral_lifter;          /* 22; 0 is none */
-    float cepstral_scale;           /* PLP; 1 */
-    float compress_factor;          /* PLP; 0.33333 */
+    int32_t num_ceps;      /* C0 included; 13 */
+    int32_t lpc_order;     /* PLP; 12 */
+    float cepstral_lifter; /* 22; 0 is none */
+    float cepstral_scale;  /* PLP; 1 */
+    float compress_factor; /* PLP; 0.33333 */
 
     /* Spectrogram. */
-    int32_t return_raw_fft;         /* real and imaginary parts instead of log power; 0 */
+    int32_t return_raw_fft; /* real and imaginary parts instead of log power; 0 */
 
     /* Steps before the feature. */
-    int32_t subtract_clip_mean;     /* subtract the mean of all samples; 0 */
-    int32_t shorten_frame;          /* whole audio shorter than a frame gives one shorter frame, as in FunASR; 0 */
-    int32_t double_precision;       /* FFT in double precision instead of Kaldi's; 0 */
+    int32_t subtract_clip_mean; /* subtract the mean of all samples; 0 */
+    int32_t shorten_frame;      /* whole audio shorter than a frame gives one shorter frame, as in FunASR; 0 */
+    int32_t double_precision;   /* FFT in double precision instead of Kaldi's; 0 */
 
     /* Steps after the feature, in this order. */
     int32_t subtract_mean;          /* mean of the utterance, rounded as by Kaldi's --subtract-mean; 0 */
@@ -162,8 +164,8 @@ typedef struct kf_options {
     double global_std;              /* 1 */
     const float *shift;             /* (x + shift[i]) * scale[i] for each column; copied by kf_init() */
     const float *scale;
-    const char *statistics;         /* file of the model with those numbers; kf_init() fails until you set them, or this to NULL */
-    double floor_minimum;           /* lower limit of the features; minus infinity is none */
+    const char *statistics; /* file of the model with those numbers; kf_init() fails until you set them, or this to NULL */
+    double floor_minimum;   /* lower limit of the features; -FLT_MAX is none */
 } kf_options;
 
 /* A front end: an opaque object in your memory. Use each from one thread at a time. */
@@ -264,22 +266,6 @@ KF_API void kf_seed(kf *frontend, uint32_t seed);
 /* Return a line of text for a status: what is wrong, then what to do. */
 KF_API const char *kf_strerror(kf_status status);
 
-/* Detect voiced frames by their energy, as Kaldi's compute-vad.
-
-   features: (frames, dim); the first column is a log energy or C0.
-   options: the vad_* options.
-   voiced: (frames): receives 1 or 0.
-   Returns KF_OK, KF_ERROR_ARGUMENT, KF_ERROR_STRUCT_SIZE or KF_ERROR_VALUE. */
-KF_API kf_status kf_vad(const float *features, int64_t frames, int32_t dim, const kf_options *options, float *voiced);
-
-/* Normalize each frame over a sliding window, as Kaldi's apply-cmvn-sliding.
-
-   features: (frames, dim).
-   options: cmn_window, min_cmn_window, cmn_center and cmn_norm_vars.
-   out: (frames, dim), not the same as features.
-   Returns KF_OK, KF_ERROR_ARGUMENT, KF_ERROR_STRUCT_SIZE or KF_ERROR_VALUE. */
-KF_API kf_status kf_sliding_cmvn(const float *features, int64_t frames, int32_t dim, const kf_options *options, float *out);
-
 /* Compute shift and scale of Kaldi's statistics for global normalization, with variances, as apply-cmvn --norm-vars=true does.
 
    stats: (2, dim + 1): sums and the number of frames, sums of squares and zero, as compute-cmvn-stats writes them.
@@ -298,7 +284,7 @@ KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float 
 #include <float.h>
 #include <string.h>
 
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__) ||    \
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__) ||      \
     defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
 #error "kaldi_features.h: fast math changes the features. Compile this file without -ffast-math, -Ofast and /fp:fast"
 #endif
@@ -349,29 +335,25 @@ KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float 
 
 /* ---- Bits and fused operations ---- */
 
-KF__INLINE uint32_t kf__bits(float x)
-{
+KF__INLINE uint32_t kf__bits(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-KF__INLINE float kf__float(uint32_t bits)
-{
+KF__INLINE float kf__float(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-KF__INLINE uint64_t kf__bits64(double x)
-{
+KF__INLINE uint64_t kf__bits64(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-KF__INLINE double kf__double(uint64_t bits)
-{
+KF__INLINE double kf__double(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -383,8 +365,7 @@ KF__INLINE int kf__finite(double x) { return x - x == 0.0; }
 
 /* a * b + c, rounded once. Without such an instruction, in double precision: the product is exact, and their sum is "rounded to odd",
    which keeps the second rounding, to float, from going the wrong way. */
-KF__INLINE float kf__fused(float a, float b, float c)
-{
+KF__INLINE float kf__fused(float a, float b, float c) {
 #if KF__HAS_FMA
     return __builtin_fmaf(a, b, c);
 #else
@@ -402,8 +383,7 @@ typedef struct {
     double hi, lo;
 } kf__pair;
 
-KF__INLINE kf__pair kf__sum(double a, double b)
-{
+KF__INLINE kf__pair kf__sum(double a, double b) {
     kf__pair s;
     s.hi = a + b;
     const double part = s.hi - a;
@@ -411,8 +391,7 @@ KF__INLINE kf__pair kf__sum(double a, double b)
     return s;
 }
 
-KF__INLINE kf__pair kf__product(double a, double b)
-{
+KF__INLINE kf__pair kf__product(double a, double b) {
     kf__pair p;
     p.hi = a * b;
 #if KF__HAS_FMA
@@ -425,36 +404,31 @@ KF__INLINE kf__pair kf__product(double a, double b)
     return p;
 }
 
-KF__INLINE kf__pair kf__pair_of(double hi, double lo)
-{
+KF__INLINE kf__pair kf__pair_of(double hi, double lo) {
     kf__pair s;
     s.hi = hi + lo;
     s.lo = lo - (s.hi - hi);
     return s;
 }
 
-KF__INLINE kf__pair kf__plus(kf__pair a, kf__pair b)
-{
+KF__INLINE kf__pair kf__plus(kf__pair a, kf__pair b) {
     const kf__pair s = kf__sum(a.hi, b.hi), t = kf__sum(a.lo, b.lo), u = kf__pair_of(s.hi, s.lo + t.hi);
     return kf__pair_of(u.hi, u.lo + t.lo);
 }
 
-KF__INLINE kf__pair kf__times(kf__pair a, kf__pair b)
-{
+KF__INLINE kf__pair kf__times(kf__pair a, kf__pair b) {
     const kf__pair p = kf__product(a.hi, b.hi);
     return kf__pair_of(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi));
 }
 
-KF__INLINE kf__pair kf__over(kf__pair a, double b)
-{
+KF__INLINE kf__pair kf__over(kf__pair a, double b) {
     const double q = a.hi / b;
     const kf__pair p = kf__product(q, b);
     return kf__pair_of(q, ((a.hi - p.hi) - p.lo + a.lo) / b);
 }
 
 /* a * b + c of doubles, rounded once. */
-static double kf__fused_double(double a, double b, double c)
-{
+static double kf__fused_double(double a, double b, double c) {
 #if KF__HAS_FMA
     return __builtin_fma(a, b, c);
 #else
@@ -484,20 +458,17 @@ static kf__pair kf__exp_pair(kf__pair x) /* from -110 to 110 */
 }
 
 /* Natural logarithm of a normal positive number: m 2^e, m near 1, by a series; accurate to about 1e-16 of max(1, |e|). */
-KF__INLINE double kf__log_near(double x, double *exponent)
-{
+KF__INLINE double kf__log_near(double x, double *exponent) {
     const uint64_t bits = kf__bits64(x), above = bits - 0x3fe6a09e667f3bcdu;
     const int64_t e = (int64_t)above >> 52;
     const double m = kf__double(bits - ((uint64_t)e << 52)), s = (m - 1.0) / (m + 1.0), s2 = s * s;
     double series = 1.0 / 23;
-    for (int n = 21; n > 0; n -= 2)
-        series = series * s2 + 1.0 / n;
+    for (int n = 21; n > 0; n -= 2) series = series * s2 + 1.0 / n;
     *exponent = (double)e;
     return 2.0 * s * series;
 }
 
-static kf__pair kf__log_pair(double x)
-{
+static kf__pair kf__log_pair(double x) {
     double e;
     const double y = kf__log_near(x, &e), m = kf__double(kf__bits64(x) - ((uint64_t)(int64_t)e << 52));
     const kf__pair start = {-y, 0.0}, factor = {m, 0.0}, one = {-1.0, 0.0}, near = {y, 0.0};
@@ -509,66 +480,50 @@ static kf__pair kf__log_pair(double x)
 }
 
 /* exp of a number with an error below 1e-12 of it: whether its float is beyond doubt. */
-static double kf__exp_near(double x)
-{
+static double kf__exp_near(double x) {
     const double k = kf__nearest(x * 1.4426950408889634);
     const double r = (x - k * 0.6931471803691238) - k * 1.9082149292705877e-10;
     double series = 1.0;
-    for (int n = 13; n > 0; n--)
-        series = 1.0 + series * r / n;
+    for (int n = 13; n > 0; n--) series = 1.0 + series * r / n;
     return series * kf__double((uint64_t)((int64_t)k + 1023) << 52);
 }
 
-static int kf__is_doubtful(double x)
-{
+static int kf__is_doubtful(double x) {
     const int64_t low = (int64_t)(kf__bits64(x) & 0x1fffffffu) - 0x10000000;
     return (low > -8192 && low < 8192) || x < 1.2e-38 || x > 3.4e38;
 }
 
 /* The C library's pow of numbers that are not negative, rounded to float. */
-static float kf__power(double x, double y)
-{
-    if (y == 0.0 || x == 1.0)
-        return 1.0f;
-    if (x != x || y != y)
-        return (float)(x + y);
-    if (x == 0.0)
-        return y > 0.0 ? 0.0f : kf__float(0x7f800000u);
-    if (x < 0.0)
-        return KF__NEGATIVE_NAN;
-    if (!kf__finite(x))
-        return y > 0.0 ? (float)x : 0.0f;
+static float kf__power(double x, double y) {
+    if (y == 0.0 || x == 1.0) return 1.0f;
+    if (x != x || y != y) return (float)(x + y);
+    if (x == 0.0) return y > 0.0 ? 0.0f : kf__float(0x7f800000u);
+    if (x < 0.0) return KF__NEGATIVE_NAN;
+    if (!kf__finite(x)) return y > 0.0 ? (float)x : 0.0f;
     double e;
     const double log = kf__log_near(x, &e), near = y * (log + e * 0.6931471805599453);
-    if (near > 100.0)
-        return kf__float(0x7f800000u);
-    if (near < -110.0)
-        return 0.0f;
+    if (near > 100.0) return kf__float(0x7f800000u);
+    if (near < -110.0) return 0.0f;
     const double quick = kf__exp_near(near);
-    if (!kf__is_doubtful(quick))
-        return (float)quick;
+    if (!kf__is_doubtful(quick)) return (float)quick;
     const kf__pair factor = {y, 0.0};
     return (float)kf__exp_pair(kf__times(kf__log_pair(x), factor)).hi;
 }
 
 /* -log(1 / x), rounded to float. */
-static float kf__log_of_inverse(float x)
-{
+static float kf__log_of_inverse(float x) {
     const double inverse = 1.0 / (double)x;
-    double e;
-    if (x != x || x < 0.0f)
-        return x != x ? -x : -KF__NEGATIVE_NAN;
-    if (x == 0.0f || inverse == 0.0)
-        return kf__float(x == 0.0f ? 0xff800000u : 0x7f800000u);
-    const double log = kf__log_near(inverse, &e), near = -(log + e * 0.6931471805599453);
-    if ((near > 0.5 || near < -0.5) && !kf__is_doubtful(near < 0.0 ? -near : near))
-        return (float)near;
+    if (x != x || x < 0.0f) return x != x ? -x : -KF__NEGATIVE_NAN;
+    if (x == 0.0f || inverse == 0.0) return kf__float(x == 0.0f ? 0xff800000u : 0x7f800000u);
     return (float)-kf__log_pair(inverse).hi;
 }
 
 /* Sine and cosine up to 2^30. */
-static void kf__sin_cos(double x, double *sine, double *cosine)
-{
+typedef struct {
+    double cosine, sine;
+} kf__direction;
+
+static kf__direction kf__turn(double x) {
     const double quarters = kf__nearest(x * 0.6366197723675814);
     kf__pair r = kf__product(-quarters, 1.5707963267948966), small = kf__product(-quarters, 6.123233995736766e-17);
     const kf__pair start = {x, 0.0};
@@ -578,8 +533,7 @@ static void kf__sin_cos(double x, double *sine, double *cosine)
     parts[1] = r;
     const kf__pair square = kf__times(r, r), minus = {-square.hi, -square.lo};
     for (int odd = 0; odd < 2; odd++) {
-        if (odd)
-            term = r;
+        if (odd) term = r;
         for (int n = 1; n < 16; n++) {
             term = kf__over(kf__times(term, minus), (double)((2 * n - 1 + odd) * (2 * n + odd)));
             parts[odd] = kf__plus(parts[odd], term);
@@ -587,30 +541,14 @@ static void kf__sin_cos(double x, double *sine, double *cosine)
     }
     const int quadrant = (int)((int64_t)quarters & 3);
     const double s = parts[quadrant % 2 ? 0 : 1].hi, c = parts[quadrant % 2 ? 1 : 0].hi;
-    *sine = quadrant & 2 ? -s : s;
-    *cosine = (quadrant + 1) & 2 ? -c : c;
-}
-
-static double kf__sin(double x)
-{
-    double sine, cosine;
-    kf__sin_cos(x, &sine, &cosine);
-    return sine;
-}
-
-static double kf__cos(double x)
-{
-    double sine, cosine;
-    kf__sin_cos(x, &sine, &cosine);
-    return cosine;
+    const kf__direction direction = {(quadrant + 1) & 2 ? -c : c, quadrant & 2 ? -s : s};
+    return direction;
 }
 
 /* Square root of a positive number. */
-static double kf__sqrt(double x)
-{
+static double kf__sqrt(double x) {
     double y = kf__double(0x1ff7a3bea91d9b1bu + (kf__bits64(x) >> 1));
-    for (int i = 0; i < 6; i++)
-        y = 0.5 * (y + x / y);
+    for (int i = 0; i < 6; i++) y = 0.5 * (y + x / y);
     const kf__pair square = kf__product(y, y);
     return y + ((x - square.hi) - square.lo) / (2.0 * y);
 }
@@ -629,8 +567,7 @@ static const double kf__log_table[16][2] = {
     {0x1.886e6037841edp-1, 0x1.1058bc8a07ee1p-2},  {0x1.767dcf5534862p-1, 0x1.4043057b6ee09p-2}};
 
 /* Natural logarithm of normal positive numbers; infinity and NaN stay. */
-KF__INLINE float kf__log(float x)
-{
+KF__INLINE float kf__log(float x) {
     const uint32_t bits = kf__bits(x), above = bits - 0x3f330000u;
     const double *row = kf__log_table[(above >> 19) & 15u];
     const int32_t exponent = (int32_t)above >> 23;
@@ -645,12 +582,9 @@ static float kf__log_any(float x) /* positive, subnormal too */
     return x < KF__TINY ? (float)kf__log_pair((double)x).hi : kf__log(x);
 }
 
-static float kf__exp(float x)
-{
-    if (x > 0x1.62e42ep6f)
-        return kf__float(0x7f800000u);
-    if (x < -0x1.9fe368p6f)
-        return 0.0f;
+static float kf__exp(float x) {
+    if (x > 0x1.62e42ep6f) return kf__float(0x7f800000u);
+    if (x < -0x1.9fe368p6f) return 0.0f;
     const double steps = 0x1.71547652b82fep+5 * (double)x, whole = kf__nearest(steps), r = steps - whole;
     const int64_t k = (int64_t)whole, row = ((k % 32) + 32) % 32;
     const kf__pair ln2 = {0.6931471805599453, 2.3190468138462996e-17}, share = {(double)row / 32.0, 0.0};
@@ -660,8 +594,7 @@ static float kf__exp(float x)
 }
 
 /* Sine and cosine up to a few turns. */
-static void kf__sin_cos_float(float angle, float *sine, float *cosine)
-{
+static void kf__sin_cos_float(float angle, float *sine, float *cosine) {
     const double wide = (double)angle, quarters = kf__nearest(wide * (2.0 / KF__PI));
     const double x = wide - quarters * (KF__PI / 2.0), x2 = x * x, x4 = x2 * x2;
     const double s = (x + x * x2 * -0x1.555545995a603p-3) + x * x4 * (0x1.1107605230bc4p-7 + x2 * -0x1.994eb3774cf24p-13);
@@ -674,8 +607,7 @@ static void kf__sin_cos_float(float angle, float *sine, float *cosine)
 }
 
 /* Cosine of angles from 0 to 2 pi, with the polynomial of the angle's quarter chosen by its coefficients. */
-KF__INLINE float kf__cos_of_turn(float angle)
-{
+KF__INLINE float kf__cos_of_turn(float angle) {
     const double wide = (double)angle, shifted = wide * 0x1.45f306dc9c883p-1 + 0x1.8p52;
     const uint64_t quadrant = kf__bits64(shifted) + 1u;
     const double x = (shifted - 0x1.8p52) * -0x1.921fb54442d18p0 + wide, x2 = x * x;
@@ -689,8 +621,7 @@ KF__INLINE float kf__cos_of_turn(float angle)
 }
 
 /* Square root of a float that is not negative, by Newton's method in double precision: correctly rounded. */
-KF__INLINE float kf__sqrt_float(float value)
-{
+KF__INLINE float kf__sqrt_float(float value) {
     const double x = (double)value;
     double r = kf__double(0x5fe6eb50c7b537a9u - (kf__bits64(x) >> 1));
     r = r * (1.5 - 0.5 * x * r * r);
@@ -717,67 +648,103 @@ static const kf__preset kf__presets[] = {
 
 /* ---- Options ---- */
 
+/* Type: feature, window, boolean, integer, float or double. */
 typedef struct {
     const char *name;
     size_t offset;
-    char type; /* feature, window, integer, boolean, float, double */
+    char type;
+    double standard, low, high;
 } kf__field;
 
-#define KF__FIELD(name, type) {#name, offsetof(kf_options, name), type}
+/* clang-format off */
+#define KF__MOST_FLOAT 3.4028234663852886e38
+#define KF__FIELD(name, type, standard, low, high) {#name, offsetof(kf_options, name), type, standard, low, high}
 static const kf__field kf__fields[] = {
-    KF__FIELD(feature, 'F'), KF__FIELD(window_type, 'W'), KF__FIELD(sample_frequency, 'f'), KF__FIELD(frame_length, 'f'),
-    KF__FIELD(frame_shift, 'f'), KF__FIELD(preemphasis_coefficient, 'f'), KF__FIELD(dither, 'f'),
-    KF__FIELD(blackman_coeff, 'f'), KF__FIELD(waveform_scale, 'f'), KF__FIELD(full_scale, 'f'),
-    KF__FIELD(remove_dc_offset, 'b'), KF__FIELD(round_to_power_of_two, 'b'), KF__FIELD(snip_edges, 'b'),
-    KF__FIELD(num_mel_bins, 'i'), KF__FIELD(low_freq, 'f'), KF__FIELD(high_freq, 'f'), KF__FIELD(vtln_low, 'f'),
-    KF__FIELD(vtln_high, 'f'), KF__FIELD(vtln_warp, 'f'), KF__FIELD(htk_compat, 'b'), KF__FIELD(allow_empty_bins, 'b'),
-    KF__FIELD(use_energy, 'b'), KF__FIELD(raw_energy, 'b'), KF__FIELD(energy_floor, 'f'), KF__FIELD(use_log_fbank, 'b'),
-    KF__FIELD(use_power, 'b'), KF__FIELD(num_ceps, 'i'), KF__FIELD(lpc_order, 'i'), KF__FIELD(cepstral_lifter, 'f'),
-    KF__FIELD(cepstral_scale, 'f'), KF__FIELD(compress_factor, 'f'), KF__FIELD(return_raw_fft, 'b'),
-    KF__FIELD(subtract_clip_mean, 'b'), KF__FIELD(shorten_frame, 'b'), KF__FIELD(double_precision, 'b'),
-    KF__FIELD(subtract_mean, 'b'), KF__FIELD(cmn_window, 'i'), KF__FIELD(min_cmn_window, 'i'), KF__FIELD(cmn_center, 'b'),
-    KF__FIELD(cmn_norm_vars, 'b'), KF__FIELD(keep_voiced, 'b'), KF__FIELD(vad_energy_threshold, 'f'),
-    KF__FIELD(vad_energy_mean_scale, 'f'), KF__FIELD(vad_proportion_threshold, 'f'), KF__FIELD(vad_frames_context, 'i'),
-    KF__FIELD(utterance_cmvn, 'b'), KF__FIELD(utterance_norm_vars, 'b'), KF__FIELD(utterance_unbiased, 'b'),
-    KF__FIELD(delta_order, 'i'), KF__FIELD(utterance_epsilon, 'd'), KF__FIELD(delta_window, 'i'), KF__FIELD(lfr_stack, 'i'),
-    KF__FIELD(lfr_stride, 'i'), KF__FIELD(stack_frames, 'i'), KF__FIELD(pad_frames, 'i'), KF__FIELD(global_mean, 'd'),
-    KF__FIELD(global_std, 'd'), KF__FIELD(floor_minimum, 'd')};
+    KF__FIELD(feature, 'F', KF_FBANK, 0, 3), KF__FIELD(window_type, 'W', KF_POVEY, 0, 5),
+    KF__FIELD(sample_frequency, 'f', 16000, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(frame_length, 'f', 25, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(frame_shift, 'f', 10, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(preemphasis_coefficient, 'f', 0.97, 0, 1),
+    KF__FIELD(dither, 'f', 1, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(blackman_coeff, 'f', 0.42, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(waveform_scale, 'f', 1, 1e-37, KF__MOST_FLOAT), KF__FIELD(full_scale, 'f', 32768, 1e-37, KF__MOST_FLOAT),
+    KF__FIELD(remove_dc_offset, 'b', 1, 0, 1), KF__FIELD(round_to_power_of_two, 'b', 1, 0, 1),
+    KF__FIELD(snip_edges, 'b', 1, 0, 1), KF__FIELD(num_mel_bins, 'i', 23, 0, 1 << 26),
+    KF__FIELD(low_freq, 'f', 20, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(high_freq, 'f', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(vtln_low, 'f', 100, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(vtln_high, 'f', -500, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(vtln_warp, 'f', 1, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(htk_compat, 'b', 0, 0, 1),
+    KF__FIELD(allow_empty_bins, 'b', 0, 0, 1), KF__FIELD(use_energy, 'b', 1, 0, 1), KF__FIELD(raw_energy, 'b', 1, 0, 1),
+    KF__FIELD(energy_floor, 'f', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(use_log_fbank, 'b', 1, 0, 1),
+    KF__FIELD(use_power, 'b', 1, 0, 1), KF__FIELD(num_ceps, 'i', 13, 0, 1 << 26), KF__FIELD(lpc_order, 'i', 12, 0, 1 << 26),
+    KF__FIELD(cepstral_lifter, 'f', 22, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(cepstral_scale, 'f', 1, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(compress_factor, 'f', 0.33333, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(return_raw_fft, 'b', 0, 0, 1),
+    KF__FIELD(subtract_clip_mean, 'b', 0, 0, 1), KF__FIELD(shorten_frame, 'b', 0, 0, 1),
+    KF__FIELD(double_precision, 'b', 0, 0, 1), KF__FIELD(subtract_mean, 'b', 0, 0, 1),
+    KF__FIELD(cmn_window, 'i', 0, 0, 1 << 24), KF__FIELD(min_cmn_window, 'i', 100, 0, 1 << 24),
+    KF__FIELD(cmn_center, 'b', 0, 0, 1), KF__FIELD(cmn_norm_vars, 'b', 0, 0, 1), KF__FIELD(keep_voiced, 'b', 0, 0, 1),
+    KF__FIELD(vad_energy_threshold, 'f', 5, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(vad_energy_mean_scale, 'f', 0.5, 0, KF__MOST_FLOAT),
+    KF__FIELD(vad_proportion_threshold, 'f', 0.6, 1e-37, 0.99999994), KF__FIELD(vad_frames_context, 'i', 0, 0, 1 << 24),
+    KF__FIELD(utterance_cmvn, 'b', 0, 0, 1), KF__FIELD(utterance_norm_vars, 'b', 0, 0, 1),
+    KF__FIELD(utterance_unbiased, 'b', 0, 0, 1), KF__FIELD(delta_order, 'i', 0, 0, 999),
+    KF__FIELD(utterance_epsilon, 'd', 0, 0, KF__MOST_FLOAT), KF__FIELD(delta_window, 'i', 2, 1, 999),
+    KF__FIELD(lfr_stack, 'i', 1, 1, 999), KF__FIELD(lfr_stride, 'i', 1, 1, 999), KF__FIELD(stack_frames, 'i', 1, 1, 999),
+    KF__FIELD(pad_frames, 'i', 0, 0, 1 << 24), KF__FIELD(num_statistics, 'i', 0, 0, 1 << 28),
+    KF__FIELD(global_mean, 'd', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(global_std, 'd', 1, 1e-37, 1e+37),
+    KF__FIELD(floor_minimum, 'd', -KF__MOST_FLOAT, -KF__MOST_FLOAT, KF__MOST_FLOAT)};
+/* clang-format on */
 #define KF__NUM_FIELDS ((int)(sizeof kf__fields / sizeof *kf__fields))
 
 static const char *const kf__features[] = {"fbank", "mfcc", "plp", "spectrogram", NULL};
 static const char *const kf__windows[] = {"povey", "hamming", "hanning", "rectangular", "sine", "blackman", NULL};
 
-KF_API kf_status kf_defaults(kf_options *options, int32_t feature)
-{
-    if (!options)
-        return KF_ERROR_ARGUMENT;
-    if (options->struct_size != sizeof *options)
-        return KF_ERROR_STRUCT_SIZE;
-    if (feature < KF_FBANK || feature > KF_SPECTROGRAM)
-        return KF_ERROR_VALUE;
+static void kf__write_field(kf_options *options, const kf__field *field, double value) {
+    char *place = (char *)options + field->offset;
+    const float narrow = field->type == 'f' ? (float)value : 0.0f;
+    const int32_t integer = field->type == 'f' || field->type == 'd' ? 0 : (int32_t)value;
+    if (field->type == 'f') memcpy(place, &narrow, sizeof narrow);
+    else if (field->type == 'd') memcpy(place, &value, sizeof value);
+    else memcpy(place, &integer, sizeof integer);
+}
+
+static double kf__read_field(const kf_options *options, const kf__field *field) {
+    const char *place = (const char *)options + field->offset;
+    float narrow;
+    double value;
+    int32_t integer;
+    memcpy(&narrow, place, sizeof narrow);
+    memcpy(&integer, place, sizeof integer);
+    memcpy(&value, place, field->type == 'd' ? sizeof value : 0);
+    return field->type == 'f'   ? (double)narrow
+           : field->type == 'd' ? value
+           : field->type == 'b' ? integer != 0
+                                : (double)integer;
+}
+
+static int kf__fields_are_valid(const kf_options *options) {
+    for (int i = 0; i < KF__NUM_FIELDS; i++) {
+        const double value = kf__read_field(options, kf__fields + i);
+        if (!(value >= kf__fields[i].low && value <= kf__fields[i].high)) return 0;
+    }
+    return 1;
+}
+
+KF_API kf_status kf_defaults(kf_options *options, int32_t feature) {
+    if (!options) return KF_ERROR_ARGUMENT;
+    if (options->struct_size != sizeof *options) return KF_ERROR_STRUCT_SIZE;
+    if (feature < KF_FBANK || feature > KF_SPECTROGRAM) return KF_ERROR_VALUE;
     memset(options, 0, sizeof *options);
     options->struct_size = (uint32_t)sizeof *options;
+    for (int i = 0; i < KF__NUM_FIELDS; i++) kf__write_field(options, kf__fields + i, kf__fields[i].standard);
     options->feature = feature;
-    options->sample_frequency = 16000.0f, options->frame_length = 25.0f, options->frame_shift = 10.0f;
-    options->preemphasis_coefficient = 0.97f, options->dither = 1.0f, options->blackman_coeff = 0.42f;
-    options->waveform_scale = 1.0f, options->full_scale = 32768.0f;
-    options->remove_dc_offset = options->round_to_power_of_two = options->snip_edges = 1;
-    options->num_mel_bins = 23, options->low_freq = 20.0f, options->vtln_low = 100.0f, options->vtln_high = -500.0f;
-    options->vtln_warp = 1.0f;
     options->use_energy = feature != KF_FBANK;
-    options->raw_energy = options->use_log_fbank = options->use_power = 1;
-    options->num_ceps = 13, options->lpc_order = 12, options->cepstral_lifter = 22.0f, options->cepstral_scale = 1.0f;
-    options->compress_factor = 0.33333f;
-    options->min_cmn_window = 100, options->vad_energy_threshold = 5.0f, options->vad_energy_mean_scale = 0.5f;
-    options->vad_proportion_threshold = 0.6f, options->delta_window = 2;
-    options->lfr_stack = options->lfr_stride = options->stack_frames = 1;
-    options->global_std = 1.0, options->floor_minimum = -kf__double(0x7ff0000000000000u);
     return KF_OK;
 }
 
 /* Read a decimal number, of which at most 18 digits count, correctly rounded for all but the hardest; 0 if there is none. */
-static int kf__read_number(const char *text, double *number)
-{
+static int kf__read_number(const char *text, double *number) {
     const int negative = *text == '-';
     uint64_t digits = 0;
     int power = 0, any = 0, after = 0;
@@ -787,159 +754,90 @@ static int kf__read_number(const char *text, double *number)
             continue;
         }
         any = 1;
-        if (digits < 100000000000000000u)
-            digits = 10u * digits + (uint64_t)(*text - '0'), power -= after;
-        else
-            power += !after;
+        if (digits < 100000000000000000u) digits = 10u * digits + (uint64_t)(*text - '0'), power -= after;
+        else power += !after;
     }
     if (any && (*text == 'e' || *text == 'E')) {
         const int minus = *++text == '-';
         int exponent = 0;
         text += minus || *text == '+';
-        if (*text < '0' || *text > '9')
-            return 0;
-        for (; *text >= '0' && *text <= '9'; text++)
-            exponent = exponent < 1000 ? 10 * exponent + (*text - '0') : exponent;
+        if (*text < '0' || *text > '9') return 0;
+        for (; *text >= '0' && *text <= '9'; text++) exponent = exponent < 1000 ? 10 * exponent + (*text - '0') : exponent;
         power += minus ? -exponent : exponent;
     }
-    if (!any || *text || power > 290 || power < -290)
-        return 0;
+    if (!any || *text || power > 290 || power < -290) return 0;
     const kf__pair high = {(double)(digits >> 32) * 4294967296.0, 0.0}, low = {(double)(digits & 0xffffffffu), 0.0};
     kf__pair value = kf__plus(high, low);
     const kf__pair ten = {10.0, 0.0};
-    for (; power > 0 && value.hi < 1e300; power--)
-        value = kf__times(value, ten);
-    for (; power < 0; power++)
-        value = kf__over(value, 10.0);
+    for (; power > 0 && value.hi < 1e300; power--) value = kf__times(value, ten);
+    for (; power < 0; power++) value = kf__over(value, 10.0);
     *number = negative ? -value.hi : value.hi;
     return 1;
 }
 
-static int kf__is_name(const char *name, const char *given)
-{
+static int kf__is_name(const char *name, const char *given) {
     for (; *name; name++, given++)
-        if (*name != (*given == '-' ? '_' : *given))
-            return 0;
+        if (*name != (*given == '-' ? '_' : *given)) return 0;
     return !*given;
 }
 
-static int kf__choice(const char *const *names, const char *value)
-{
+static int kf__choice(const char *const *names, const char *value) {
     int i = 0;
-    while (names[i] && strcmp(names[i], value) != 0)
-        i++;
+    while (names[i] && strcmp(names[i], value) != 0) i++;
     return names[i] ? i : -1;
 }
 
-KF_API kf_status kf_set(kf_options *options, const char *name, const char *value)
-{
-    if (!options || !name || !value)
-        return KF_ERROR_ARGUMENT;
-    if (options->struct_size != sizeof *options)
-        return KF_ERROR_STRUCT_SIZE;
+KF_API kf_status kf_set(kf_options *options, const char *name, const char *value) {
+    if (!options || !name || !value) return KF_ERROR_ARGUMENT;
+    if (options->struct_size != sizeof *options) return KF_ERROR_STRUCT_SIZE;
     name += name[0] == '-' && name[1] == '-' ? 2 : 0;
     int i = 0;
-    while (i < KF__NUM_FIELDS && !kf__is_name(kf__fields[i].name, name))
-        i++;
-    if (i == KF__NUM_FIELDS)
-        return KF_ERROR_NAME;
-    char *place = (char *)options + kf__fields[i].offset;
+    while (i < KF__NUM_FIELDS && !kf__is_name(kf__fields[i].name, name)) i++;
+    if (i == KF__NUM_FIELDS) return KF_ERROR_NAME;
     const char type = kf__fields[i].type;
     double number = 0.0;
-    const int is_number = kf__read_number(value, &number);
-    int32_t integer = -1;
-    if (type == 'F' || type == 'W') {
-        integer = (int32_t)kf__choice(type == 'F' ? kf__features : kf__windows, value);
-        if (integer < 0)
-            return KF_ERROR_VALUE;
-    } else if (type == 'b' && (!strcmp(value, "true") || !strcmp(value, "false"))) {
-        integer = value[0] == 't';
-    } else if (!is_number) {
+    if (type == 'F' || type == 'W') number = kf__choice(type == 'F' ? kf__features : kf__windows, value);
+    else if (type == 'b' && (!strcmp(value, "true") || !strcmp(value, "false"))) number = value[0] == 't';
+    else if (!kf__read_number(value, &number) || (type != 'f' && type != 'd' && number != kf__nearest(number)))
         return KF_ERROR_VALUE;
-    } else if (type == 'i' || type == 'b') {
-        if (number < -2147483648.0 || number > 2147483647.0 || number != kf__nearest(number) ||
-            (type == 'b' && number != 0.0 && number != 1.0))
-            return KF_ERROR_VALUE;
-        integer = (int32_t)number;
-    } else if (type == 'd') {
-        memcpy(place, &number, sizeof number);
-        return KF_OK;
-    } else {
-        const float narrow = number > FLT_MAX || number < -FLT_MAX ? KF__NEGATIVE_NAN : (float)number;
-        if (narrow != narrow)
-            return KF_ERROR_VALUE;
-        memcpy(place, &narrow, sizeof narrow);
-        return KF_OK;
-    }
-    memcpy(place, &integer, sizeof integer);
+    if (!(number >= -KF__MOST_FLOAT && number <= KF__MOST_FLOAT) ||
+        (type != 'f' && type != 'd' && !(number >= kf__fields[i].low && number <= kf__fields[i].high)))
+        return KF_ERROR_VALUE;
+    kf__write_field(options, kf__fields + i, number);
     return KF_OK;
 }
 
-KF_API const char *kf_preset_name(int index)
-{
+KF_API const char *kf_preset_name(int index) {
     const int count = (int)(sizeof kf__presets / sizeof *kf__presets);
     return index >= 0 && index < count ? kf__presets[index].name : NULL;
 }
 
-KF_API kf_status kf_from_preset(const char *name, kf_options *options)
-{
+KF_API kf_status kf_from_preset(const char *name, kf_options *options) {
     int i = 0;
-    if (!name || !options)
-        return KF_ERROR_ARGUMENT;
-    while (kf_preset_name(i) && strcmp(kf_preset_name(i), name) != 0)
-        i++;
-    if (!kf_preset_name(i))
-        return KF_ERROR_NAME;
+    if (!name || !options) return KF_ERROR_ARGUMENT;
+    while (kf_preset_name(i) && strcmp(kf_preset_name(i), name) != 0) i++;
+    if (!kf_preset_name(i)) return KF_ERROR_NAME;
     const kf_status status = kf_defaults(options, kf__presets[i].feature);
-    if (status != KF_OK)
-        return status;
+    if (status != KF_OK) return status;
     options->dither = 0.0f, options->full_scale = 1.0f;
     options->statistics = kf__presets[i].statistics;
     for (const char *text = kf__presets[i].options; *text;) {
         char words[2][64] = {{0}, {0}};
         for (int word = 0, at = 0; *text && *text != ' '; text++) {
-            if (*text == '=')
-                word = 1, at = 0;
-            else if (at < 63)
-                words[word][at++] = *text;
+            if (*text == '=') word = 1, at = 0;
+            else if (at < 63) words[word][at++] = *text;
         }
         text += *text == ' ';
         const kf_status done = kf_set(options, words[0], words[1]);
-        if (done != KF_OK)
-            return done;
+        if (done != KF_OK) return done;
     }
     return KF_OK;
 }
 
-KF_API const char *kf_strerror(kf_status status)
-{
-    switch (status) {
-    case KF_OK: return "no error";
-    case KF_ERROR_ARGUMENT: return "a pointer is NULL, or a count is negative or 2^46 or more: pass what the function needs";
-    case KF_ERROR_STRUCT_SIZE: return "options.struct_size is wrong: set it to sizeof(kf_options) before other functions";
-    case KF_ERROR_VALUE: return "an option is not a finite number, or is outside its range: see the comments of kf_options";
-    case KF_ERROR_NAME: return "no option or preset has this name: use those of kf_options and kf_preset_name()";
-    case KF_ERROR_RATE: return "sample_frequency must be positive and below 1e9: pass the sampling rate in Hz";
-    case KF_ERROR_FRAME: return "frames must have 2 to 2^24 samples, and be 1 to 2^31 - 1 apart: change frame_length or frame_shift";
-    case KF_ERROR_ODD_FFT: return "the FFT must have an even number of points: change frame_length or set round_to_power_of_two";
-    case KF_ERROR_MEL_RANGE: return "low_freq and high_freq must lie, in this order, between 0 and half of sample_frequency";
-    case KF_ERROR_MEL_BINS:
-        return "a mel bin holds no bin of the FFT, or there are less than 3: change num_mel_bins, increase frame_length, or set "
-               "allow_empty_bins";
-    case KF_ERROR_VTLN: return "vtln_low and vtln_high, also warped by vtln_warp, must lie in order between the mel bins' edges";
-    case KF_ERROR_CEPSTRA:
-        return "num_ceps must be 1 to num_mel_bins (MFCC) or lpc_order + 1 (PLP), and cepstral_lifter 0 or not close to it";
-    case KF_ERROR_STEPS: return "these steps exclude each other: low frame rate goes without stack_frames and steps of the utterance";
-    case KF_ERROR_STATISTICS:
-        return "the model's statistics are missing or do not fit: set shift, scale and num_statistics, or statistics to NULL";
-    case KF_ERROR_MEMORY: return "there is less memory than the front end needs: pass as many bytes as kf_size() says";
-    case KF_ERROR_BUFFER: return "the output has too little room: pass as many rows as kf_rows() or kf_ready() says";
-    case KF_ERROR_EMPTY: return "the audio has no samples: check where it comes from";
-    case KF_ERROR_SAMPLES: return "the audio holds NaN or infinity: check how it was decoded";
-    case KF_ERROR_STREAM: return "a step needs the whole utterance: use kf_compute(), or leave the step out";
-    case KF_ERROR_BUILD: return "the compiler or its flags changed the arithmetic: compile with -ffp-contract=off and without fast math";
-    }
-    return "an unknown status";
+KF_API const char *kf_strerror(kf_status status) {
+#define KF__STATUS_TEXT(name, text) text,
+    static const char *const texts[] = {KF_STATUSES(KF__STATUS_TEXT)};
+    return (int)status >= 0 && (int)status < KF_NUM_STATUSES ? texts[status] : "an unknown status";
 }
 
 /* ---- The plan: everything that does not depend on the audio ---- */
@@ -948,15 +846,15 @@ typedef struct {
     int size, shift, points, half, log_half; /* log2 of half, or -1 if that is no power of two */
     int dim, num_factors, largest_factor;
     int factors[32];
-    int num_weights;         /* room for mel weights */
+    int num_weights; /* room for mel weights */
     float energy_minimum, log_energy_floor;
-    float *window;           /* (size) */
-    float *twiddles;         /* of the split-radix steps of 8, 16, ... points: 6 for each of their first quarters */
-    float *mixed_roots;      /* of each step of the mixed radix: (points of the step, 2) */
-    float *roots;            /* (half / 2, 2): exp(-2 pi i k / points), k = 1, 2, ... */
-    int32_t *order;          /* (half): where the FFT leaves each result */
-    double *turn;            /* (points, 2): cosine and sine, for double_precision */
-    int32_t *mel;            /* (num_mel_bins, 3): first FFT bin, number of weights, and where they start */
+    float *window;       /* (size) */
+    float *twiddles;     /* of the split-radix steps of 8, 16, ... points: 6 for each of their first quarters */
+    float *mixed_roots;  /* of each step of the mixed radix: (points of the step, 2) */
+    float *roots;        /* (half / 2, 2): exp(-2 pi i k / points), k = 1, 2, ... */
+    int32_t *order;      /* (half): where the FFT leaves each result */
+    kf__direction *turn; /* (points), for double_precision */
+    int32_t *mel;        /* (num_mel_bins, 3): first FFT bin, number of weights, and where they start */
     float *weights, *loudness, *matrix, *lifter;
 } kf__plan;
 
@@ -966,92 +864,83 @@ typedef struct {
     uint64_t used;
 } kf__arena;
 
-static void *kf__take(kf__arena *arena, int64_t count, size_t each)
-{
+static void *kf__take(kf__arena *arena, int64_t count, size_t each) {
     void *part = arena->memory ? arena->memory + arena->used : NULL;
     arena->used += ((uint64_t)count * each + 63u) & ~(uint64_t)63;
     return part;
 }
 
 /* A frame's length or shift in samples; -1 if that is no such number. */
-static int kf__in_samples(const kf_options *o, float milliseconds)
-{
+static int kf__in_samples(const kf_options *o, float milliseconds) {
     const double samples = (double)o->sample_frequency * 0.001 * (double)milliseconds;
     return samples >= 0.0 && samples < 2147483648.0 ? (int)samples : -1;
 }
 
-static float kf__high_freq(const kf_options *o)
-{
+static float kf__high_freq(const kf_options *o) {
     const float nyquist = 0.5f * o->sample_frequency;
     return o->high_freq > 0.0f ? o->high_freq : nyquist + o->high_freq;
 }
 
 /* Sizes of a plan, of options that were checked; size: 0 or that of a shorter frame. */
-static void kf__measure(kf__plan *p, const kf_options *o, float frame_length)
-{
+static void kf__measure(kf__plan *p, const kf_options *o, float frame_length) {
     memset(p, 0, sizeof *p);
     p->size = kf__in_samples(o, frame_length);
     p->shift = kf__in_samples(o, o->frame_shift);
     p->points = p->size;
     if (o->round_to_power_of_two)
-        for (p->points = 1; p->points < p->size;)
-            p->points *= 2;
+        for (p->points = 1; p->points < p->size;) p->points *= 2;
     p->half = p->points / 2;
     p->log_half = -1;
     if ((p->half & (p->half - 1)) == 0)
-        for (p->log_half = 0; 1 << p->log_half < p->half;)
-            p->log_half++;
+        for (p->log_half = 0; 1 << p->log_half < p->half;) p->log_half++;
     for (int left = o->double_precision ? p->points : p->log_half < 0 ? p->half : 1, factor = 2; left > 1;) {
-        if (factor > left / factor && left % factor)
-            factor = left;
-        if (left % factor == 0)
-            p->factors[p->num_factors++] = p->largest_factor = factor, left /= factor;
-        else
-            factor++;
+        if (factor > left / factor && left % factor) factor = left;
+        if (left % factor == 0) p->factors[p->num_factors++] = p->largest_factor = factor, left /= factor;
+        else factor++;
     }
     p->num_weights = o->feature == KF_SPECTROGRAM ? 0 : p->points + o->num_mel_bins + 64;
-    p->dim = o->feature == KF_FBANK        ? o->num_mel_bins + (o->use_energy != 0)
+    p->dim = o->feature == KF_FBANK         ? o->num_mel_bins + (o->use_energy != 0)
              : o->feature != KF_SPECTROGRAM ? o->num_ceps
              : o->return_raw_fft            ? p->points
                                             : p->half + 1;
 }
 
-static void kf__lay_out(kf__plan *p, const kf_options *o, kf__arena *arena)
-{
+static void kf__lay_out(kf__plan *p, const kf_options *o, kf__arena *arena) {
     const int mixed = p->log_half < 0, bins = o->feature == KF_SPECTROGRAM ? 0 : o->num_mel_bins;
     p->window = (float *)kf__take(arena, p->size, sizeof(float));
     p->twiddles = (float *)kf__take(arena, p->log_half >= 3 ? ((int64_t)3 << p->log_half) - 12 : 0, sizeof(float));
     p->mixed_roots = (float *)kf__take(arena, mixed ? 4 * (int64_t)p->half : 0, sizeof(float));
     p->roots = (float *)kf__take(arena, p->half, sizeof(float));
     p->order = (int32_t *)kf__take(arena, p->half, sizeof(int32_t));
-    p->turn = (double *)kf__take(arena, o->double_precision ? 2 * (int64_t)p->points : 0, sizeof(double));
+    p->turn = (kf__direction *)kf__take(arena, o->double_precision ? p->points : 0, sizeof *p->turn);
     p->mel = (int32_t *)kf__take(arena, 3 * (int64_t)bins, sizeof(int32_t));
     p->weights = (float *)kf__take(arena, p->num_weights, sizeof(float));
     p->loudness = (float *)kf__take(arena, bins, sizeof(float));
-    p->matrix = (float *)kf__take(arena, o->feature == KF_MFCC  ? (int64_t)o->num_ceps * bins
-                                         : o->feature == KF_PLP ? (int64_t)(o->lpc_order + 1) * (bins + 2)
-                                                                : 0, sizeof(float));
+    p->matrix = (float *)kf__take(arena,
+                                  o->feature == KF_MFCC  ? (int64_t)o->num_ceps * bins
+                                  : o->feature == KF_PLP ? (int64_t)(o->lpc_order + 1) * (bins + 2)
+                                                         : 0,
+                                  sizeof(float));
     p->lifter = (float *)kf__take(arena, bins ? o->num_ceps : 0, sizeof(float));
 }
 
-static void kf__fill_window(const kf__plan *p, const kf_options *o)
-{
+static void kf__fill_window(const kf__plan *p, const kf_options *o) {
     const double step = 2.0 * KF__PI / (p->size > 1 ? p->size - 1 : 1), blackman = (double)o->blackman_coeff;
     for (int i = 0; i < p->size; i++) {
         const int type = o->window_type;
-        const double cosine = type == KF_RECTANGULAR || type == KF_SINE ? 0.0 : kf__cos(step * i);
-        p->window[i] = type == KF_HAMMING     ? (float)(0.54 - 0.46 * cosine)
-                       : type == KF_HANNING   ? (float)(0.5 - 0.5 * cosine)
-                       : type == KF_POVEY     ? kf__power(0.5 - 0.5 * cosine, 0.85)
-                       : type == KF_SINE      ? (float)kf__sin(0.5 * step * i)
-                       : type == KF_BLACKMAN  ? (float)(blackman - 0.5 * cosine + (0.5 - blackman) * kf__cos(2.0 * step * i))
-                                              : 1.0f;
+        const double cosine = type == KF_RECTANGULAR || type == KF_SINE ? 0.0 : kf__turn(step * i).cosine;
+        p->window[i] = type == KF_HAMMING   ? (float)(0.54 - 0.46 * cosine)
+                       : type == KF_HANNING ? (float)(0.5 - 0.5 * cosine)
+                       : type == KF_POVEY   ? kf__power(0.5 - 0.5 * cosine, 0.85)
+                       : type == KF_SINE    ? (float)kf__turn(0.5 * step * i).sine
+                       : type == KF_BLACKMAN
+                           ? (float)(blackman - 0.5 * cosine + (0.5 - blackman) * kf__turn(2.0 * step * i).cosine)
+                           : 1.0f;
     }
 }
 
 /* Powers of a root of unity, from the first on, each the rounded product of the one before and it. */
-static void kf__powers(int n, int count, float *powers)
-{
+static void kf__powers(int n, int count, float *powers) {
     float root_re, root_im, re = 1.0f, im = 0.0f;
     kf__sin_cos_float((float)(-2.0 * KF__PI / n), &root_im, &root_re);
     for (int k = 0; k < count; k++, powers += 2) {
@@ -1062,11 +951,9 @@ static void kf__powers(int n, int count, float *powers)
     }
 }
 
-static void kf__fill_fft(const kf__plan *p, const kf_options *o)
-{
+static void kf__fill_fft(const kf__plan *p, const kf_options *o) {
     if (o->double_precision) {
-        for (int k = 0; k < p->points; k++)
-            kf__sin_cos(2.0 * KF__PI * k / p->points, p->turn + 2 * k + 1, p->turn + 2 * k);
+        for (int k = 0; k < p->points; k++) p->turn[k] = kf__turn(2.0 * KF__PI * k / p->points);
         return;
     }
     float *twiddle = p->twiddles;
@@ -1080,11 +967,9 @@ static void kf__fill_fft(const kf__plan *p, const kf_options *o)
     kf__powers(p->points, p->half / 2, p->roots);
     for (int k = 0; k < p->half; k++) { /* the bits of each number in reverse, or the number itself */
         p->order[k] = p->log_half < 0 ? k : 0;
-        for (int bit = 0; bit < p->log_half; bit++)
-            p->order[k] |= (k >> bit & 1) << (p->log_half - 1 - bit);
+        for (int bit = 0; bit < p->log_half; bit++) p->order[k] |= (k >> bit & 1) << (p->log_half - 1 - bit);
     }
-    if (p->log_half >= 0)
-        return;
+    if (p->log_half >= 0) return;
     float *root = p->mixed_roots;
     int n = p->half;
     for (int f = 0; f < p->num_factors; f++, root += 2 * n, n /= p->factors[f - 1]) {
@@ -1106,8 +991,7 @@ static float kf__mel_scale(float frequency) { return 1127.0f * kf__log(1.0f + fr
 static float kf__inverse_mel_scale(float mel) { return 700.0f * (kf__exp(mel / 1127.0f) - 1.0f); }
 
 /* Kaldi's piecewise linear frequency warp. Fails if its inflection points leave the mel bins' range. */
-static kf_status kf__warp(const kf_options *o, float *frequency)
-{
+static kf_status kf__warp(const kf_options *o, float *frequency) {
     const float nyquist = 0.5f * o->sample_frequency, factor = o->vtln_warp, low = o->low_freq, high = kf__high_freq(o);
     const float low_cutoff = o->vtln_low, high_cutoff = o->vtln_high + (o->vtln_high < 0.0f ? nyquist : 0.0f);
     const float lower = low_cutoff * (factor > 1.0f ? factor : 1.0f), upper = high_cutoff * (factor < 1.0f ? factor : 1.0f);
@@ -1117,14 +1001,11 @@ static kf_status kf__warp(const kf_options *o, float *frequency)
         return KF_ERROR_VTLN;
     const float left_slope = (scale * lower - low) / (lower - low), right_slope = (high - scale * upper) / (high - upper);
     if (f >= low && f <= high)
-        *frequency = f < lower   ? low + left_slope * (f - low)
-                     : f < upper ? scale * f
-                                 : high + right_slope * (f - high);
+        *frequency = f < lower ? low + left_slope * (f - low) : f < upper ? scale * f : high + right_slope * (f - high);
     return KF_OK;
 }
 
-static kf_status kf__fill_mel(const kf__plan *p, const kf_options *o, int allow_empty)
-{
+static kf_status kf__fill_mel(const kf__plan *p, const kf_options *o, int allow_empty) {
     const float mel_low = kf__mel_scale(o->low_freq), mel_high = kf__mel_scale(kf__high_freq(o));
     const float delta = (mel_high - mel_low) / (float)(o->num_mel_bins + 1), width = o->sample_frequency / (float)p->points;
     float edges[3];
@@ -1135,41 +1016,31 @@ static kf_status kf__fill_mel(const kf__plan *p, const kf_options *o, int allow_
         if (o->vtln_warp != 1.0f) {
             float frequency = kf__inverse_mel_scale(edges[2]);
             const kf_status status = kf__warp(o, &frequency);
-            if (status != KF_OK)
-                return status;
+            if (status != KF_OK) return status;
             edges[2] = kf__mel_scale(frequency);
         }
-        if (bin < 0)
-            continue;
+        if (bin < 0) continue;
         const float left = edges[0], center = edges[1], right = edges[2];
         int first = 0, end = 0, inside = 0;
-        while (start > 0 && kf__mel_scale(width * (float)start) > left)
-            start--;
+        while (start > 0 && kf__mel_scale(width * (float)start) > left) start--;
         for (int i = start; i < p->half; i++) {
             const float mel = kf__mel_scale(width * (float)i);
-            if (mel >= right)
-                break;
+            if (mel >= right) break;
             start = mel > left ? start : i;
-            if (!(mel > left))
-                continue;
+            if (!(mel > left)) continue;
             inside = 1;
             const float weight = mel <= center ? (mel - left) / (center - left) : (right - mel) / (right - center);
-            if (weight != 0.0f)
-                first = end ? first : i, end = i + 1;
-            if (!end)
-                continue;
-            if (used + (i - first) >= p->num_weights)
-                return KF_ERROR_MEL_BINS;
+            if (weight != 0.0f) first = end ? first : i, end = i + 1;
+            if (!end) continue;
+            if (used + (i - first) >= p->num_weights) return KF_ERROR_MEL_BINS;
             p->weights[used + (i - first)] = weight;
         }
-        if (!inside && !allow_empty)
-            return KF_ERROR_MEL_BINS;
+        if (!inside && !allow_empty) return KF_ERROR_MEL_BINS;
         if (!end) /* no weights are a single weight of zero */
             end = 1, p->weights[used] = 0.0f;
         p->mel[3 * bin] = first, p->mel[3 * bin + 1] = end - first, p->mel[3 * bin + 2] = used;
         used += end - first;
-        if (used >= p->num_weights)
-            return KF_ERROR_MEL_BINS;
+        if (used >= p->num_weights) return KF_ERROR_MEL_BINS;
         const float hz = kf__inverse_mel_scale(center), squared = hz * hz;
         const double wide = (double)squared;
         const float share = (float)(wide / (wide + 1.6e5)), square = share * share;
@@ -1178,48 +1049,43 @@ static kf_status kf__fill_mel(const kf__plan *p, const kf_options *o, int allow_
     return KF_OK;
 }
 
-static void kf__fill_cepstra(const kf__plan *p, const kf_options *o)
-{
+static void kf__fill_cepstra(const kf__plan *p, const kf_options *o) {
     const int bins = o->num_mel_bins, columns = bins + 2;
     float *row = p->matrix;
     if (o->feature == KF_MFCC) {
         const double others = (double)(float)kf__sqrt(2.0 / bins), step = KF__PI / bins;
         for (int k = 0; k < o->num_ceps; k++)
             for (int n = 0; n < bins; n++)
-                *row++ = k ? (float)(others * kf__cos(step * (n + 0.5) * k)) : (float)kf__sqrt(1.0 / bins);
+                *row++ = k ? (float)(others * kf__turn(step * (n + 0.5) * k).cosine) : (float)kf__sqrt(1.0 / bins);
     } else {
         const float angle = (float)(KF__PI / (columns - 1));
         const double scale = (double)(float)(1.0 / (2.0 * (columns - 1)));
         for (int i = 0; i <= o->lpc_order; i++)
             for (int j = 0; j < columns; j++) {
                 const float product = angle * (float)i * (float)j;
-                const double cosine = kf__cos((double)product);
+                const double cosine = kf__turn((double)product).cosine;
                 *row++ = (float)(j == 0 ? scale : j + 1 < columns ? 2.0 * scale * cosine : scale * cosine);
             }
     }
     const double q = (double)o->cepstral_lifter;
     for (int i = 0; i < o->num_ceps; i++)
-        p->lifter[i] = q == 0.0 ? 1.0f : (float)(1.0 + 0.5 * q * kf__sin(KF__PI * i / q));
+        p->lifter[i] = q == 0.0 ? 1.0f : (float)(1.0 + 0.5 * q * kf__turn(KF__PI * i / q).sine);
 }
 
-static kf_status kf__fill(kf__plan *p, const kf_options *o, int allow_empty)
-{
+static kf_status kf__fill(kf__plan *p, const kf_options *o, int allow_empty) {
     p->energy_minimum = o->feature == KF_PLP ? KF__TINY : KF__EPSILON;
     p->log_energy_floor = o->energy_floor > 0.0f ? kf__log_any(o->energy_floor) : kf__float(0xff800000u);
     kf__fill_window(p, o);
     kf__fill_fft(p, o);
-    if (o->feature == KF_SPECTROGRAM)
-        return KF_OK;
-    if (o->feature != KF_FBANK)
-        kf__fill_cepstra(p, o);
+    if (o->feature == KF_SPECTROGRAM) return KF_OK;
+    if (o->feature != KF_FBANK) kf__fill_cepstra(p, o);
     return kf__fill_mel(p, o, allow_empty);
 }
 
 /* ---- Sums in the order of OpenBLAS's SkylakeX kernels, which decides their last bits ---- */
 
 /* The sum of x[i] * y[i], i < n: `sdot`. y has a number for each lane, or one for all (step 1, lane 0). `sums` has room for 64. */
-KF__INLINE void kf__dot(const float *x, const float *y, int step, int lane, int n, float *sums, float *result)
-{
+KF__INLINE void kf__dot(const float *x, const float *y, int step, int lane, int n, float *sums, float *result) {
     const int halves = n & ~31, whole = n & ~63;
     double rest[KF__LANES];
     KF__EACH(l) rest[l] = 0.0;
@@ -1233,7 +1099,8 @@ KF__INLINE void kf__dot(const float *x, const float *y, int step, int lane, int 
     for (int i = 0; i < whole; i += 64)
         for (int j = 0; j < 64; j++)
             KF__EACH(l)
-                sums[j * KF__LANES + l] = kf__fused(x[(i + j) * KF__LANES + l], y[(i + j) * step + l * lane], sums[j * KF__LANES + l]);
+                sums[j * KF__LANES + l] =
+                    kf__fused(x[(i + j) * KF__LANES + l], y[(i + j) * step + l * lane], sums[j * KF__LANES + l]);
     for (int k = 0; k < 4; k++) /* 64 sums to 32; a last half of a block goes on with these */
         for (int j = 0; j < 8; j++) {
             float *sum = sums + (8 * k + j) * KF__LANES;
@@ -1259,8 +1126,7 @@ KF__INLINE void kf__dot(const float *x, const float *y, int step, int lane, int 
 
 /* A row of a matrix times x, as `sgemv` adds it. Rows in groups of four add fused products in 8 accumulators; of a pair of rows that is
    left, each uses 4, a single row 8, both without fusing. OpenBLAS has kernels of their own for 4 and 8 columns. */
-static void kf__row_times(const float *row, int columns, const float *x, int is_fused, int is_pair, float *result)
-{
+static void kf__row_times(const float *row, int columns, const float *x, int is_fused, int is_pair, float *result) {
     float sums[8][KF__LANES];
     const int whole = columns & ~3, accumulators = is_pair ? 4 : 8, first = whole % accumulators, left = columns - whole;
     if (columns == 4 || columns == 8) {
@@ -1301,13 +1167,11 @@ static void kf__row_times(const float *row, int columns, const float *x, int is_
     else if (left == 2)
         KF__EACH(l) result[l] += kf__fused(w[0], z[l], w[1] * z[KF__LANES + l]);
     else if (left == 3)
-        KF__EACH(l)
-            result[l] += kf__fused(w[2], z[2 * KF__LANES + l], kf__fused(w[0], z[l], w[1] * z[KF__LANES + l]));
+        KF__EACH(l) result[l] += kf__fused(w[2], z[2 * KF__LANES + l], kf__fused(w[0], z[l], w[1] * z[KF__LANES + l]));
 }
 
 /* `sgemv` of a row-major matrix, alpha 1, beta 0. */
-static void kf__matrix_times(const float *matrix, int rows, int columns, const float *x, float *y)
-{
+static void kf__matrix_times(const float *matrix, int rows, int columns, const float *x, float *y) {
     for (int r = 0; r < rows; r++)
         kf__row_times(matrix + (int64_t)r * columns, columns, x, r < (rows & ~3), r >= (rows & ~3) && r < (rows & ~1),
                       y + r * KF__LANES);
@@ -1322,8 +1186,7 @@ typedef struct {
     float ax, ay, bx, by;
 } kf__turned;
 
-KF__INLINE kf__turned kf__butterfly(float *z, int quarter, int l)
-{
+KF__INLINE kf__turned kf__butterfly(float *z, int quarter, int l) {
     float *z0 = z + l, *z1 = z0 + quarter * KF__COMPLEX, *z2 = z1 + quarter * KF__COMPLEX, *z3 = z2 + quarter * KF__COMPLEX;
     const float px = *z0 - *z2, py = z0[KF__LANES] - z2[KF__LANES], qx = *z1 - *z3, qy = z1[KF__LANES] - z3[KF__LANES];
     const kf__turned turned = {px + qy, py - qx, px - qy, py + qx};
@@ -1333,8 +1196,7 @@ KF__INLINE kf__turned kf__butterfly(float *z, int quarter, int l)
 }
 
 /* One step: a transform of m points becomes one of m/2 and two of m/4. `w` has 6 multipliers for each index. */
-KF__INLINE void kf__split(float *z, int m, const float *w)
-{
+KF__INLINE void kf__split(float *z, int m, const float *w) {
     const float half_root = 0x1.6a09e6p-1f; /* sqrt(1/2) */
     const int quarter = m / 4;
     for (int n = 0; n < quarter; n++, z += KF__COMPLEX, w += 6) {
@@ -1360,8 +1222,7 @@ KF__INLINE void kf__split(float *z, int m, const float *w)
     }
 }
 
-KF__INLINE void kf__fft_2(float *z)
-{
+KF__INLINE void kf__fft_2(float *z) {
     KF__EACH(l) {
         const float x = z[l], y = z[l + KF__LANES], u = z[l + KF__COMPLEX], v = z[l + KF__COMPLEX + KF__LANES];
         z[l] = x + u, z[l + KF__LANES] = y + v;
@@ -1369,14 +1230,12 @@ KF__INLINE void kf__fft_2(float *z)
     }
 }
 
-static void kf__fft_4(float *z, const float *w)
-{
+static void kf__fft_4(float *z, const float *w) {
     kf__split(z, 4, w);
     kf__fft_2(z);
 }
 
-static void kf__fft_8(float *z, const float *w)
-{
+static void kf__fft_8(float *z, const float *w) {
     kf__split(z, 8, w);
     kf__fft_4(z, w);
     kf__fft_2(z + 4 * KF__COMPLEX);
@@ -1384,16 +1243,11 @@ static void kf__fft_8(float *z, const float *w)
 }
 
 /* In place, of 2^log_m points; the results are in bit-reversed order. */
-static void kf__split_radix(float *z, int log_m, const float *twiddles)
-{
-    if (log_m == 3)
-        kf__fft_8(z, twiddles);
-    else if (log_m == 2)
-        kf__fft_4(z, twiddles);
-    else if (log_m == 1)
-        kf__fft_2(z);
-    if (log_m <= 3)
-        return;
+static void kf__split_radix(float *z, int log_m, const float *twiddles) {
+    if (log_m == 3) kf__fft_8(z, twiddles);
+    else if (log_m == 2) kf__fft_4(z, twiddles);
+    else if (log_m == 1) kf__fft_2(z);
+    if (log_m <= 3) return;
     kf__split(z, 1 << log_m, twiddles + ((int64_t)3 << (log_m - 1)) - 12);
     kf__split_radix(z, log_m - 1, twiddles);
     kf__split_radix(z + ((int64_t)KF__COMPLEX << (log_m - 1)), log_m - 2, twiddles);
@@ -1401,8 +1255,8 @@ static void kf__split_radix(float *z, int log_m, const float *twiddles)
 }
 
 /* FFT of n points in[0], in[stride], ... by the prime factors of n. `spare` has room for the largest factor. */
-static void kf__mixed_radix(const float *in, int64_t stride, float *out, int n, const int *factors, const float *roots, float *spare)
-{
+static void kf__mixed_radix(const float *in, int64_t stride, float *out, int n, const int *factors, const float *roots,
+                            float *spare) {
     if (n == 1) {
         memcpy(out, in, KF__COMPLEX * sizeof *out);
         return;
@@ -1434,9 +1288,8 @@ static void kf__mixed_radix(const float *in, int64_t stride, float *out, int n, 
 
 /* The same of one real signal in double precision, which is no definition of its last bits. `turn` has cosine and sine of N points, of
    which this transform uses every `step`-th. */
-static void kf__accurate(const double *in, int64_t stride, double *out, int n, const int *factors, const double *turn, int points,
-                         double *spare)
-{
+static void kf__accurate(const double *in, int64_t stride, double *out, int n, const int *factors, const kf__direction *turn,
+                         int points, double *spare) {
     if (n == 1) {
         out[0] = *in, out[1] = 0.0;
         return;
@@ -1448,14 +1301,14 @@ static void kf__accurate(const double *in, int64_t stride, double *out, int n, c
         for (int k = 0; k < parts; k++) {
             double re = 0.0, im = 0.0;
             for (int p = 0; p < parts; p++) {
-                const double *w = turn + 2 * ((int64_t)p * (k * length + q) % n * step), *z = out + 2 * (p * length + q);
-                re += z[0] * w[0] + z[1] * w[1];
-                im += z[1] * w[0] - z[0] * w[1];
+                const kf__direction w = turn[(int64_t)p * (k * length + q) % n * step];
+                const double *z = out + 2 * (p * length + q);
+                re += z[0] * w.cosine + z[1] * w.sine;
+                im += z[1] * w.cosine - z[0] * w.sine;
             }
             spare[2 * k] = re, spare[2 * k + 1] = im;
         }
-        for (int k = 0; k < parts; k++)
-            memcpy(out + 2 * (k * length + q), spare + 2 * k, 2 * sizeof *out);
+        for (int k = 0; k < parts; k++) memcpy(out + 2 * (k * length + q), spare + 2 * k, 2 * sizeof *out);
     }
 }
 
@@ -1463,22 +1316,23 @@ static void kf__accurate(const double *in, int64_t stride, double *out, int n, c
 
 struct kf {
     kf_options options;
-    kf__plan plan, shorter;      /* shorter: of a frame as long as the audio, for shorten_frame */
+    kf__plan plan, shorter;  /* shorter: of a frame as long as the audio, for shorten_frame */
+    const kf__plan *current; /* the one in use */
     char *shorter_memory;
-    int row_dim, out_dim;        /* columns of the feature and of the result */
-    int by_utterance, whole;     /* a step after the feature needs the whole utterance; that, or any other step does */
-    float offset;                /* subtracted from each sample */
+    int row_dim, out_dim;    /* columns of the feature and of the result */
+    int by_utterance, whole; /* a step after the feature needs the whole utterance; that, or any other step does */
+    float offset;            /* subtracted from each sample */
     uint32_t random[31];
     int random_at;
-    float *x, *z, *spare, *power, *mel, *lpc, *features, *sums, *pairs; /* a block */
-    double *wide;                /* for double_precision */
-    float *edges;                /* frames that reach past the ends, (lanes, size) */
-    float *rows;                 /* (lanes, row_dim): frames on their way to be stacked */
-    float *window, *kept;        /* the last rows, for stacking; the last values of a column, for the sliding window */
+    float *x, *z, *spare, *spectrum, *power, *mel, *lpc, *features, *sums, *pairs; /* a block */
+    double *wide;                                                                  /* for double_precision */
+    float *edges;         /* frames that reach past the ends, (lanes, size) */
+    float *rows;          /* (lanes, row_dim): frames on their way to be stacked */
+    float *window, *kept; /* the last rows, for stacking; the last values of a column, for the sliding window */
     float *shift, *scale;
-    float *buffer;               /* samples that later frames of a stream need, from number `origin` on */
+    float *buffer;                   /* samples that later frames need, from number `origin` on */
     int64_t room, origin, end, done; /* of the buffer; samples received; frames computed */
-    int64_t frames, stacked;     /* frames that were stacked, rows that came out */
+    int64_t frames, stacked;         /* frames that were stacked, rows that came out */
 };
 
 static uint32_t kf__rand(kf *f) /* glibc's rand(): r[i] = r[i - 3] + r[i - 31] */
@@ -1489,10 +1343,8 @@ static uint32_t kf__rand(kf *f) /* glibc's rand(): r[i] = r[i - 3] + r[i - 31] *
     return f->random[at] >> 1;
 }
 
-KF_API void kf_seed(kf *frontend, uint32_t seed)
-{
-    if (!frontend)
-        return;
+KF_API void kf_seed(kf *frontend, uint32_t seed) {
+    if (!frontend) return;
     int64_t word = (int32_t)(seed ? seed : 1u);
     for (int i = 0; i < 31; i++) {
         frontend->random[i] = (uint32_t)word;
@@ -1500,13 +1352,11 @@ KF_API void kf_seed(kf *frontend, uint32_t seed)
         word += word < 0 ? 2147483647 : 0;
     }
     frontend->random_at = 3;
-    for (int i = 0; i < 310; i++)
-        (void)kf__rand(frontend);
+    for (int i = 0; i < 310; i++) (void)kf__rand(frontend);
 }
 
 /* A draw of rand_r() has 11 bits of its first word and 10 bits of two others, which are steps of a linear congruence. */
-KF__INLINE float kf__uniform(uint32_t *state)
-{
+KF__INLINE float kf__uniform(uint32_t *state) {
     const uint32_t first = *state * 1103515245u + 12345u, second = first * 1103515245u + 12345u;
     *state = second * 1103515245u + 12345u;
     const uint32_t draw = ((first >> 16 & 0x7ffu) << 20) | ((second >> 16 & 0x3ffu) << 10) | (*state >> 16 & 0x3ffu);
@@ -1514,8 +1364,7 @@ KF__INLINE float kf__uniform(uint32_t *state)
 }
 
 /* Kaldi's noise, RandGauss: three short loops, which compilers vectorise each. */
-static void kf__add_noise(kf *f, int size, uint32_t *states)
-{
+static void kf__add_noise(kf *f, int size, uint32_t *states) {
     float *pairs = f->pairs;
     const float dither = f->options.dither;
     for (int start = 0; start < size; start += 32) {
@@ -1533,54 +1382,19 @@ static void kf__add_noise(kf *f, int size, uint32_t *states)
     }
 }
 
-/* Where the frames of a block start, each as 16-bit samples or as floats. */
-typedef struct {
-    const void *starts[KF__LANES];
-    int is_short[KF__LANES];
-} kf__lanes;
-
-KF__INLINE float kf__sample(const void *samples, int is_short, int64_t i)
-{
-    return is_short ? (float)((const int16_t *)samples)[i] : ((const float *)samples)[i];
-}
-
-static void kf__gather(kf *f, int size, const kf__lanes *lanes)
-{
-    const float convert = f->options.full_scale / 32768.0f, offset = f->offset, scale = f->options.waveform_scale;
-    float *x = f->x;
+static void kf__gather(kf *f, int size, const float *const *frames) {
     for (int i = 0; i < size; i += 16) /* parts that stay in the first-level cache */
-        for (int l = 0; l < KF__LANES; l++) {
-            const int end = size - i < 16 ? size : i + 16;
-            if (lanes->is_short[l]) {
-                const int16_t *samples = (const int16_t *)lanes->starts[l];
-                for (int j = i; j < end; j++)
-                    x[j * KF__LANES + l] = (float)samples[j];
-            } else {
-                const float *samples = (const float *)lanes->starts[l];
-                for (int j = i; j < end; j++)
-                    x[j * KF__LANES + l] = samples[j];
-            }
-        }
-    for (int l = 0; l < KF__LANES && convert != 1.0f; l++)
-        for (int j = 0; lanes->is_short[l] && j < size; j++)
-            x[j * KF__LANES + l] *= convert;
-    if (offset != 0.0f || f->options.subtract_clip_mean)
-        for (int i = 0; i < size * KF__LANES; i++)
-            x[i] -= offset;
-    if (scale != 1.0f)
-        for (int i = 0; i < size * KF__LANES; i++)
-            x[i] *= scale;
+        for (int l = 0; l < KF__LANES; l++)
+            for (int j = i; j < size && j < i + 16; j++) f->x[j * KF__LANES + l] = frames[l][j];
 }
 
-static void kf__log_energy(kf *f, int n, float minimum, float *result)
-{
+static void kf__log_energy(kf *f, int n, float minimum, float *result) {
     kf__dot(f->x, f->x, KF__LANES, 1, n, f->sums, result);
     KF__EACH(l) result[l] = kf__log(result[l] < minimum ? minimum : result[l]);
 }
 
 /* Samples to windowed frames, and their log energies. */
-static void kf__window_frames(kf *f, const kf__plan *p, float *log_energy)
-{
+static void kf__window_frames(kf *f, const kf__plan *p, float *log_energy) {
     const kf_options *o = &f->options;
     const int size = p->size, use_energy = o->use_energy || o->feature == KF_SPECTROGRAM;
     const float preemphasis = o->preemphasis_coefficient, *window = p->window;
@@ -1597,8 +1411,7 @@ static void kf__window_frames(kf *f, const kf__plan *p, float *log_energy)
         for (int i = 0; i < size; i++)
             KF__EACH(l) x[i * KF__LANES + l] -= mean[l];
     }
-    if (use_energy && o->raw_energy)
-        kf__log_energy(f, size, KF__EPSILON, log_energy);
+    if (use_energy && o->raw_energy) kf__log_energy(f, size, KF__EPSILON, log_energy);
     if (preemphasis != 0.0f) {
         for (int i = size - 1; i > 0; i--)
             KF__EACH(l) {
@@ -1611,97 +1424,65 @@ static void kf__window_frames(kf *f, const kf__plan *p, float *log_energy)
             KF__EACH(l) x[i * KF__LANES + l] *= window[i];
     }
     memset(x + size * KF__LANES, 0, (size_t)(p->points - size) * KF__LANES * sizeof *x);
-    if (use_energy && !o->raw_energy)
-        kf__log_energy(f, p->points, p->energy_minimum, log_energy);
+    if (use_energy && !o->raw_energy) kf__log_energy(f, p->points, p->energy_minimum, log_energy);
     if (use_energy)
         KF__EACH(l) log_energy[l] = log_energy[l] < p->log_energy_floor ? p->log_energy_floor : log_energy[l];
 }
 
-static void kf__transform_accurately(kf *f, const kf__plan *p, float *raw)
-{
-    const int points = p->points, half = p->half;
-    double *in = f->wide, *out = in + points, *spare = out + 2 * points;
-    for (int l = 0; l < KF__LANES; l++) {
-        for (int i = 0; i < points; i++)
-            in[i] = (double)f->x[i * KF__LANES + l];
-        kf__accurate(in, 1, out, points, p->factors, p->turn, points, spare);
-        for (int k = 0; k <= half; k++) {
-            const float re = (float)out[2 * k], im = k % half ? (float)out[2 * k + 1] : 0.0f;
-            if (!raw)
-                f->power[k * KF__LANES + l] = k % half ? re * re + im * im : re * re;
-            else if (k < half)
-                raw[2 * k * KF__LANES + l] = re, raw[(2 * k + 1) * KF__LANES + l] = k ? im : (float)out[2 * half];
-        }
-    }
-}
-
-/* Windowed frames to their FFT in Kaldi's layout (`raw`), or to the power spectrum. */
-static void kf__transform(kf *f, const kf__plan *p, float *raw)
-{
-    const int half = p->half;
+/* Windowed frames to their FFT in Kaldi's layout: real values at 0 and the Nyquist frequency, then real and imaginary parts. */
+static void kf__transform(kf *f, const kf__plan *p, float *out) {
+    const int half = p->half, points = p->points;
     const float *z = f->x;
-    float *power = f->power;
-    if (f->options.double_precision) {
-        kf__transform_accurately(f, p, raw);
-        return;
+    for (int l = 0; l < KF__LANES && f->options.double_precision; l++) {
+        double *in = f->wide, *spectrum = in + points;
+        for (int i = 0; i < points; i++) in[i] = (double)f->x[i * KF__LANES + l];
+        kf__accurate(in, 1, spectrum, points, p->factors, p->turn, points, spectrum + 2 * points);
+        spectrum[1] = spectrum[2 * half];
+        for (int i = 0; i < points; i++) out[i * KF__LANES + l] = (float)spectrum[i];
     }
-    if (p->log_half >= 0) {
-        kf__split_radix(f->x, p->log_half, p->twiddles);
-    } else {
-        kf__mixed_radix(f->x, 1, f->z, half, p->factors, p->mixed_roots, f->spare);
-        z = f->z;
-    }
+    if (f->options.double_precision) return;
+    if (p->log_half >= 0) kf__split_radix(f->x, p->log_half, p->twiddles);
+    else kf__mixed_radix(f->x, 1, f->z, half, p->factors, p->mixed_roots, f->spare), z = f->z;
     for (int k = half / 2; k > 0; k--) {
         const float *a = z + p->order[k] * KF__COMPLEX, *b = z + p->order[half - k] * KF__COMPLEX;
         const float re = p->roots[2 * k - 2], im = p->roots[2 * k - 1];
-        float *at_k = power + k * KF__LANES, *mirror = power + (half - k) * KF__LANES;
-        float *raw_k = raw ? raw + 2 * k * KF__LANES : NULL, *raw_mirror = raw ? raw + 2 * (half - k) * KF__LANES : NULL;
-        float values[4][KF__LANES];
+        float *at_k = out + k * KF__COMPLEX, *mirror = out + (half - k) * KF__COMPLEX;
         KF__EACH(l) {
             const float ax = a[l], ay = a[l + KF__LANES], bx = b[l], by = b[l + KF__LANES];
             const float c_re = 0.5f * (ax + bx), c_im = 0.5f * (ay - by), d_re = 0.5f * (ay + by), d_im = -0.5f * (ax - bx);
             const float re_re = re * d_re, im_im = im * d_im, re_im = re * d_im, im_re = im * d_re;
-            values[0][l] = c_re + (im_im - re_re), values[1][l] = (re_im + im_re) - c_im;
-            values[2][l] = c_re + (re_re - im_im), values[3][l] = c_im + (re_im + im_re);
-        }
-        if (raw) {
-            memcpy(raw_mirror, values[0], 2 * sizeof values[0]);
-            memcpy(raw_k, values[2], 2 * sizeof values[0]);
-        } else {
-            KF__EACH(l) mirror[l] = values[0][l] * values[0][l] + values[1][l] * values[1][l];
-            KF__EACH(l) at_k[l] = values[2][l] * values[2][l] + values[3][l] * values[3][l];
+            mirror[l] = c_re + (im_im - re_re), mirror[l + KF__LANES] = (re_im + im_re) - c_im;
+            at_k[l] = c_re + (re_re - im_im), at_k[l + KF__LANES] = c_im + (re_im + im_re);
         }
     }
-    KF__EACH(l) {
-        const float zeroth = z[l] + z[l + KF__LANES], nyquist = z[l] - z[l + KF__LANES];
-        if (raw)
-            raw[l] = zeroth, raw[l + KF__LANES] = nyquist;
-        else
-            power[l] = zeroth * zeroth, power[half * KF__LANES + l] = nyquist * nyquist;
-    }
+    KF__EACH(l) out[l] = z[l] + z[l + KF__LANES], out[l + KF__LANES] = z[l] - z[l + KF__LANES];
 }
 
-static void kf__take_logs(float *x, int n)
-{
+static void kf__power_spectrum(const float *z, int half, float *power) {
+    KF__EACH(l) power[l] = z[l] * z[l], power[half * KF__LANES + l] = z[l + KF__LANES] * z[l + KF__LANES];
+    for (int k = 1; k < half; k++)
+        KF__EACH(l) {
+            const float re = z[k * KF__COMPLEX + l], im = z[k * KF__COMPLEX + KF__LANES + l];
+            power[k * KF__LANES + l] = re * re + im * im;
+        }
+}
+
+static void kf__take_logs(float *x, int n) {
     for (int i = 0; i < n; i++, x += KF__LANES)
         KF__EACH(l) x[l] = kf__log(x[l] < KF__EPSILON ? KF__EPSILON : x[l]);
 }
 
-static void kf__mel_energies(const kf *f, const kf__plan *p, float *energies)
-{
+static void kf__mel_energies(const kf *f, const kf__plan *p, float *energies) {
     const int32_t *mel = p->mel;
     for (int i = 0; i < f->options.num_mel_bins; i++, mel += 3, energies += KF__LANES) {
         const float *power = f->power + mel[0] * KF__LANES, *weights = p->weights + mel[2];
-        if (mel[1] < 32)
-            kf__dot(power, weights, 1, 0, mel[1] & 31, f->sums, energies);
-        else
-            kf__dot(power, weights, 1, 0, mel[1], f->sums, energies);
+        if (mel[1] < 32) kf__dot(power, weights, 1, 0, mel[1] & 31, f->sums, energies);
+        else kf__dot(power, weights, 1, 0, mel[1], f->sums, energies);
     }
 }
 
 /* The energy in the place of C0, and HTK's order, in which that comes last. */
-static void kf__finish_cepstra(kf *f, const float *log_energy)
-{
+static void kf__finish_cepstra(kf *f, const float *log_energy) {
     const kf_options *o = &f->options;
     float first[KF__LANES];
     memcpy(first, o->use_energy ? log_energy : f->features, sizeof first);
@@ -1713,23 +1494,22 @@ static void kf__finish_cepstra(kf *f, const float *log_energy)
     memcpy(f->features + (o->htk_compat ? o->num_ceps - 1 : 0) * KF__LANES, first, sizeof first);
 }
 
-/* Linear prediction from the autocorrelation by Durbin's recursion, and the cepstra of its all-pole model. Leaves minus the logarithm of
-   the residual energy in features[0]. One lane; with `sign`, NaN get the signs of Kaldi's build: that of the first operand which is
-   NaN, and a new one is negative. Other processors, and compilers that swap operands, give others. */
-KF__INLINE float kf__signed(float result, float a, float b)
-{
+/* Results on a and b with the signs of NaN that Kaldi's build gives: that of the first operand which is NaN, and a new one is negative.
+   Other processors, and compilers that swap operands, give others. */
+KF__INLINE float kf__signed(float result, float a, float b) {
     return result == result ? result : a != a ? a : b != b ? b : KF__NEGATIVE_NAN;
 }
 
-KF__INLINE double kf__signed_double(double result, double a, double b)
-{
+KF__INLINE double kf__signed_double(double result, double a, double b) {
     return result == result ? result : a != a ? a : b != b ? b : (double)KF__NEGATIVE_NAN;
 }
 
-static void kf__predict_with_signs(const float *lags, int order, int stride, float exponent, float *lpc, float *before,
-                                   float *cepstra, float *energy)
-{
-#define KF__LAG(i) (lags[(i) * stride] == lags[(i) * stride] ? lags[(i) * stride] : kf__float(exponent == exponent ? 0xffc00000u : 0x7fc00000u))
+/* Linear prediction from the autocorrelation by Durbin's recursion, the cepstra of its all-pole model, and minus the logarithm of the
+   residual energy; numbers are `stride` apart. */
+static void kf__predict(const float *lags, int order, int stride, float exponent, float *lpc, float *before, float *cepstra,
+                        float *energy) {
+#define KF__LAG(i)                                                                                                             \
+    (lags[(i)*stride] == lags[(i)*stride] ? lags[(i)*stride] : kf__float(exponent == exponent ? 0xffc00000u : 0x7fc00000u))
     float error = KF__LAG(0);
     for (int i = 0; i < order; i++) {
         float reflection = KF__LAG(i + 1);
@@ -1742,17 +1522,17 @@ static void kf__predict_with_signs(const float *lags, int order, int stride, flo
         float factor = kf__signed(1.0f - square, 1.0f, square);
         factor = factor < 1.0e-5f ? 1.0e-5f : factor;
         error = kf__signed(error * factor, error, factor);
-        for (int j = 0; j < i; j++)
-            before[j * stride] = lpc[j * stride];
+        for (int j = 0; j < i; j++) before[j * stride] = lpc[j * stride];
         for (int j = 0; j < i; j++) {
-            const float a = before[j * stride], b = before[(i - j - 1) * stride], term = kf__signed(reflection * b, reflection, b);
+            const float a = before[j * stride], b = before[(i - j - 1) * stride],
+                        term = kf__signed(reflection * b, reflection, b);
             lpc[j * stride] = kf__signed(a - term, a, term);
         }
         lpc[i * stride] = -reflection;
     }
 #undef KF__LAG
-    if (error != error)
-        *energy = -error;
+    *energy = kf__log_of_inverse(error);
+    *energy = *energy < KF__TINY ? KF__TINY : *energy;
     for (int i = 0; i < order; i++) {
         double sum = 0.0;
         const double first = -(double)lpc[i * stride];
@@ -1766,59 +1546,21 @@ static void kf__predict_with_signs(const float *lags, int order, int stride, flo
     }
 }
 
-static void kf__predict(const float *lags, int order, float *lpc, float *before, float *cepstra, float *error)
-{
-    float reflection[KF__LANES];
-    double sum[KF__LANES];
-    memcpy(error, lags, sizeof reflection);
-    for (int i = 0; i < order; i++) {
-        memcpy(reflection, lags + (i + 1) * KF__LANES, sizeof reflection);
-        for (int j = 0; j < i; j++)
-            KF__EACH(l) reflection[l] += lpc[j * KF__LANES + l] * lags[(i - j) * KF__LANES + l];
-        KF__EACH(l) {
-            reflection[l] = reflection[l] / error[l];
-            const float factor = 1.0f - reflection[l] * reflection[l];
-            error[l] *= factor < 1.0e-5f ? 1.0e-5f : factor;
-        }
-        memcpy(before, lpc, (size_t)i * sizeof reflection);
-        for (int j = 0; j < i; j++)
-            KF__EACH(l)
-                lpc[j * KF__LANES + l] = before[j * KF__LANES + l] - reflection[l] * before[(i - j - 1) * KF__LANES + l];
-        KF__EACH(l) lpc[i * KF__LANES + l] = -reflection[l];
-    }
-    for (int i = 0; i < order; i++) {
-        KF__EACH(l) sum[l] = 0.0;
-        for (int j = 0; j < i; j++)
-            KF__EACH(l)
-                sum[l] += (double)((float)(i - j) * lpc[j * KF__LANES + l] * cepstra[(i - j - 1) * KF__LANES + l]);
-        KF__EACH(l) cepstra[i * KF__LANES + l] = (float)(-(double)lpc[i * KF__LANES + l] - sum[l] / (double)(i + 1));
-    }
-}
-
-static void kf__plp_of_mel(kf *f, const kf__plan *p)
-{
+static void kf__plp_of_mel(kf *f, const kf__plan *p) {
     const kf_options *o = &f->options;
     const int bins = o->num_mel_bins, order = o->lpc_order;
     float *loud = f->mel + KF__LANES, *lags = f->lpc, *lpc = lags + (order + 2) * KF__LANES;
-    float *before = lpc + (order + 2) * KF__LANES, *cepstra = before + (order + 2) * KF__LANES, error[KF__LANES];
+    float *before = lpc + (order + 2) * KF__LANES, *cepstra = before + (order + 2) * KF__LANES;
     kf__mel_energies(f, p, loud);
     for (int i = 0; i < bins; i++)
         for (int l = 0; l < KF__LANES; l++)
             loud[i * KF__LANES + l] = kf__power((double)(loud[i * KF__LANES + l] * p->loudness[i]), (double)o->compress_factor);
-    memcpy(f->mel, loud, sizeof error);
-    memcpy(loud + bins * KF__LANES, loud + (bins - 1) * KF__LANES, sizeof error);
+    memcpy(f->mel, loud, KF__LANES * sizeof *loud);
+    memcpy(loud + bins * KF__LANES, loud + (bins - 1) * KF__LANES, KF__LANES * sizeof *loud);
     kf__matrix_times(p->matrix, order + 1, bins + 2, f->mel, lags);
-    kf__predict(lags, order, lpc, before, cepstra, error);
-    for (int l = 0; l < KF__LANES; l++) {
-        int has_nan = 0;
-        const float energy = kf__log_of_inverse(error[l]);
-        f->features[l] = energy < KF__TINY ? KF__TINY : energy;
-        for (int i = 0; i < order; i++)
-            has_nan |= cepstra[i * KF__LANES + l] != cepstra[i * KF__LANES + l];
-        if (has_nan)
-            kf__predict_with_signs(lags + l, order, KF__LANES, o->compress_factor, lpc + l, before + l, cepstra + l, f->features + l);
-    }
-    memcpy(f->features + KF__LANES, cepstra, (size_t)(o->num_ceps - 1) * sizeof error);
+    for (int l = 0; l < KF__LANES; l++)
+        kf__predict(lags + l, order, KF__LANES, o->compress_factor, lpc + l, before + l, cepstra + l, f->features + l);
+    memcpy(f->features + KF__LANES, cepstra, (size_t)(o->num_ceps - 1) * KF__LANES * sizeof *loud);
     for (int i = 0; i < o->num_ceps; i++)
         KF__EACH(l) {
             float *c = f->features + i * KF__LANES + l;
@@ -1828,139 +1570,105 @@ static void kf__plp_of_mel(kf *f, const kf__plan *p)
 }
 
 /* Compute the features of a block of frames; out: (count, dim). */
-static void kf__block(kf *f, const kf__plan *p, const kf__lanes *lanes, int count, float *out)
-{
+static void kf__block(kf *f, const kf__plan *p, const float *const *frames, int count, float *out) {
     const kf_options *o = &f->options;
-    float log_energy[KF__LANES] = {0.0f}, *features = f->features;
-    const int bins = o->num_mel_bins, dim = p->dim;
-    kf__gather(f, p->size, lanes);
+    float log_energy[KF__LANES] = {0.0f}, *features = f->features, *spectrum = f->spectrum;
+    const int bins = o->num_mel_bins, dim = p->dim, energy = o->use_energy != 0;
+    kf__gather(f, p->size, frames);
     if (o->dither != 0.0f) {
         uint32_t states[KF__LANES] = {0};
-        for (int l = 0; l < count; l++)
-            states[l] = kf__rand(f) + 27437u;
+        for (int l = 0; l < count; l++) states[l] = kf__rand(f) + 27437u;
         kf__add_noise(f, p->size, states);
     }
     kf__window_frames(f, p, log_energy);
-    kf__transform(f, p, o->feature == KF_SPECTROGRAM && o->return_raw_fft ? features : NULL);
-    if (o->feature == KF_SPECTROGRAM) {
-        if (!o->return_raw_fft) {
-            memcpy(features, f->power, (size_t)dim * sizeof log_energy);
-            kf__take_logs(features, dim);
-            memcpy(features, log_energy, sizeof log_energy);
-        }
+    kf__transform(f, p, spectrum);
+    kf__power_spectrum(spectrum, p->half, f->power);
+    if (o->feature == KF_SPECTROGRAM && o->return_raw_fft) {
+        features = spectrum;
+    } else if (o->feature == KF_SPECTROGRAM) {
+        features = f->power;
+        kf__take_logs(features, dim);
+        memcpy(features, log_energy, sizeof log_energy);
+    } else if (o->feature == KF_FBANK) {
+        for (int i = 0; i <= p->half && !o->use_power; i++)
+            KF__EACH(l) f->power[i * KF__LANES + l] = kf__sqrt_float(f->power[i * KF__LANES + l]);
+        float *energies = features + (energy && !o->htk_compat) * KF__LANES;
+        kf__mel_energies(f, p, energies);
+        kf__take_logs(energies, o->use_log_fbank ? bins : 0);
+        if (energy) memcpy(features + (o->htk_compat ? bins : 0) * KF__LANES, log_energy, sizeof log_energy);
+    } else if (o->feature == KF_MFCC) {
+        kf__mel_energies(f, p, f->mel);
+        kf__take_logs(f->mel, bins);
+        kf__matrix_times(p->matrix, o->num_ceps, bins, f->mel, features);
+        for (int i = 0; i < dim; i++)
+            KF__EACH(l) features[i * KF__LANES + l] *= p->lifter[i];
+        kf__finish_cepstra(f, log_energy);
     } else {
-        if (o->feature == KF_FBANK && !o->use_power)
-            for (int i = 0; i <= p->half; i++)
-                KF__EACH(l) f->power[i * KF__LANES + l] = kf__sqrt_float(f->power[i * KF__LANES + l]);
-        if (o->feature == KF_FBANK) {
-            const int energy = o->use_energy != 0;
-            float *energies = features + (energy && !o->htk_compat) * KF__LANES;
-            kf__mel_energies(f, p, energies);
-            if (o->use_log_fbank)
-                kf__take_logs(energies, bins);
-            if (energy)
-                memcpy(features + (o->htk_compat ? bins : 0) * KF__LANES, log_energy, sizeof log_energy);
-        } else if (o->feature == KF_MFCC) {
-            kf__mel_energies(f, p, f->mel);
-            kf__take_logs(f->mel, bins);
-            kf__matrix_times(p->matrix, o->num_ceps, bins, f->mel, features);
-            for (int i = 0; i < dim; i++)
-                KF__EACH(l) features[i * KF__LANES + l] *= p->lifter[i];
-            kf__finish_cepstra(f, log_energy);
-        } else {
-            kf__plp_of_mel(f, p);
-            kf__finish_cepstra(f, log_energy);
-        }
+        kf__plp_of_mel(f, p);
+        kf__finish_cepstra(f, log_energy);
     }
     for (int i = 0; i < dim; i += 8)
         for (int l = 0; l < count; l++)
-            for (int j = i; j < dim && j < i + 8; j++)
-                out[(int64_t)l * dim + j] = features[j * KF__LANES + l];
+            for (int j = i; j < dim && j < i + 8; j++) out[(int64_t)l * dim + j] = features[j * KF__LANES + l];
 }
 
-/* Audio of which frames are computed: count samples from number `origin` of the utterance on, which is reflected at their ends. */
-typedef struct {
-    const void *samples;
-    int is_short;
-    int64_t count, origin;
-} kf__audio;
-
-static int64_t kf__first_sample(const kf *f, const kf__plan *p)
-{
-    return f->options.snip_edges ? 0 : (int64_t)(p->shift / 2) - p->size / 2;
+static int64_t kf__first_sample(const kf *f) {
+    return f->options.snip_edges ? 0 : (int64_t)(f->current->shift / 2) - f->current->size / 2;
 }
 
-/* Compute `count` frames, at most a block of them, from number `frame` on; out: (count, dim). */
-static void kf__frames(kf *f, const kf__plan *p, const kf__audio *audio, int64_t frame, int count, float *out)
-{
-    kf__lanes lanes;
+/* Compute `count` frames of the buffer, at most a block of them, from number `frame` on; out: (count, dim). The buffer is reflected at
+   its ends, which are then those of the audio. */
+static void kf__frames(kf *f, int64_t frame, int count, float *out) {
+    const float *frames[KF__LANES];
+    const kf__plan *p = f->current;
+    const int64_t length = f->end - f->origin;
     for (int l = 0; l < KF__LANES; l++) {
-        if (l >= count) { /* repeats the first frame */
-            lanes.starts[l] = lanes.starts[0], lanes.is_short[l] = lanes.is_short[0];
-            continue;
-        }
-        const int64_t first = kf__first_sample(f, p) + (frame + l) * p->shift - audio->origin;
-        if (first >= 0 && first + p->size <= audio->count) {
-            lanes.is_short[l] = audio->is_short;
-            lanes.starts[l] = (const char *)audio->samples + (size_t)first * (audio->is_short ? sizeof(int16_t) : sizeof(float));
-            continue;
-        }
+        const int64_t first = kf__first_sample(f) + (frame + l) * p->shift - f->origin;
         float *edge = f->edges + (int64_t)l * p->size;
-        const float convert = audio->is_short ? f->options.full_scale / 32768.0f : 1.0f;
-        for (int i = 0; i < p->size; i++) {
-            int64_t index = (first + i) % (2 * audio->count);
-            index += index < 0 ? 2 * audio->count : 0;
-            index = index < audio->count ? index : 2 * audio->count - 1 - index;
-            edge[i] = kf__sample(audio->samples, audio->is_short, index) * convert;
+        frames[l] = l >= count ? frames[0] : first >= 0 && first + p->size <= length ? f->buffer + first : edge;
+        for (int i = 0; i < p->size && frames[l] == edge; i++) {
+            const int64_t index = ((first + i) % (2 * length) + 2 * length) % (2 * length);
+            edge[i] = f->buffer[index < length ? index : 2 * length - 1 - index];
         }
-        lanes.starts[l] = edge, lanes.is_short[l] = 0;
     }
-    kf__block(f, p, &lanes, count, out);
+    kf__block(f, p, frames, count, out);
 }
 
 /* ---- Steps after the feature ---- */
 
 /* The sum of the columns of (rows, dim) as Kaldi's Vector::AddRowSumMat. More than 64 rows are multiplied by ones: OpenBLAS's `sgemv`,
    column-major, adds eight rows at a time, in an order that depends on the column. */
-static float kf__column_sum(const float *column, int64_t rows, int dim, int c)
-{
+static float kf__column_sum(const float *column, int64_t rows, int dim, int c) {
     float total = 0.0f;
     const int whole = dim & ~3, in_turns = c < whole % 16;
     if (rows <= 64 || c >= whole) {
-        for (int64_t r = 0; r < rows; r++)
-            total += column[r * dim];
+        for (int64_t r = 0; r < rows; r++) total += column[r * dim];
         return total;
     }
     for (int64_t r = 0; r < rows;) {
         const int left = rows - r < 8 ? (int)(rows - r) : 8, group = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
         float part = 0.0f, other = 0.0f;
         for (int i = 0; i < group; i++)
-            if (in_turns && group >= 4 && i % 2)
-                other += column[(r + i) * dim];
-            else
-                part += column[(r + i) * dim];
+            if (in_turns && group >= 4 && i % 2) other += column[(r + i) * dim];
+            else part += column[(r + i) * dim];
         total += in_turns && group >= 4 ? part + other : part;
         r += group;
     }
     return total;
 }
 
-static void kf__subtract_mean(float *features, int64_t rows, int dim)
-{
+static void kf__subtract_mean(float *features, int64_t rows, int dim) {
     const float share = rows ? (float)(1.0 / (double)rows) : 0.0f;
     for (int c = 0; c < dim; c++) {
         const float mean = kf__column_sum(features + c, rows, dim, c) * share;
-        for (int64_t r = 0; r < rows; r++)
-            features[r * dim + c] -= mean;
+        for (int64_t r = 0; r < rows; r++) features[r * dim + c] -= mean;
     }
 }
 
-static void kf__normalize_utterance(const kf_options *o, float *features, int64_t rows, int dim)
-{
+static void kf__normalize_utterance(const kf_options *o, float *features, int64_t rows, int dim) {
     for (int c = 0; c < dim; c++) {
         double mean = 0.0, variance = 0.0, deviation = 1.0;
-        for (int64_t r = 0; r < rows; r++)
-            mean += (double)features[r * dim + c];
+        for (int64_t r = 0; r < rows; r++) mean += (double)features[r * dim + c];
         mean /= (double)(rows > 1 ? rows : 1);
         int constant = 0;
         if (o->utterance_norm_vars) {
@@ -1982,8 +1690,7 @@ static void kf__normalize_utterance(const kf_options *o, float *features, int64_
 }
 
 /* The window over which frame t is normalized: Kaldi's SlidingWindowCmn. */
-static void kf__sliding_window(const kf_options *o, int64_t t, int64_t frames, int64_t *start, int64_t *end)
-{
+static void kf__sliding_window(const kf_options *o, int64_t t, int64_t frames, int64_t *start, int64_t *end) {
     const int64_t width = o->cmn_center ? o->cmn_window / 2 : o->cmn_window;
     *start = t > width ? t - width : 0;
     *end = o->cmn_center ? *start + o->cmn_window : t + 1 > o->min_cmn_window ? t + 1 : o->min_cmn_window;
@@ -1992,10 +1699,9 @@ static void kf__sliding_window(const kf_options *o, int64_t t, int64_t frames, i
     *end -= overhang;
 }
 
-/* Normalize a column. `kept` has room for cmn_window + 1 values if `out` is the same as `in`, and is NULL otherwise. The sums run on
-   from window to window, so that their rounding errors stay, as in Kaldi. */
-static void kf__slide(const kf_options *o, const float *in, int64_t frames, int dim, float *out, float *kept)
-{
+/* Normalize a column in place. `kept` has room for cmn_window + 1 of its values. The sums run on from window to window, so that their
+   rounding errors stay, as in Kaldi. */
+static void kf__slide(const kf_options *o, float *x, int64_t frames, int dim, float *kept) {
     const int64_t room = (int64_t)o->cmn_window + 1;
     int64_t start = 0, end = 0;
     double sum = 0.0, squares = 0.0;
@@ -2005,112 +1711,63 @@ static void kf__slide(const kf_options *o, const float *in, int64_t frames, int 
         if (t == 0) { /* squares as OpenBLAS's `ddot` with a stride: rows in turns to two sums */
             double odd = 0.0;
             const int64_t whole = last & ~(int64_t)3;
-            for (int64_t r = 0; r < last; r++)
-                sum += (double)in[r * dim];
+            for (int64_t r = 0; r < last; r++) sum += (double)x[r * dim];
             for (int64_t r = 0; r < whole; r += 4) {
-                const double a = (double)in[r * dim], b = (double)in[(r + 1) * dim], c = (double)in[(r + 2) * dim];
-                const double d = (double)in[(r + 3) * dim];
+                const double a = (double)x[r * dim], b = (double)x[(r + 1) * dim], c = (double)x[(r + 2) * dim];
+                const double d = (double)x[(r + 3) * dim];
                 squares += a * a + c * c, odd += b * b + d * d;
             }
-            for (int64_t r = whole; r < last; r++)
-                squares += (double)in[r * dim] * (double)in[r * dim];
+            for (int64_t r = whole; r < last; r++) squares += (double)x[r * dim] * (double)x[r * dim];
             squares += odd;
         } else {
             const int64_t leaves = first - 1, enters = last - 1;
-            const float left = first == start ? 0.0f : kept && leaves < t ? kept[leaves % room] : in[leaves * dim];
-            const float entered = last == end ? 0.0f : in[enters * dim];
+            const float left = first == start ? 0.0f : leaves < t ? kept[leaves % room] : x[leaves * dim];
+            const float entered = last == end ? 0.0f : x[enters * dim];
             sum = (sum + -(double)left) + (double)entered;
             squares = (squares + -((double)left * (double)left)) + (double)entered * (double)entered;
         }
         start = first, end = last;
-        const double size = (double)(end - start), wide = (double)in[t * dim];
-        double x = kf__fused_double(-1.0 / size, sum, wide);
+        const double size = (double)(end - start), wide = (double)x[t * dim];
+        double y = kf__fused_double(-1.0 / size, sum, wide);
         if (o->cmn_norm_vars) {
             double variance = squares * (1.0 / size);
             variance += -1.0 / (size * size) * sum * sum;
-            x *= 1.0 / kf__sqrt(variance < 1e-10 ? 1e-10 : variance);
-            x = size == 1.0 ? 0.0 : x;
+            y *= 1.0 / kf__sqrt(variance < 1e-10 ? 1e-10 : variance);
         }
-        if (kept)
-            kept[t % room] = in[t * dim];
-        out[t * dim] = (float)x;
+        kept[t % room] = x[t * dim];
+        x[t * dim] = size == 1.0 && o->cmn_norm_vars ? 0.0f : (float)y;
     }
 }
 
-KF_API kf_status kf_sliding_cmvn(const float *features, int64_t frames, int32_t dim, const kf_options *options, float *out)
-{
-    if (!options || frames < 0 || dim < 1 || (frames && (!features || !out || features == out)))
-        return KF_ERROR_ARGUMENT;
-    if (options->struct_size != sizeof *options)
-        return KF_ERROR_STRUCT_SIZE;
-    if (options->cmn_window < 1 || options->min_cmn_window < 0)
-        return KF_ERROR_VALUE;
-    for (int c = 0; c < dim; c++)
-        kf__slide(options, features + c, frames, dim, out + c, NULL);
-    return KF_OK;
-}
-
 /* The threshold on the log energy: Kaldi's rounding decides where an energy equals it. */
-static float kf__vad_threshold(const kf_options *o, const float *features, int64_t frames, int dim)
-{
+static float kf__vad_threshold(const kf_options *o, const float *features, int64_t frames, int dim) {
     double total = 0.0;
-    for (int64_t t = 0; t + 1 < frames; t += 2)
-        total += (double)(features[t * dim] + features[(t + 1) * dim]);
-    if (frames % 2)
-        total += (double)features[(frames - 1) * dim];
-    const float mean = o->vad_energy_mean_scale != 0.0f ? o->vad_energy_mean_scale * (float)total / (float)(frames > 1 ? frames : 1)
-                                                        : 0.0f;
+    for (int64_t t = 0; t + 1 < frames; t += 2) total += (double)(features[t * dim] + features[(t + 1) * dim]);
+    if (frames % 2) total += (double)features[(frames - 1) * dim];
+    const float mean =
+        o->vad_energy_mean_scale != 0.0f ? o->vad_energy_mean_scale * (float)total / (float)(frames > 1 ? frames : 1) : 0.0f;
     return mean + o->vad_energy_threshold;
 }
 
-static int kf__vad_options_are_valid(const kf_options *o)
-{
-    return kf__finite((double)o->vad_energy_threshold) && o->vad_energy_mean_scale >= 0.0f &&
-           kf__finite((double)o->vad_energy_mean_scale) && o->vad_frames_context >= 0 && o->vad_proportion_threshold > 0.0f &&
-           o->vad_proportion_threshold < 1.0f;
-}
-
-/* Decide for each frame, to numbers or to bytes. */
-static void kf__decide(const kf_options *o, const float *features, int64_t frames, int dim, float *numbers, unsigned char *bytes)
-{
+/* Decide for each frame if it is voiced: Kaldi's compute-vad. */
+static void kf__decide(const kf_options *o, const float *features, int64_t frames, int dim, unsigned char *voiced) {
     const float threshold = kf__vad_threshold(o, features, frames, dim);
     const int64_t context = o->vad_frames_context;
     int64_t votes = 0, first = 0, last = 0; /* of frames first to last - 1 */
     for (int64_t t = 0; t < frames; t++) {
-        for (; last < frames && last <= t + context; last++)
-            votes += features[last * dim] > threshold;
-        for (; first < t - context; first++)
-            votes -= features[first * dim] > threshold;
-        const int voiced = (float)votes >= (float)(last - first) * o->vad_proportion_threshold;
-        if (numbers)
-            numbers[t] = voiced ? 1.0f : 0.0f;
-        else
-            bytes[t] = (unsigned char)voiced;
+        for (; last < frames && last <= t + context; last++) votes += features[last * dim] > threshold;
+        for (; first < t - context; first++) votes -= features[first * dim] > threshold;
+        voiced[t] = (float)votes >= (float)(last - first) * o->vad_proportion_threshold;
     }
 }
 
-KF_API kf_status kf_vad(const float *features, int64_t frames, int32_t dim, const kf_options *options, float *voiced)
-{
-    if (!options || frames < 0 || dim < 1 || (frames && (!features || !voiced)))
-        return KF_ERROR_ARGUMENT;
-    if (options->struct_size != sizeof *options)
-        return KF_ERROR_STRUCT_SIZE;
-    if (!kf__vad_options_are_valid(options))
-        return KF_ERROR_VALUE;
-    kf__decide(options, features, frames, dim, voiced, NULL);
-    return KF_OK;
-}
-
 /* Spread rows (frames, dim) over rows of (order + 1) * dim and append deltas, each of those before with its own edges repeated. */
-static void kf__append_deltas(const kf_options *o, float *features, int64_t frames, int dim)
-{
+static void kf__append_deltas(const kf_options *o, float *features, int64_t frames, int dim) {
     const int wide = dim * (o->delta_order + 1), window = o->delta_window;
     float squares = 0.0f;
-    for (int j = -window; j <= window; j++)
-        squares += (float)j * (float)j;
+    for (int j = -window; j <= window; j++) squares += (float)j * (float)j;
     const float share = (float)(1.0 / (double)squares);
-    for (int64_t t = frames - 1; t > 0; t--)
-        memmove(features + t * wide, features + t * dim, (size_t)dim * sizeof *features);
+    for (int64_t t = frames - 1; t > 0; t--) memmove(features + t * wide, features + t * dim, (size_t)dim * sizeof *features);
     for (int order = 1; order <= o->delta_order; order++)
         for (int64_t t = 0; t < frames; t++) {
             float *row = features + t * wide + order * dim;
@@ -2118,30 +1775,25 @@ static void kf__append_deltas(const kf_options *o, float *features, int64_t fram
             for (int j = -window; j <= window; j++) {
                 const int64_t other = t + j < 0 ? 0 : t + j < frames ? t + j : frames - 1;
                 const float *from = features + other * wide + (order - 1) * dim, weight = (float)j * share;
-                for (int c = 0; j && c < dim; c++)
-                    row[c] = kf__fused(weight, from[c], row[c]);
+                for (int c = 0; j && c < dim; c++) row[c] = kf__fused(weight, from[c], row[c]);
             }
         }
 }
 
 /* Steps of single rows. */
-static void kf__finish_rows(const kf *f, float *rows, int64_t count)
-{
+static void kf__finish_rows(const kf *f, float *rows, int64_t count) {
     const kf_options *o = &f->options;
     const int dim = f->out_dim;
     const float minimum = (float)o->floor_minimum;
     if (o->num_statistics)
         for (int64_t r = 0; r < count; r++)
-            for (int c = 0; c < dim; c++)
-                rows[r * dim + c] = (rows[r * dim + c] + f->shift[c]) * f->scale[c];
+            for (int c = 0; c < dim; c++) rows[r * dim + c] = (rows[r * dim + c] + f->shift[c]) * f->scale[c];
     if (o->global_mean != 0.0 || o->global_std != 1.0) {
         const float shift = (float)-o->global_mean, scale = (float)(1.0 / o->global_std);
-        for (int64_t i = 0; i < count * dim; i++)
-            rows[i] = (rows[i] + shift) * scale;
+        for (int64_t i = 0; i < count * dim; i++) rows[i] = (rows[i] + shift) * scale;
     }
-    if (kf__finite(o->floor_minimum))
-        for (int64_t i = 0; i < count * dim; i++)
-            rows[i] = rows[i] < minimum ? minimum : rows[i];
+    if (o->floor_minimum > -KF__MOST_FLOAT)
+        for (int64_t i = 0; i < count * dim; i++) rows[i] = rows[i] < minimum ? minimum : rows[i];
 }
 
 /* ---- Stacking: rows of `stack` frames that start `stride` frames apart ---- */
@@ -2153,17 +1805,14 @@ static int kf__stride(const kf *f) { return f->options.stack_frames > 1 ? f->opt
 static int kf__left(const kf *f) { return f->options.stack_frames > 1 ? 0 : (f->options.lfr_stack - 1) / 2; }
 
 /* Rows that are known after so many frames. */
-static int64_t kf__stacked_rows(const kf *f, int64_t frames, int ended)
-{
+static int64_t kf__stacked_rows(const kf *f, int64_t frames, int ended) {
     const int64_t beyond = kf__stack(f) - kf__left(f), stride = kf__stride(f);
-    if (ended)
-        return (frames + stride - 1) / stride;
+    if (ended) return (frames + stride - 1) / stride;
     return frames < beyond ? 0 : (frames - beyond) / stride + 1;
 }
 
 /* Write the rows that are known; missing frames repeat the first or the last one, or are zero with stack_frames. */
-static float *kf__write_stacks(kf *f, float *out, int ended)
-{
+static float *kf__write_stacks(kf *f, float *out, int ended) {
     const int stack = kf__stack(f), dim = f->row_dim;
     for (const int64_t known = kf__stacked_rows(f, f->frames, ended); f->stacked < known; f->stacked++, out += f->out_dim) {
         const int64_t first = f->stacked * kf__stride(f) - kf__left(f);
@@ -2171,23 +1820,21 @@ static float *kf__write_stacks(kf *f, float *out, int ended)
             int64_t t = first + j < 0 ? 0 : first + j;
             const int missing = t >= f->frames;
             t = missing ? f->frames - 1 : t;
-            if (missing && f->options.stack_frames > 1)
-                memset(out + (int64_t)j * dim, 0, (size_t)dim * sizeof *out);
-            else
-                memcpy(out + (int64_t)j * dim, f->window + t % stack * dim, (size_t)dim * sizeof *out);
+            if (missing && f->options.stack_frames > 1) memset(out + (int64_t)j * dim, 0, (size_t)dim * sizeof *out);
+            else memcpy(out + (int64_t)j * dim, f->window + t % stack * dim, (size_t)dim * sizeof *out);
         }
         kf__finish_rows(f, out, 1);
     }
     return out;
 }
 
-/* Compute frames `frame` to `end` of audio and write the rows that they decide; returns where the next row goes. */
-static float *kf__compute_frames(kf *f, const kf__plan *p, const kf__audio *audio, int64_t frame, int64_t end, float *out)
-{
+/* Compute frames up to `end` and write the rows that they decide; returns where the next row goes. */
+static float *kf__compute_frames(kf *f, int64_t end, float *out) {
     const int stack = kf__stack(f), dim = f->row_dim, plain = f->by_utterance || (stack == 1 && kf__stride(f) == 1);
-    for (; frame < end; frame += KF__LANES) {
-        const int count = end - frame < KF__LANES ? (int)(end - frame) : KF__LANES;
-        kf__frames(f, p, audio, frame, count, plain ? out : f->rows);
+    while (f->done < end) {
+        const int count = end - f->done < KF__LANES ? (int)(end - f->done) : KF__LANES;
+        kf__frames(f, f->done, count, plain ? out : f->rows);
+        f->done += count;
         if (plain) {
             kf__finish_rows(f, out, f->by_utterance ? 0 : count);
             out += (int64_t)count * dim;
@@ -2204,67 +1851,35 @@ static float *kf__compute_frames(kf *f, const kf__plan *p, const kf__audio *audi
 
 /* ---- Front ends ---- */
 
-static int kf__in_range(int32_t value, int32_t low, int32_t high) { return value >= low && value <= high; }
-
-static int kf__needs_utterance(const kf_options *o)
-{
+static int kf__needs_utterance(const kf_options *o) {
     return o->subtract_mean || o->cmn_window || o->keep_voiced || o->utterance_cmvn || o->delta_order;
 }
 
-static kf_status kf__check(const kf_options *o)
-{
-    if (!o)
-        return KF_ERROR_ARGUMENT;
-    if (o->struct_size != sizeof *o)
-        return KF_ERROR_STRUCT_SIZE;
-    for (int i = 0; i < KF__NUM_FIELDS; i++) {
-        double value = 0.0;
-        float narrow = 0.0f;
-        memcpy(kf__fields[i].type == 'd' ? (void *)&value : (void *)&narrow, (const char *)o + kf__fields[i].offset,
-               kf__fields[i].type == 'd' ? sizeof value : sizeof narrow);
-        if (kf__fields[i].type == 'f')
-            value = (double)narrow;
-        if ((kf__fields[i].type == 'f' || kf__fields[i].type == 'd') && !kf__finite(value) &&
-            !(kf__fields[i].offset == offsetof(kf_options, floor_minimum) && value < 0.0))
-            return KF_ERROR_VALUE;
-    }
+static kf_status kf__check(const kf_options *o) {
+    if (!o) return KF_ERROR_ARGUMENT;
+    if (o->struct_size != sizeof *o) return KF_ERROR_STRUCT_SIZE;
+    if (!kf__fields_are_valid(o)) return KF_ERROR_VALUE;
     const float nyquist = 0.5f * o->sample_frequency, high = kf__high_freq(o);
-    if (!(o->sample_frequency > 0.0f && o->sample_frequency < 1e9f))
-        return KF_ERROR_RATE;
+    if (!(o->sample_frequency > 0.0f && o->sample_frequency < 1e9f)) return KF_ERROR_RATE;
     const int size = o->frame_length > 0.0f && o->frame_length < 1e9f ? kf__in_samples(o, o->frame_length) : -1;
-    if (size < 2 || size > 1 << 24 || !(o->frame_shift > 0.0f && o->frame_shift < 1e9f) || kf__in_samples(o, o->frame_shift) < 1)
+    if (size < 2 || size > 1 << 24 || !(o->frame_shift > 0.0f && o->frame_shift < 1e9f) ||
+        kf__in_samples(o, o->frame_shift) < 1)
         return KF_ERROR_FRAME;
-    if (!kf__in_range(o->feature, KF_FBANK, KF_SPECTROGRAM) || !kf__in_range(o->window_type, KF_POVEY, KF_BLACKMAN) ||
-        !(o->preemphasis_coefficient >= 0.0f && o->preemphasis_coefficient <= 1.0f) || !(o->waveform_scale > 0.0f) ||
-        !(o->full_scale > 0.0f) || !kf__in_range(o->cmn_window, 0, 1 << 24) || !kf__in_range(o->min_cmn_window, 0, 1 << 24) ||
-        !kf__vad_options_are_valid(o) || !kf__in_range(o->delta_order, 0, 999) || !kf__in_range(o->delta_window, 1, 999) ||
-        !(o->utterance_epsilon >= 0.0) || !kf__in_range(o->lfr_stack, 1, 999) || !kf__in_range(o->lfr_stride, 1, 999) ||
-        !kf__in_range(o->stack_frames, 1, 999) || !kf__in_range(o->pad_frames, 0, 1 << 24) || o->global_std > 1e37 ||
-        o->global_std < 1e-37 || !kf__in_range(o->num_statistics, 0, 1 << 28) || o->floor_minimum > (double)FLT_MAX ||
-        !(o->global_mean <= (double)FLT_MAX && o->global_mean >= -(double)FLT_MAX) ||
-        (kf__finite(o->floor_minimum) && o->floor_minimum < -(double)FLT_MAX))
-        return KF_ERROR_VALUE;
     kf__plan p;
     if (o->feature != KF_SPECTROGRAM) {
-        if (o->num_mel_bins < 3)
-            return KF_ERROR_MEL_BINS;
+        if (o->num_mel_bins < 3) return KF_ERROR_MEL_BINS;
         if (o->feature != KF_FBANK &&
-            (o->num_ceps < 1 || o->lpc_order < 0 || o->num_ceps - 1 > (o->feature == KF_MFCC ? o->num_mel_bins - 1 : o->lpc_order)))
+            (o->num_ceps < 1 || o->num_ceps - 1 > (o->feature == KF_MFCC ? o->num_mel_bins - 1 : o->lpc_order)))
             return KF_ERROR_CEPSTRA;
         const double angle = KF__PI * o->num_ceps, q = (double)o->cepstral_lifter;
-        if (o->feature != KF_FBANK && q != 0.0 && !((q < 0.0 ? -q : q) * 1e9 > angle))
-            return KF_ERROR_CEPSTRA;
+        if (o->feature != KF_FBANK && q != 0.0 && !((q < 0.0 ? -q : q) * 1e9 > angle)) return KF_ERROR_CEPSTRA;
         if (!(o->low_freq >= 0.0f && o->low_freq < nyquist && high > 0.0f && high <= nyquist && o->low_freq < high))
             return KF_ERROR_MEL_RANGE;
-        if (!kf__in_range(o->num_mel_bins, 3, 1 << 26) || !kf__in_range(o->lpc_order, 0, 1 << 26) ||
-            (o->feature == KF_PLP && (int64_t)(o->lpc_order + 1) * (o->num_mel_bins + 2) > 1 << 26))
-            return KF_ERROR_MEL_BINS;
+        if (o->feature == KF_PLP && (int64_t)(o->lpc_order + 1) * (o->num_mel_bins + 2) > 1 << 26) return KF_ERROR_MEL_BINS;
     }
     kf__measure(&p, o, o->frame_length);
-    if (p.points % 2)
-        return KF_ERROR_ODD_FFT;
-    if (o->feature != KF_SPECTROGRAM && (int64_t)o->num_mel_bins * p.half > 1 << 26)
-        return KF_ERROR_MEL_BINS;
+    if (p.points % 2) return KF_ERROR_ODD_FFT;
+    if (o->feature != KF_SPECTROGRAM && (int64_t)o->num_mel_bins * p.half > 1 << 26) return KF_ERROR_MEL_BINS;
     const int low_rate = o->lfr_stack > 1 || o->lfr_stride > 1;
     if ((low_rate && (kf__needs_utterance(o) || o->stack_frames > 1)) || (o->shorten_frame && !o->round_to_power_of_two) ||
         (int64_t)p.dim * (o->delta_order + 1) * o->stack_frames * o->lfr_stack > 1 << 28)
@@ -2273,11 +1888,10 @@ static kf_status kf__check(const kf_options *o)
 }
 
 /* Hand out the memory of a front end: all but itself. */
-static void kf__divide(kf *f, kf__arena *arena)
-{
+static void kf__divide(kf *f, kf__arena *arena) {
     const kf_options *o = &f->options;
     const kf__plan *p = &f->plan;
-    const int is_mel = o->feature != KF_SPECTROGRAM, mixed = p->log_half < 0, stacked = kf__stack(f) > 1 || kf__stride(f) > 1;
+    const int is_mel = o->feature != KF_SPECTROGRAM, mixed = p->log_half<0, stacked = kf__stack(f)> 1 || kf__stride(f) > 1;
     const size_t lanes = KF__LANES * sizeof(float);
     const int64_t samples = p->points > p->size ? p->points : p->size;
     kf__lay_out(&f->plan, o, arena);
@@ -2293,10 +1907,12 @@ static void kf__divide(kf *f, kf__arena *arena)
     f->power = (float *)kf__take(arena, (int64_t)p->half + 1, lanes);
     f->mel = (float *)kf__take(arena, is_mel ? (int64_t)o->num_mel_bins + 2 : 0, lanes);
     f->lpc = (float *)kf__take(arena, o->feature == KF_PLP ? 4 * ((int64_t)o->lpc_order + 2) : 0, lanes);
-    f->features = (float *)kf__take(arena, (int64_t)p->dim + 1, lanes);
+    f->spectrum = (float *)kf__take(arena, p->points, lanes);
+    f->features = (float *)kf__take(arena, is_mel ? (int64_t)p->dim + 1 : 0, lanes);
     f->sums = (float *)kf__take(arena, 64, lanes);
     f->pairs = (float *)kf__take(arena, o->dither != 0.0f ? 64 : 0, lanes);
-    f->wide = (double *)kf__take(arena, o->double_precision ? 3 * (int64_t)p->points + 2 * p->largest_factor : 0, sizeof(double));
+    f->wide =
+        (double *)kf__take(arena, o->double_precision ? 3 * (int64_t)p->points + 2 * p->largest_factor : 0, sizeof(double));
     f->edges = (float *)kf__take(arena, p->size, lanes);
     f->rows = (float *)kf__take(arena, stacked ? p->dim : 0, lanes);
     f->window = (float *)kf__take(arena, stacked ? (int64_t)kf__stack(f) * p->dim : 0, sizeof(float));
@@ -2305,14 +1921,12 @@ static void kf__divide(kf *f, kf__arena *arena)
     f->scale = (float *)kf__take(arena, o->num_statistics, sizeof(float));
     /* Kept are at most size + 1 samples that a later frame needs; with a block of frames more, samples are seldom moved. */
     f->room = 3 * (int64_t)p->size + 64 + (int64_t)KF__LANES * (p->shift < p->size ? p->shift : p->size);
-    f->buffer = (float *)kf__take(arena, f->whole ? 0 : f->room, sizeof(float));
+    f->buffer = (float *)kf__take(arena, f->room, sizeof(float));
 }
 
-static kf_status kf__prepare(const kf_options *options, kf *f)
-{
+static kf_status kf__prepare(const kf_options *options, kf *f) {
     const kf_status status = kf__check(options);
-    if (status != KF_OK)
-        return status;
+    if (status != KF_OK) return status;
     memset(f, 0, sizeof *f);
     f->options = *options;
     kf_options *o = &f->options;
@@ -2321,32 +1935,26 @@ static kf_status kf__prepare(const kf_options *options, kf *f)
     f->whole = f->by_utterance || o->pad_frames || o->subtract_clip_mean;
     f->row_dim = f->plan.dim;
     f->out_dim = f->row_dim * (o->delta_order + 1) * kf__stack(f);
-    if (o->num_statistics && (o->num_statistics != f->out_dim || !o->shift || !o->scale))
-        return KF_ERROR_STATISTICS;
+    if (o->num_statistics && (o->num_statistics != f->out_dim || !o->shift || !o->scale)) return KF_ERROR_STATISTICS;
     return KF_OK;
 }
 
-KF_API kf_status kf_size(const kf_options *options, size_t *size)
-{
+KF_API kf_status kf_size(const kf_options *options, size_t *size) {
     kf f;
     kf__arena arena = {NULL, 0};
-    if (!size)
-        return KF_ERROR_ARGUMENT;
+    if (!size) return KF_ERROR_ARGUMENT;
     *size = 0;
     const kf_status status = kf__prepare(options, &f);
-    if (status != KF_OK)
-        return status;
+    if (status != KF_OK) return status;
     (void)kf__take(&arena, 1, sizeof f);
     kf__divide(&f, &arena);
-    if (arena.used > (SIZE_MAX >> 1) - 64u)
-        return KF_ERROR_MEMORY;
+    if (arena.used > (SIZE_MAX >> 1) - 64u) return KF_ERROR_MEMORY;
     *size = (size_t)arena.used + 63u;
     return options->statistics && !options->num_statistics ? KF_ERROR_STATISTICS : KF_OK;
 }
 
 /* Whether the compiler and the processor's mode left the arithmetic as it is written. */
-static int kf__is_exact(void)
-{
+static int kf__is_exact(void) {
     volatile float a = 1.0f + 0x1p-12f, tiny = KF__TINY;
     volatile double b = 1.0 + 0x1p-27;
     const float x = a, y = tiny;
@@ -2356,35 +1964,31 @@ static int kf__is_exact(void)
     return product == 0.0f && wide == 0.0 && half != 0.0f && tenth != (double)0.1f;
 }
 
-KF_API kf_status kf_init(void *memory, size_t size, const kf_options *options, kf **out)
-{
+KF_API kf_status kf_init(void *memory, size_t size, const kf_options *options, kf **out) {
     kf local;
     size_t needed;
-    if (!memory || !out)
-        return KF_ERROR_ARGUMENT;
+    if (!memory || !out) return KF_ERROR_ARGUMENT;
     *out = NULL;
     kf_status status = kf_size(options, &needed);
     if (status == KF_OK)
         status = size < needed ? KF_ERROR_MEMORY : !kf__is_exact() ? KF_ERROR_BUILD : kf__prepare(options, &local);
-    if (status != KF_OK)
-        return status;
+    if (status != KF_OK) return status;
     kf__arena arena = {(char *)memory + (63u - ((uintptr_t)memory + 63u) % 64u), 0};
     kf *f = (kf *)kf__take(&arena, 1, sizeof local);
     *f = local;
     kf__divide(f, &arena);
     status = kf__fill(&f->plan, &f->options, f->options.allow_empty_bins);
-    if (status != KF_OK)
-        return status;
+    if (status != KF_OK) return status;
     if (options->num_statistics) {
         memcpy(f->shift, options->shift, (size_t)options->num_statistics * sizeof(float));
         memcpy(f->scale, options->scale, (size_t)options->num_statistics * sizeof(float));
     }
     for (int i = 0; i < options->num_statistics; i++)
-        if (!kf__finite((double)f->shift[i]) || !kf__finite((double)f->scale[i]))
-            return KF_ERROR_STATISTICS;
+        if (!kf__finite((double)f->shift[i]) || !kf__finite((double)f->scale[i])) return KF_ERROR_STATISTICS;
     f->options.shift = f->options.scale = NULL;
     f->options.statistics = NULL;
     kf_seed(f, 1);
+    kf_reset(f);
     *out = f;
     return KF_OK;
 }
@@ -2393,34 +1997,29 @@ KF_API int32_t kf_dim(const kf *frontend) { return frontend ? frontend->out_dim 
 
 #define KF__MOST ((int64_t)1 << 46) /* samples */
 
-static int64_t kf__num_frames(const kf *f, const kf__plan *p, int64_t count)
-{
-    if (f->options.snip_edges)
-        return count < p->size ? 0 : (count - p->size) / p->shift + 1;
+static int64_t kf__num_frames(const kf *f, const kf__plan *p, int64_t count) {
+    if (f->options.snip_edges) return count < p->size ? 0 : (count - p->size) / p->shift + 1;
     return (count + p->shift / 2) / p->shift;
 }
 
 /* Whether audio gives a single frame of its own length. */
-static int kf__is_shortened(const kf *f, int64_t count) { return f->options.shorten_frame && count >= 2 && count < f->plan.size; }
+static int kf__is_shortened(const kf *f, int64_t count) {
+    return f->options.shorten_frame && count >= 2 && count < f->plan.size;
+}
 
-static float kf__short_length(const kf *f, int64_t count)
-{
+static float kf__short_length(const kf *f, int64_t count) {
     return (float)(1000.0 * (double)count / (double)f->options.sample_frequency);
 }
 
-static int64_t kf__frames_of(const kf *f, int64_t count)
-{
+static int64_t kf__frames_of(const kf *f, int64_t count) {
     kf__plan p;
-    if (!kf__is_shortened(f, count))
-        return kf__num_frames(f, &f->plan, count);
+    if (!kf__is_shortened(f, count)) return kf__num_frames(f, &f->plan, count);
     kf__measure(&p, &f->options, kf__short_length(f, count));
     return p.size < 2 ? 0 : kf__num_frames(f, &p, count);
 }
 
-KF_API int64_t kf_rows(const kf *frontend, int64_t count)
-{
-    if (!frontend || count < 0 || count >= KF__MOST)
-        return 0;
+KF_API int64_t kf_rows(const kf *frontend, int64_t count) {
+    if (!frontend || count < 0 || count >= KF__MOST) return 0;
     const int64_t frames = kf__frames_of(frontend, count), dim = frontend->row_dim;
     int64_t rows = kf__stacked_rows(frontend, frames, 1);
     if (frontend->options.keep_voiced) /* and a byte for each frame's decision */
@@ -2428,49 +2027,24 @@ KF_API int64_t kf_rows(const kf *frontend, int64_t count)
     return rows < frontend->options.pad_frames ? frontend->options.pad_frames : rows;
 }
 
-static kf_status kf__check_samples(const void *samples, int is_short, int64_t count)
-{
-    if (!samples)
-        return KF_ERROR_ARGUMENT;
-    if (is_short)
-        return KF_OK;
-    const float *x = (const float *)samples;
-    for (int64_t i = 0; i < count;) {
-        uint32_t bad = 0;
-        const int64_t end = count - i < 4096 ? count : i + 4096;
-        for (; i < end; i++)
-            bad |= (uint32_t)((kf__bits(x[i]) & 0x7f800000u) == 0x7f800000u);
-        if (bad)
-            return KF_ERROR_SAMPLES;
-    }
-    return KF_OK;
-}
-
 /* ---- Whole utterances ---- */
 
 /* The steps that need the whole utterance, on (frames, row_dim) in `out`; returns the number of rows. */
-static int64_t kf__finish_utterance(kf *f, float *out, int64_t frames)
-{
+static int64_t kf__finish_utterance(kf *f, float *out, int64_t frames) {
     const kf_options *o = &f->options;
     const int dim = f->row_dim, wide = dim * (o->delta_order + 1);
     unsigned char *voiced = (unsigned char *)(out + frames * dim);
-    if (o->subtract_mean)
-        kf__subtract_mean(out, frames, dim);
-    if (o->keep_voiced)
-        kf__decide(o, out, frames, dim, NULL, voiced);
-    for (int c = 0; o->cmn_window && c < dim; c++)
-        kf__slide(o, out + c, frames, dim, out + c, f->kept);
+    if (o->subtract_mean) kf__subtract_mean(out, frames, dim);
+    if (o->keep_voiced) kf__decide(o, out, frames, dim, voiced);
+    for (int c = 0; o->cmn_window && c < dim; c++) kf__slide(o, out + c, frames, dim, f->kept);
     if (o->keep_voiced) {
         int64_t kept = 0;
         for (int64_t t = 0; t < frames; t++)
-            if (voiced[t])
-                memmove(out + kept++ * dim, out + t * dim, (size_t)dim * sizeof *out);
+            if (voiced[t]) memmove(out + kept++ * dim, out + t * dim, (size_t)dim * sizeof *out);
         frames = kept;
     }
-    if (o->utterance_cmvn)
-        kf__normalize_utterance(o, out, frames, dim);
-    if (o->delta_order)
-        kf__append_deltas(o, out, frames, dim);
+    if (o->utterance_cmvn) kf__normalize_utterance(o, out, frames, dim);
+    if (o->delta_order) kf__append_deltas(o, out, frames, dim);
     const int64_t rows = kf__stacked_rows(f, frames, 1);
     memset(out + frames * wide, 0, (size_t)(rows * f->out_dim - frames * wide) * sizeof *out);
     kf__finish_rows(f, out, rows);
@@ -2478,111 +2052,36 @@ static int64_t kf__finish_utterance(kf *f, float *out, int64_t frames)
 }
 
 /* Make the plan of a frame that is as long as the audio. */
-static kf_status kf__shorten(kf *f, int64_t count)
-{
+static kf_status kf__shorten(kf *f, int64_t count) {
     kf__arena arena = {f->shorter_memory, 0};
     kf__measure(&f->shorter, &f->options, kf__short_length(f, count));
-    if (f->shorter.size < 2 || f->shorter.size > f->plan.size)
-        return KF_ERROR_FRAME;
+    if (f->shorter.size < 2 || f->shorter.size > f->plan.size) return KF_ERROR_FRAME;
+    f->current = &f->shorter;
     kf__lay_out(&f->shorter, &f->options, &arena);
     return kf__fill(&f->shorter, &f->options, 1);
 }
 
-static kf_status kf__compute(kf *f, const void *samples, int is_short, int64_t count, float *out, int64_t capacity, int64_t *rows)
-{
-    if (!f || !rows)
-        return KF_ERROR_ARGUMENT;
-    *rows = 0;
-    if (count < 0 || count >= KF__MOST)
-        return KF_ERROR_ARGUMENT;
-    if (count == 0)
-        return KF_ERROR_EMPTY;
-    const int64_t needed = kf_rows(f, count), pad = f->options.pad_frames;
-    if (capacity < needed)
-        return KF_ERROR_BUFFER;
-    if (needed && !out)
-        return KF_ERROR_ARGUMENT;
-    kf_status status = kf__check_samples(samples, is_short, count);
-    const int shortened = kf__is_shortened(f, count);
-    if (status == KF_OK && shortened)
-        status = kf__shorten(f, count);
-    if (status != KF_OK)
-        return status;
-    kf_reset(f);
-    if (f->options.subtract_clip_mean) {
-        const float convert = is_short ? f->options.full_scale / 32768.0f : 1.0f;
-        double sum = 0.0;
-        for (int64_t i = 0; i < count; i++)
-            sum += (double)(kf__sample(samples, is_short, i) * convert);
-        f->offset = (float)(sum / (double)count);
-    }
-    const kf__plan *p = shortened ? &f->shorter : &f->plan;
-    const kf__audio audio = {samples, is_short, count, 0};
-    const int64_t frames = kf__num_frames(f, p, count);
-    float *end = kf__compute_frames(f, p, &audio, 0, frames, out);
-    if (f->by_utterance)
-        *rows = kf__finish_utterance(f, out, frames);
-    else
-        *rows = (kf__write_stacks(f, end, 1) - out) / f->out_dim;
-    if (pad && *rows < pad) {
-        memset(out + *rows * f->out_dim, 0, (size_t)((pad - *rows) * f->out_dim) * sizeof *out);
-        kf__finish_rows(f, out + *rows * f->out_dim, pad - *rows);
-    }
-    *rows = pad ? pad : *rows;
-    kf_reset(f);
-    return KF_OK;
-}
-
-KF_API kf_status kf_compute(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows)
-{
-    return kf__compute(frontend, samples, 0, count, out, capacity, rows);
-}
-
-KF_API kf_status kf_compute_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity, int64_t *rows)
-{
-    return kf__compute(frontend, samples, 1, count, out, capacity, rows);
-}
-
-/* ---- Streams ---- */
-
-KF_API void kf_reset(kf *frontend)
-{
-    if (!frontend)
-        return;
+KF_API void kf_reset(kf *frontend) {
+    if (!frontend) return;
     frontend->origin = frontend->end = frontend->done = frontend->frames = frontend->stacked = 0;
     frontend->offset = 0.0f;
+    frontend->current = &frontend->plan;
 }
 
 /* Frames that are known after so many samples. Without snip_edges the last ones are known to be frames only later. */
-static int64_t kf__known_frames(const kf *f, int64_t end, int ended)
-{
-    const int64_t shift = f->plan.shift, size = f->plan.size;
-    int64_t needed = kf__first_sample(f, &f->plan) + size;
-    if (f->options.snip_edges || ended)
-        return kf__num_frames(f, &f->plan, end);
-    needed = needed > shift - shift / 2 ? needed : shift - shift / 2;
+static int64_t kf__known_frames(const kf *f, int64_t end, int ended) {
+    const int64_t shift = f->current->shift, first = kf__first_sample(f) + f->current->size;
+    const int64_t needed = first > shift - shift / 2 ? first : shift - shift / 2;
+    if (f->options.snip_edges || ended) return kf__num_frames(f, f->current, end);
     return end < needed ? 0 : (end - needed) / shift + 1;
 }
 
-KF_API int64_t kf_ready(const kf *frontend, int64_t count, int ended)
-{
-    if (!frontend || frontend->whole || count < 0 || count >= KF__MOST)
-        return 0;
-    const int64_t frames = kf__known_frames(frontend, frontend->end + count, ended);
-    return kf__stacked_rows(frontend, frames, ended) - frontend->stacked;
-}
-
 /* Compute the frames of the buffer that are known, and discard the samples that no later frame needs. */
-static float *kf__advance(kf *f, int ended, float *out)
-{
-    const kf__audio audio = {f->buffer, 0, f->end - f->origin, f->origin};
-    const int64_t known = kf__known_frames(f, f->end, ended);
-    if (known > f->done)
-        out = kf__compute_frames(f, &f->plan, &audio, f->done, known, out);
-    f->done = known > f->done ? known : f->done;
-    int64_t oldest = kf__first_sample(f, &f->plan) + f->done * f->plan.shift;
-    if (!f->options.snip_edges && oldest > f->end - f->plan.size) /* the reflection at the end needs a frame */
-        oldest = f->end - f->plan.size;
+static float *kf__advance(kf *f, int ended, float *out) {
+    out = kf__compute_frames(f, kf__known_frames(f, f->end, ended), out);
+    int64_t oldest = kf__first_sample(f) + f->done * f->current->shift;
+    if (!f->options.snip_edges && oldest > f->end - f->current->size) /* the reflection at the end needs a frame */
+        oldest = f->end - f->current->size;
     oldest = oldest > f->end ? f->end : oldest;
     if (oldest > f->origin) {
         memmove(f->buffer, f->buffer + (oldest - f->origin), (size_t)(f->end - oldest) * sizeof *f->buffer);
@@ -2591,80 +2090,108 @@ static float *kf__advance(kf *f, int ended, float *out)
     return out;
 }
 
-static kf_status kf__accept(kf *f, const void *samples, int is_short, int64_t count, float *out, int64_t capacity, int64_t *rows)
-{
-    if (!f || !rows)
-        return KF_ERROR_ARGUMENT;
-    *rows = 0;
-    if (count < 0 || count >= KF__MOST || f->end >= (int64_t)1 << 61)
-        return KF_ERROR_ARGUMENT;
-    if (f->whole)
-        return KF_ERROR_STREAM;
-    if (count == 0)
-        return KF_OK;
-    const int64_t ready = kf_ready(f, count, 0), before = f->stacked;
-    if (capacity < ready)
-        return KF_ERROR_BUFFER;
-    if (ready && !out)
-        return KF_ERROR_ARGUMENT;
-    const kf_status status = kf__check_samples(samples, is_short, count);
-    if (status != KF_OK)
-        return status;
-    const float convert = is_short ? f->options.full_scale / 32768.0f : 1.0f;
+/* Append samples to the buffer, as often as it is full, and compute what they decide. One of the two pointers is not NULL. */
+static float *kf__take_samples(kf *f, const float *floats, const int16_t *shorts, int64_t count, float *out) {
+    const float convert = floats ? 1.0f : f->options.full_scale / 32768.0f, scale = f->options.waveform_scale;
     for (int64_t taken = 0; taken < count;) {
         const int64_t room = f->room - (f->end - f->origin), part = count - taken < room ? count - taken : room;
         float *place = f->buffer + (f->end - f->origin);
         for (int64_t i = 0; i < part; i++)
-            place[i] = kf__sample(samples, is_short, taken + i) * convert;
+            place[i] = ((floats ? floats[taken + i] : (float)shorts[taken + i] * convert) - f->offset) * scale;
         taken += part, f->end += part;
         out = kf__advance(f, 0, out);
     }
-    *rows = f->stacked - before;
-    return KF_OK;
+    return out;
 }
 
-KF_API kf_status kf_accept(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows)
-{
-    return kf__accept(frontend, samples, 0, count, out, capacity, rows);
+static kf_status kf__check_samples(const float *floats, const int16_t *shorts, int64_t count) {
+    uint32_t bad = 0;
+    if (count && !floats && !shorts) return KF_ERROR_ARGUMENT;
+    for (int64_t i = 0; i < count && floats; i++) bad |= (uint32_t)((kf__bits(floats[i]) & 0x7f800000u) == 0x7f800000u);
+    return bad ? KF_ERROR_SAMPLES : KF_OK;
 }
 
-KF_API kf_status kf_accept_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity, int64_t *rows)
-{
-    return kf__accept(frontend, samples, 1, count, out, capacity, rows);
-}
-
-KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *rows)
-{
-    if (!frontend || !rows)
-        return KF_ERROR_ARGUMENT;
+static kf_status kf__compute(kf *f, const float *floats, const int16_t *shorts, int64_t count, float *out, int64_t capacity,
+                             int64_t *rows) {
+    if (!f || !rows) return KF_ERROR_ARGUMENT;
     *rows = 0;
-    if (frontend->whole)
-        return KF_ERROR_STREAM;
-    const int64_t ready = kf_ready(frontend, 0, 1);
-    if (capacity < ready)
-        return KF_ERROR_BUFFER;
-    if (ready && !out)
-        return KF_ERROR_ARGUMENT;
-    if (ready) {
-        const int64_t before = frontend->stacked;
-        out = kf__advance(frontend, 1, out);
-        if (frontend->frames)
-            (void)kf__write_stacks(frontend, out, 1);
-        *rows = frontend->stacked - before;
+    if (count <= 0 || count >= KF__MOST) return count ? KF_ERROR_ARGUMENT : KF_ERROR_EMPTY;
+    const int64_t needed = kf_rows(f, count), pad = f->options.pad_frames;
+    if (capacity < needed || (needed && !out)) return out ? KF_ERROR_BUFFER : KF_ERROR_ARGUMENT;
+    kf_status status = kf__check_samples(floats, shorts, count);
+    kf_reset(f);
+    if (status == KF_OK && kf__is_shortened(f, count)) status = kf__shorten(f, count);
+    if (status != KF_OK) return status;
+    if (f->options.subtract_clip_mean) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < count; i++)
+            sum += (double)(floats ? floats[i] : (float)shorts[i] * (f->options.full_scale / 32768.0f));
+        f->offset = (float)(sum / (double)count);
     }
-    kf_reset(frontend);
+    float *end = kf__advance(f, 1, kf__take_samples(f, floats, shorts, count, out));
+    *rows = f->by_utterance ? kf__finish_utterance(f, out, f->done) : (kf__write_stacks(f, end, 1) - out) / f->out_dim;
+    if (*rows < pad) {
+        memset(out + *rows * f->out_dim, 0, (size_t)((pad - *rows) * f->out_dim) * sizeof *out);
+        kf__finish_rows(f, out + *rows * f->out_dim, pad - *rows);
+    }
+    *rows = pad ? pad : *rows;
+    kf_reset(f);
     return KF_OK;
 }
 
-KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float *shift, float *scale)
-{
-    if (!stats || dim < 1 || !shift || !scale)
-        return KF_ERROR_ARGUMENT;
+KF_API kf_status kf_compute(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows) {
+    return kf__compute(frontend, samples, NULL, count, out, capacity, rows);
+}
+
+KF_API kf_status kf_compute_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity,
+                                  int64_t *rows) {
+    return kf__compute(frontend, NULL, samples, count, out, capacity, rows);
+}
+
+/* ---- Streams ---- */
+
+KF_API int64_t kf_ready(const kf *frontend, int64_t count, int ended) {
+    if (!frontend || frontend->whole || count < 0 || count >= KF__MOST) return 0;
+    const int64_t frames = kf__known_frames(frontend, frontend->end + count, ended);
+    return kf__stacked_rows(frontend, frames, ended) - frontend->stacked;
+}
+
+static kf_status kf__accept(kf *f, const float *floats, const int16_t *shorts, int64_t count, int ended, float *out,
+                            int64_t capacity, int64_t *rows) {
+    if (!f || !rows) return KF_ERROR_ARGUMENT;
+    *rows = 0;
+    if (count < 0 || count >= KF__MOST || f->end >= (int64_t)1 << 61) return KF_ERROR_ARGUMENT;
+    if (f->whole) return KF_ERROR_STREAM;
+    const int64_t ready = kf_ready(f, count, ended), before = f->stacked;
+    if (capacity < ready || (ready && !out)) return out ? KF_ERROR_BUFFER : KF_ERROR_ARGUMENT;
+    const kf_status status = kf__check_samples(floats, shorts, count);
+    if (status != KF_OK) return status;
+    if (!ended) (void)kf__take_samples(f, floats, shorts, count, out);
+    else if (ready) (void)kf__write_stacks(f, kf__advance(f, 1, out), f->frames > 0);
+    *rows = f->stacked - before;
+    if (ended) kf_reset(f);
+    return KF_OK;
+}
+
+KF_API kf_status kf_accept(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows) {
+    return kf__accept(frontend, samples, NULL, count, 0, out, capacity, rows);
+}
+
+KF_API kf_status kf_accept_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity,
+                                 int64_t *rows) {
+    return kf__accept(frontend, NULL, samples, count, 0, out, capacity, rows);
+}
+
+KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *rows) {
+    return kf__accept(frontend, NULL, NULL, 0, 1, out, capacity, rows);
+}
+
+KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float *shift, float *scale) {
+    if (!stats || dim < 1 || !shift || !scale) return KF_ERROR_ARGUMENT;
     const double count = stats[dim];
     for (int c = 0; c < dim; c++) {
         const double mean = stats[c] / count, variance = stats[dim + 1 + c] / count - mean * mean;
-        if (!(count >= 1.0) || !kf__finite(mean) || !kf__finite(variance))
-            return KF_ERROR_STATISTICS;
+        if (!(count >= 1.0) || !kf__finite(mean) || !kf__finite(variance)) return KF_ERROR_STATISTICS;
         shift[c] = (float)-mean;
         scale[c] = (float)(1.0 / kf__sqrt(variance < 1e-20 ? 1e-20 : variance));
     }
