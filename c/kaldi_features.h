@@ -26,7 +26,7 @@
        if (status != KF_OK)
            fprintf(stderr, "%s\n", kf_strerror(status));
 
-   Define KF_STATIC as well to keep all functions private to that file, or KF_API to declare them otherwise (for a shared library).
+   Define KF_API to declare the functions otherwise: as `static`, to keep them private to that file, or for a shared library.
    Compile without -ffast-math, which is refused. No other flag changes a result; -O3 and -march=native make it faster.
 
    Copyright 2026 The kaldi-compat authors. SPDX-License-Identifier: Apache-2.0 */
@@ -39,11 +39,7 @@
 #define KF_VERSION "1.0.0"
 
 #ifndef KF_API
-#ifdef KF_STATIC
-#define KF_API static
-#else
 #define KF_API extern
-#endif
 #endif
 
 #ifdef __cplusplus
@@ -143,7 +139,6 @@ typedef struct kf_options {
     int32_t cmn_window;             /* frames of Kaldi's sliding normalization (apply-cmvn-sliding); 0 is none */
     int32_t min_cmn_window;         /* frames at the start of an utterance, without cmn_center; 100 */
     int32_t cmn_center;             /* centre the window on the frame; 0 */
-    int32_t cmn_norm_vars;          /* sliding variances, too; 0 */
     int32_t keep_voiced;            /* keep the frames that Kaldi's compute-vad finds voiced before the normalization; 0 */
     float vad_energy_threshold;     /* 5 */
     float vad_energy_mean_scale;    /* 0.5 */
@@ -266,13 +261,6 @@ KF_API void kf_seed(kf *frontend, uint32_t seed);
 /* Return a line of text for a status: what is wrong, then what to do. */
 KF_API const char *kf_strerror(kf_status status);
 
-/* Compute shift and scale of Kaldi's statistics for global normalization, with variances, as apply-cmvn --norm-vars=true does.
-
-   stats: (2, dim + 1): sums and the number of frames, sums of squares and zero, as compute-cmvn-stats writes them.
-   shift, scale: (dim): receive minus the mean, and the inverse of the standard deviation.
-   Returns KF_OK, KF_ERROR_ARGUMENT, or KF_ERROR_STATISTICS if these count no frame or are not finite. */
-KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float *shift, float *scale);
-
 #ifdef __cplusplus
 }
 #endif
@@ -295,29 +283,24 @@ KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float 
 /* Fused operations only where they are asked for. GCC fuses by default and ignores the standard's pragma. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+#define KF__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
 #pragma GCC push_options
 #pragma GCC optimize("O3", "fp-contract=off", "no-math-errno", "no-trapping-math")
-#elif defined(_MSC_VER)
-#pragma fp_contract(off)
-#endif
-
-#if defined(__clang__)
-#define KF__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
 #define KF__INDEPENDENT _Pragma("GCC ivdep")
 #else
+#ifdef _MSC_VER
+#pragma fp_contract(off)
+#endif
 #define KF__INDEPENDENT
 #endif
-#if defined(__GNUC__)
+#if defined(__GNUC__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))
+#define KF__HAS_FMA
+#endif
+#ifdef __GNUC__
 #define KF__INLINE static inline __attribute__((always_inline))
 #else
 #define KF__INLINE static inline
-#endif
-#if defined(__GNUC__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))
-#define KF__HAS_FMA 1
-#else
-#define KF__HAS_FMA 0
 #endif
 
 /* Frames that are computed at once. Each is a lane of every array in a block, x[i * KF__LANES + lane], and sees Kaldi's scalar
@@ -335,38 +318,19 @@ KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float 
 
 /* ---- Bits and fused operations ---- */
 
-KF__INLINE uint32_t kf__bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-KF__INLINE float kf__float(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-KF__INLINE uint64_t kf__bits64(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-KF__INLINE double kf__double(uint64_t bits) {
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-#define KF__NEGATIVE_NAN kf__float(0xffc00000u)
-
+/* clang-format off */
+KF__INLINE uint32_t kf__bits(float x) { uint32_t bits; memcpy(&bits, &x, sizeof bits); return bits; }
+KF__INLINE uint64_t kf__bits64(double x) { uint64_t bits; memcpy(&bits, &x, sizeof bits); return bits; }
+KF__INLINE float kf__float(uint32_t bits) { float x; memcpy(&x, &bits, sizeof x); return x; }
+KF__INLINE double kf__double(uint64_t bits) { double x; memcpy(&x, &bits, sizeof x); return x; }
+/* clang-format on */
 KF__INLINE int kf__finite(double x) { return x - x == 0.0; }
+#define KF__NEGATIVE_NAN kf__float(0xffc00000u)
 
 /* a * b + c, rounded once. Without such an instruction, in double precision: the product is exact, and their sum is "rounded to odd",
    which keeps the second rounding, to float, from going the wrong way. */
 KF__INLINE float kf__fused(float a, float b, float c) {
-#if KF__HAS_FMA
+#ifdef KF__HAS_FMA
     return __builtin_fmaf(a, b, c);
 #else
     const double product = (double)a * (double)b, term = (double)c, sum = product + term, part = sum - product;
@@ -384,30 +348,20 @@ typedef struct {
 } kf__pair;
 
 KF__INLINE kf__pair kf__sum(double a, double b) {
-    kf__pair s;
-    s.hi = a + b;
-    const double part = s.hi - a;
-    s.lo = (a - (s.hi - part)) + (b - part);
+    const double hi = a + b, part = hi - a;
+    const kf__pair s = {hi, (a - (hi - part)) + (b - part)};
     return s;
 }
 
 KF__INLINE kf__pair kf__product(double a, double b) {
-    kf__pair p;
-    p.hi = a * b;
-#if KF__HAS_FMA
-    p.lo = __builtin_fma(a, b, -p.hi);
-#else
     const double as = 134217729.0 * a, bs = 134217729.0 * b;
     const double ah = as - (as - a), bh = bs - (bs - b), al = a - ah, bl = b - bh;
-    p.lo = ((ah * bh - p.hi) + ah * bl + al * bh) + al * bl;
-#endif
+    const kf__pair p = {a * b, ((ah * bh - a * b) + ah * bl + al * bh) + al * bl};
     return p;
 }
 
 KF__INLINE kf__pair kf__pair_of(double hi, double lo) {
-    kf__pair s;
-    s.hi = hi + lo;
-    s.lo = lo - (s.hi - hi);
+    const kf__pair s = {hi + lo, lo - ((hi + lo) - hi)};
     return s;
 }
 
@@ -429,19 +383,14 @@ KF__INLINE kf__pair kf__over(kf__pair a, double b) {
 
 /* a * b + c of doubles, rounded once. */
 static double kf__fused_double(double a, double b, double c) {
-#if KF__HAS_FMA
-    return __builtin_fma(a, b, c);
-#else
     const kf__pair p = kf__product(a, b), s = kf__sum(p.hi, c);
     const double rest = s.lo + p.lo;
     return kf__finite(rest) && rest != 0.0 ? s.hi + rest : s.hi;
-#endif
 }
 
 /* ---- Functions of a double: rounded from twice the precision ---- */
 
 static double kf__nearest(double x) { return (x + 6755399441055744.0) - 6755399441055744.0; }
-
 static kf__pair kf__exp_pair(kf__pair x) /* from -110 to 110 */
 {
     const double k = kf__nearest(x.hi / 0.6931471805599453);
@@ -577,11 +526,6 @@ KF__INLINE float kf__log(float x) {
     return x <= FLT_MAX ? (float)y : x;
 }
 
-static float kf__log_any(float x) /* positive, subnormal too */
-{
-    return x < KF__TINY ? (float)kf__log_pair((double)x).hi : kf__log(x);
-}
-
 static float kf__exp(float x) {
     if (x > 0x1.62e42ep6f) return kf__float(0x7f800000u);
     if (x < -0x1.9fe368p6f) return 0.0f;
@@ -594,30 +538,16 @@ static float kf__exp(float x) {
 }
 
 /* Sine and cosine up to a few turns. */
-static void kf__sin_cos_float(float angle, float *sine, float *cosine) {
-    const double wide = (double)angle, quarters = kf__nearest(wide * (2.0 / KF__PI));
-    const double x = wide - quarters * (KF__PI / 2.0), x2 = x * x, x4 = x2 * x2;
+KF__INLINE void kf__sin_cos(float angle, float *sine, float *cosine) {
+    const double wide = (double)angle, shifted = wide * (2.0 / KF__PI) + 0x1.8p52;
+    const double x = wide - (shifted - 0x1.8p52) * (KF__PI / 2.0), x2 = x * x, x4 = x2 * x2;
     const double s = (x + x * x2 * -0x1.555545995a603p-3) + x * x4 * (0x1.1107605230bc4p-7 + x2 * -0x1.994eb3774cf24p-13);
     const double c = ((1.0 + x2 * -0x1.ffffffd0c621cp-2) + x4 * 0x1.55553e1068f19p-5) +
                      x2 * x4 * (-0x1.6c087e89a359dp-10 + x2 * 0x1.99343027bf8c3p-16);
-    const int quadrant = (int)((int64_t)quarters & 3);
-    const float first = (float)(quadrant % 2 ? c : s), second = (float)(quadrant % 2 ? s : c);
-    *sine = quadrant & 2 ? -first : first;
-    *cosine = (quadrant + 1) & 2 ? -second : second;
-}
-
-/* Cosine of angles from 0 to 2 pi, with the polynomial of the angle's quarter chosen by its coefficients. */
-KF__INLINE float kf__cos_of_turn(float angle) {
-    const double wide = (double)angle, shifted = wide * 0x1.45f306dc9c883p-1 + 0x1.8p52;
-    const uint64_t quadrant = kf__bits64(shifted) + 1u;
-    const double x = (shifted - 0x1.8p52) * -0x1.921fb54442d18p0 + wide, x2 = x * x;
-    const int odd = (int)(quadrant & 1u);
-    const double y = odd ? 1.0 : x;
-    double p = odd ? 0x1.99343027bf8c3p-16 : 0.0;
-    p = p * x2 + (odd ? -0x1.6c087e89a359dp-10 : -0x1.994eb3774cf24p-13);
-    p = p * x2 + (odd ? 0x1.55553e1068f19p-5 : 0x1.1107605230bc4p-7);
-    p = p * x2 + (odd ? -0x1.ffffffd0c621cp-2 : -0x1.555545995a603p-3);
-    return (float)kf__double(kf__bits64(y * x2 * p + y) ^ ((quadrant & 2u) << 62));
+    const uint32_t quadrant = (uint32_t)kf__bits64(shifted);
+    const float first = (float)(quadrant & 1u ? c : s), second = (float)(quadrant & 1u ? s : c);
+    *sine = kf__float(kf__bits(first) ^ (quadrant & 2u) << 30);
+    *cosine = kf__float(kf__bits(second) ^ ((quadrant + 1u) & 2u) << 30);
 }
 
 /* Square root of a float that is not negative, by Newton's method in double precision: correctly rounded. */
@@ -642,7 +572,44 @@ typedef struct {
 
 static const kf__preset kf__presets[] = {
     /* presets: begin */
-    {"wespeaker", KF_FBANK, "waveform_scale=32768 num_mel_bins=80 window_type=hamming utterance_cmvn=1", NULL},
+    {"ast", KF_FBANK, "window_type=hanning num_mel_bins=128 allow_empty_bins=1 pad_frames=1024 global_mean=-4.2677393 global_std=9.1379948", NULL},
+    {"audiomae", KF_FBANK, "window_type=hanning num_mel_bins=128 htk_compat=1 allow_empty_bins=1 subtract_clip_mean=1 pad_frames=1024 global_mean=-4.2677393 global_std=9.1379948", NULL},
+    {"beats", KF_FBANK, "num_mel_bins=128 allow_empty_bins=1 waveform_scale=32768 global_mean=15.41663 global_std=13.11164", NULL},
+    {"campplus", KF_FBANK, "num_mel_bins=80 utterance_cmvn=1", NULL},
+    {"chatterbox", KF_FBANK, "num_mel_bins=80 utterance_cmvn=1", NULL},
+    {"cosyvoice", KF_FBANK, "num_mel_bins=80 utterance_cmvn=1", NULL},
+    {"eat", KF_FBANK, "window_type=hanning num_mel_bins=128 htk_compat=1 allow_empty_bins=1 subtract_clip_mean=1 pad_frames=1024 global_mean=-4.268 global_std=9.138", NULL},
+    {"eres2net", KF_FBANK, "num_mel_bins=80 utterance_cmvn=1", NULL},
+    {"fireredasr", KF_FBANK, "num_mel_bins=80 waveform_scale=32768", "cmvn.ark"},
+    {"fireredasr2", KF_FBANK, "num_mel_bins=80 waveform_scale=32768", "cmvn.ark"},
+    {"fireredlid", KF_FBANK, "num_mel_bins=80 waveform_scale=32768", "cmvn.ark"},
+    {"fireredvad", KF_FBANK, "num_mel_bins=80 waveform_scale=32768", "cmvn.ark"},
+    {"fsmn-vad", KF_FBANK, "window_type=hamming num_mel_bins=80 waveform_scale=32768 shorten_frame=1 lfr_stack=5 lfr_stride=1", "am.mvn"},
+    {"hubert-mfcc", KF_MFCC, "use_energy=0 delta_order=2 delta_window=2", NULL},
+    {"imagebind", KF_FBANK, "window_type=hanning num_mel_bins=128 htk_compat=1 allow_empty_bins=1 subtract_clip_mean=1 pad_frames=204 global_mean=-4.268 global_std=9.138", NULL},
+    {"index-tts", KF_FBANK, "num_mel_bins=80 utterance_cmvn=1", NULL},
+    {"kaldi-hires", KF_MFCC, "num_mel_bins=40 high_freq=-400 use_energy=0 num_ceps=40 waveform_scale=32768", NULL},
+    {"mae-ast", KF_FBANK, "num_mel_bins=128 allow_empty_bins=1", NULL},
+    {"medasr", KF_FBANK, "preemphasis_coefficient=0 remove_dc_offset=0 window_type=hanning num_mel_bins=128 low_freq=125 high_freq=7500 allow_empty_bins=1 double_precision=1 floor_minimum=-11.512925464970229", NULL},
+    {"paraformer", KF_FBANK, "window_type=hamming num_mel_bins=80 waveform_scale=32768 shorten_frame=1 lfr_stack=7 lfr_stride=6", "am.mvn"},
+    {"phi4-multimodal", KF_FBANK, "remove_dc_offset=0 window_type=hamming num_mel_bins=80 low_freq=0 high_freq=7690 waveform_scale=32768 floor_minimum=0", NULL},
+    {"pyannote-wespeaker", KF_FBANK, "window_type=hamming num_mel_bins=80 waveform_scale=32768 utterance_cmvn=1", NULL},
+    {"seamless-m4t", KF_FBANK, "num_mel_bins=80 waveform_scale=32768 utterance_cmvn=1 utterance_norm_vars=1 utterance_unbiased=1 utterance_epsilon=1e-07 stack_frames=2", NULL},
+    {"seed-vc", KF_FBANK, "num_mel_bins=80 utterance_cmvn=1", NULL},
+    {"sensevoice", KF_FBANK, "window_type=hamming num_mel_bins=80 waveform_scale=32768 shorten_frame=1 lfr_stack=7 lfr_stride=6", "am.mvn"},
+    {"sonar", KF_FBANK, "num_mel_bins=80 waveform_scale=32768 utterance_cmvn=1 utterance_norm_vars=1 utterance_unbiased=1", NULL},
+    {"speech2text", KF_FBANK, "num_mel_bins=80 waveform_scale=32768 utterance_cmvn=1 utterance_norm_vars=1", NULL},
+    {"sre16-xvector", KF_MFCC, "snip_edges=0 high_freq=3700 num_ceps=23 sample_frequency=8000 waveform_scale=32768 keep_voiced=1 vad_energy_threshold=5.5 vad_energy_mean_scale=0.5 vad_frames_context=2 vad_proportion_threshold=0.12 cmn_window=300 min_cmn_window=100 cmn_center=1", NULL},
+    {"ssast", KF_FBANK, "window_type=hanning num_mel_bins=128 htk_compat=1 allow_empty_bins=1 subtract_clip_mean=1 pad_frames=1024 global_mean=-4.2677393 global_std=9.1379948", NULL},
+    {"step-audio", KF_FBANK, "num_mel_bins=80 utterance_cmvn=1", NULL},
+    {"telespeech", KF_MFCC, "num_mel_bins=40 low_freq=40 high_freq=-200 use_energy=0 num_ceps=40 waveform_scale=32768 utterance_cmvn=1 utterance_norm_vars=1 utterance_epsilon=1e-10", NULL},
+    {"voxceleb-xvector", KF_MFCC, "snip_edges=0 num_mel_bins=30 high_freq=7600 num_ceps=30 waveform_scale=32768 keep_voiced=1 vad_energy_threshold=5.5 vad_energy_mean_scale=0.5 vad_frames_context=2 vad_proportion_threshold=0.12 cmn_window=300 min_cmn_window=100 cmn_center=1", NULL},
+    {"wav2vec2-bert", KF_FBANK, "num_mel_bins=80 waveform_scale=32768 utterance_cmvn=1 utterance_norm_vars=1 utterance_unbiased=1 utterance_epsilon=1e-07 stack_frames=2", NULL},
+    {"wekws", KF_FBANK, "num_mel_bins=40 waveform_scale=32768", "global_cmvn"},
+    {"wekws-mfcc", KF_MFCC, "num_mel_bins=80 use_energy=0 num_ceps=80 waveform_scale=32768", "global_cmvn"},
+    {"wenet", KF_FBANK, "num_mel_bins=80 waveform_scale=32768", "global_cmvn"},
+    {"wespeaker", KF_FBANK, "window_type=hamming num_mel_bins=80 waveform_scale=32768 utterance_cmvn=1", NULL},
+    {"zipformer", KF_FBANK, "snip_edges=0 num_mel_bins=80 high_freq=-400", NULL},
     /* presets: end */
 };
 
@@ -659,40 +626,29 @@ typedef struct {
 /* clang-format off */
 #define KF__MOST_FLOAT 3.4028234663852886e38
 #define KF__FIELD(name, type, standard, low, high) {#name, offsetof(kf_options, name), type, standard, low, high}
+#define KF__FLAG(name, standard) KF__FIELD(name, 'b', standard, 0, 1)
+#define KF__REAL(name, standard) KF__FIELD(name, 'f', standard, -KF__MOST_FLOAT, KF__MOST_FLOAT)
 static const kf__field kf__fields[] = {
-    KF__FIELD(feature, 'F', KF_FBANK, 0, 3), KF__FIELD(window_type, 'W', KF_POVEY, 0, 5),
-    KF__FIELD(sample_frequency, 'f', 16000, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(frame_length, 'f', 25, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(frame_shift, 'f', 10, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(preemphasis_coefficient, 'f', 0.97, 0, 1),
-    KF__FIELD(dither, 'f', 1, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(blackman_coeff, 'f', 0.42, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(waveform_scale, 'f', 1, 1e-37, KF__MOST_FLOAT), KF__FIELD(full_scale, 'f', 32768, 1e-37, KF__MOST_FLOAT),
-    KF__FIELD(remove_dc_offset, 'b', 1, 0, 1), KF__FIELD(round_to_power_of_two, 'b', 1, 0, 1),
-    KF__FIELD(snip_edges, 'b', 1, 0, 1), KF__FIELD(num_mel_bins, 'i', 23, 0, 1 << 26),
-    KF__FIELD(low_freq, 'f', 20, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(high_freq, 'f', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(vtln_low, 'f', 100, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(vtln_high, 'f', -500, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(vtln_warp, 'f', 1, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(htk_compat, 'b', 0, 0, 1),
-    KF__FIELD(allow_empty_bins, 'b', 0, 0, 1), KF__FIELD(use_energy, 'b', 1, 0, 1), KF__FIELD(raw_energy, 'b', 1, 0, 1),
-    KF__FIELD(energy_floor, 'f', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(use_log_fbank, 'b', 1, 0, 1),
-    KF__FIELD(use_power, 'b', 1, 0, 1), KF__FIELD(num_ceps, 'i', 13, 0, 1 << 26), KF__FIELD(lpc_order, 'i', 12, 0, 1 << 26),
-    KF__FIELD(cepstral_lifter, 'f', 22, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(cepstral_scale, 'f', 1, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(compress_factor, 'f', 0.33333, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(return_raw_fft, 'b', 0, 0, 1),
-    KF__FIELD(subtract_clip_mean, 'b', 0, 0, 1), KF__FIELD(shorten_frame, 'b', 0, 0, 1),
-    KF__FIELD(double_precision, 'b', 0, 0, 1), KF__FIELD(subtract_mean, 'b', 0, 0, 1),
-    KF__FIELD(cmn_window, 'i', 0, 0, 1 << 24), KF__FIELD(min_cmn_window, 'i', 100, 0, 1 << 24),
-    KF__FIELD(cmn_center, 'b', 0, 0, 1), KF__FIELD(cmn_norm_vars, 'b', 0, 0, 1), KF__FIELD(keep_voiced, 'b', 0, 0, 1),
-    KF__FIELD(vad_energy_threshold, 'f', 5, -KF__MOST_FLOAT, KF__MOST_FLOAT),
-    KF__FIELD(vad_energy_mean_scale, 'f', 0.5, 0, KF__MOST_FLOAT),
+    KF__FIELD(feature, 'F', KF_FBANK, 0, 3), KF__FIELD(window_type, 'W', KF_POVEY, 0, 5), KF__REAL(sample_frequency, 16000),
+    KF__REAL(frame_length, 25), KF__REAL(frame_shift, 10), KF__FIELD(preemphasis_coefficient, 'f', 0.97, 0, 1),
+    KF__REAL(dither, 1), KF__REAL(blackman_coeff, 0.42), KF__FIELD(waveform_scale, 'f', 1, 1e-37, KF__MOST_FLOAT),
+    KF__FIELD(full_scale, 'f', 32768, 1e-37, KF__MOST_FLOAT), KF__FLAG(remove_dc_offset, 1),
+    KF__FLAG(round_to_power_of_two, 1), KF__FLAG(snip_edges, 1), KF__FIELD(num_mel_bins, 'i', 23, 0, 1 << 26),
+    KF__REAL(low_freq, 20), KF__REAL(high_freq, 0), KF__REAL(vtln_low, 100), KF__REAL(vtln_high, -500), KF__REAL(vtln_warp, 1),
+    KF__FLAG(htk_compat, 0), KF__FLAG(allow_empty_bins, 0), KF__FLAG(use_energy, 1), KF__FLAG(raw_energy, 1),
+    KF__REAL(energy_floor, 0), KF__FLAG(use_log_fbank, 1), KF__FLAG(use_power, 1), KF__FIELD(num_ceps, 'i', 13, 0, 1 << 26),
+    KF__FIELD(lpc_order, 'i', 12, 0, 1 << 26), KF__REAL(cepstral_lifter, 22), KF__REAL(cepstral_scale, 1),
+    KF__REAL(compress_factor, 0.33333), KF__FLAG(return_raw_fft, 0), KF__FLAG(subtract_clip_mean, 0),
+    KF__FLAG(shorten_frame, 0), KF__FLAG(double_precision, 0), KF__FLAG(subtract_mean, 0),
+    KF__FIELD(cmn_window, 'i', 0, 0, 1 << 24), KF__FIELD(min_cmn_window, 'i', 100, 0, 1 << 24), KF__FLAG(cmn_center, 0),
+    KF__FLAG(keep_voiced, 0), KF__REAL(vad_energy_threshold, 5), KF__FIELD(vad_energy_mean_scale, 'f', 0.5, 0, KF__MOST_FLOAT),
     KF__FIELD(vad_proportion_threshold, 'f', 0.6, 1e-37, 0.99999994), KF__FIELD(vad_frames_context, 'i', 0, 0, 1 << 24),
-    KF__FIELD(utterance_cmvn, 'b', 0, 0, 1), KF__FIELD(utterance_norm_vars, 'b', 0, 0, 1),
-    KF__FIELD(utterance_unbiased, 'b', 0, 0, 1), KF__FIELD(delta_order, 'i', 0, 0, 999),
-    KF__FIELD(utterance_epsilon, 'd', 0, 0, KF__MOST_FLOAT), KF__FIELD(delta_window, 'i', 2, 1, 999),
-    KF__FIELD(lfr_stack, 'i', 1, 1, 999), KF__FIELD(lfr_stride, 'i', 1, 1, 999), KF__FIELD(stack_frames, 'i', 1, 1, 999),
-    KF__FIELD(pad_frames, 'i', 0, 0, 1 << 24), KF__FIELD(num_statistics, 'i', 0, 0, 1 << 28),
-    KF__FIELD(global_mean, 'd', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT), KF__FIELD(global_std, 'd', 1, 1e-37, 1e+37),
+    KF__FLAG(utterance_cmvn, 0), KF__FLAG(utterance_norm_vars, 0), KF__FLAG(utterance_unbiased, 0),
+    KF__FIELD(delta_order, 'i', 0, 0, 999), KF__FIELD(utterance_epsilon, 'd', 0, 0, KF__MOST_FLOAT),
+    KF__FIELD(delta_window, 'i', 2, 1, 999), KF__FIELD(lfr_stack, 'i', 1, 1, 999), KF__FIELD(lfr_stride, 'i', 1, 1, 999),
+    KF__FIELD(stack_frames, 'i', 1, 1, 999), KF__FIELD(pad_frames, 'i', 0, 0, 1 << 24),
+    KF__FIELD(num_statistics, 'i', 0, 0, 1 << 28), KF__FIELD(global_mean, 'd', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(global_std, 'd', 1, 1e-37, 1e+37),
     KF__FIELD(floor_minimum, 'd', -KF__MOST_FLOAT, -KF__MOST_FLOAT, KF__MOST_FLOAT)};
 /* clang-format on */
 #define KF__NUM_FIELDS ((int)(sizeof kf__fields / sizeof *kf__fields))
@@ -743,36 +699,28 @@ KF_API kf_status kf_defaults(kf_options *options, int32_t feature) {
     return KF_OK;
 }
 
-/* Read a decimal number, of which at most 18 digits count, correctly rounded for all but the hardest; 0 if there is none. */
+/* Read a decimal number, of which 18 digits count; return 0 if it is none. */
 static int kf__read_number(const char *text, double *number) {
     const int negative = *text == '-';
     uint64_t digits = 0;
-    int power = 0, any = 0, after = 0;
+    int power = 0, any = 0, after = 0, exponent = 0;
     for (text += negative || *text == '+'; (*text >= '0' && *text <= '9') || (*text == '.' && !after); text++) {
-        if (*text == '.') {
-            after = 1;
-            continue;
-        }
-        any = 1;
-        if (digits < 100000000000000000u) digits = 10u * digits + (uint64_t)(*text - '0'), power -= after;
-        else power += !after;
+        const int is_counted = digits < 100000000000000000u;
+        if (*text != '.') any = 1, digits = is_counted ? 10u * digits + (uint64_t)(*text - '0') : digits, power += !is_counted - after;
+        else after = 1;
     }
     if (any && (*text == 'e' || *text == 'E')) {
-        const int minus = *++text == '-';
-        int exponent = 0;
-        text += minus || *text == '+';
-        if (*text < '0' || *text > '9') return 0;
-        for (; *text >= '0' && *text <= '9'; text++) exponent = exponent < 1000 ? 10 * exponent + (*text - '0') : exponent;
+        const int minus = text[1] == '-', first = minus || text[1] == '+' ? 2 : 1;
+        any = text[first] != 0;
+        for (text += first; *text >= '0' && *text <= '9'; text++) exponent = exponent < 1000 ? 10 * exponent + (*text - '0') : exponent;
         power += minus ? -exponent : exponent;
     }
-    if (!any || *text || power > 290 || power < -290) return 0;
-    const kf__pair high = {(double)(digits >> 32) * 4294967296.0, 0.0}, low = {(double)(digits & 0xffffffffu), 0.0};
+    const kf__pair high = {(double)(digits >> 32) * 4294967296.0, 0.0}, low = {(double)(digits & 0xffffffffu), 0.0}, ten = {10.0, 0.0};
     kf__pair value = kf__plus(high, low);
-    const kf__pair ten = {10.0, 0.0};
-    for (; power > 0 && value.hi < 1e300; power--) value = kf__times(value, ten);
-    for (; power < 0; power++) value = kf__over(value, 10.0);
+    for (int i = 0; i < power && i < 300 && value.hi < 1e300; i++) value = kf__times(value, ten);
+    for (int i = 0; i > power && i > -400; i--) value = kf__over(value, 10.0);
     *number = negative ? -value.hi : value.hi;
-    return 1;
+    return any && !*text && kf__finite(value.hi);
 }
 
 static int kf__is_name(const char *name, const char *given) {
@@ -893,7 +841,7 @@ static void kf__measure(kf__plan *p, const kf_options *o, float frame_length) {
     p->log_half = -1;
     if ((p->half & (p->half - 1)) == 0)
         for (p->log_half = 0; 1 << p->log_half < p->half;) p->log_half++;
-    for (int left = o->double_precision ? p->points : p->log_half < 0 ? p->half : 1, factor = 2; left > 1;) {
+    for (int left = p->log_half < 0 ? p->half : 1, factor = 2; left > 1;) {
         if (factor > left / factor && left % factor) factor = left;
         if (left % factor == 0) p->factors[p->num_factors++] = p->largest_factor = factor, left /= factor;
         else factor++;
@@ -942,7 +890,7 @@ static void kf__fill_window(const kf__plan *p, const kf_options *o) {
 /* Powers of a root of unity, from the first on, each the rounded product of the one before and it. */
 static void kf__powers(int n, int count, float *powers) {
     float root_re, root_im, re = 1.0f, im = 0.0f;
-    kf__sin_cos_float((float)(-2.0 * KF__PI / n), &root_im, &root_re);
+    kf__sin_cos((float)(-2.0 * KF__PI / n), &root_im, &root_re);
     for (int k = 0; k < count; k++, powers += 2) {
         const float next = re * root_re - im * root_im;
         im = re * root_im + im * root_re;
@@ -961,7 +909,7 @@ static void kf__fill_fft(const kf__plan *p, const kf_options *o) {
         for (int n = 0; n < size / 4; n++)
             for (int step = 1; step <= 3; step += 2, twiddle += 3) {
                 float sine, cosine;
-                kf__sin_cos_float((float)((double)((int64_t)step * n) * (2.0 * KF__PI) / size), &sine, &cosine);
+                kf__sin_cos((float)((double)((int64_t)step * n) * (2.0 * KF__PI) / size), &sine, &cosine);
                 twiddle[0] = cosine, twiddle[1] = -(sine + cosine), twiddle[2] = sine - cosine;
             }
     kf__powers(p->points, p->half / 2, p->roots);
@@ -987,7 +935,6 @@ static void kf__fill_fft(const kf__plan *p, const kf_options *o) {
 }
 
 static float kf__mel_scale(float frequency) { return 1127.0f * kf__log(1.0f + frequency / 700.0f); }
-
 static float kf__inverse_mel_scale(float mel) { return 700.0f * (kf__exp(mel / 1127.0f) - 1.0f); }
 
 /* Kaldi's piecewise linear frequency warp. Fails if its inflection points leave the mel bins' range. */
@@ -1074,7 +1021,9 @@ static void kf__fill_cepstra(const kf__plan *p, const kf_options *o) {
 
 static kf_status kf__fill(kf__plan *p, const kf_options *o, int allow_empty) {
     p->energy_minimum = o->feature == KF_PLP ? KF__TINY : KF__EPSILON;
-    p->log_energy_floor = o->energy_floor > 0.0f ? kf__log_any(o->energy_floor) : kf__float(0xff800000u);
+    p->log_energy_floor = o->energy_floor > 0.0f ? o->energy_floor < KF__TINY ? (float)kf__log_pair((double)o->energy_floor).hi
+                                                                              : kf__log(o->energy_floor)
+                                                 : kf__float(0xff800000u);
     kf__fill_window(p, o);
     kf__fill_fft(p, o);
     if (o->feature == KF_SPECTROGRAM) return KF_OK;
@@ -1230,26 +1179,13 @@ KF__INLINE void kf__fft_2(float *z) {
     }
 }
 
-static void kf__fft_4(float *z, const float *w) {
-    kf__split(z, 4, w);
-    kf__fft_2(z);
-}
-
-static void kf__fft_8(float *z, const float *w) {
-    kf__split(z, 8, w);
-    kf__fft_4(z, w);
-    kf__fft_2(z + 4 * KF__COMPLEX);
-    kf__fft_2(z + 6 * KF__COMPLEX);
-}
-
 /* In place, of 2^log_m points; the results are in bit-reversed order. */
 static void kf__split_radix(float *z, int log_m, const float *twiddles) {
-    if (log_m == 3) kf__fft_8(z, twiddles);
-    else if (log_m == 2) kf__fft_4(z, twiddles);
-    else if (log_m == 1) kf__fft_2(z);
-    if (log_m <= 3) return;
-    kf__split(z, 1 << log_m, twiddles + ((int64_t)3 << (log_m - 1)) - 12);
+    if (log_m == 1) kf__fft_2(z);
+    if (log_m <= 1) return;
+    kf__split(z, 1 << log_m, twiddles + (log_m < 3 ? 0 : ((int64_t)3 << (log_m - 1)) - 12));
     kf__split_radix(z, log_m - 1, twiddles);
+    if (log_m == 2) return;
     kf__split_radix(z + ((int64_t)KF__COMPLEX << (log_m - 1)), log_m - 2, twiddles);
     kf__split_radix(z + ((int64_t)KF__COMPLEX * 3 << (log_m - 2)), log_m - 2, twiddles);
 }
@@ -1286,29 +1222,18 @@ static void kf__mixed_radix(const float *in, int64_t stride, float *out, int n, 
     }
 }
 
-/* The same of one real signal in double precision, which is no definition of its last bits. `turn` has cosine and sine of N points, of
-   which this transform uses every `step`-th. */
-static void kf__accurate(const double *in, int64_t stride, double *out, int n, const int *factors, const kf__direction *turn,
-                         int points, double *spare) {
+/* FFT of a real signal in double precision, of n points, a power of two: `turn` has cosine and sine of n * stride points. */
+static void kf__accurate(const double *in, int stride, double *out, int n, const kf__direction *turn) {
     if (n == 1) {
         out[0] = *in, out[1] = 0.0;
         return;
     }
-    const int parts = *factors, length = n / parts, step = points / n;
-    for (int p = 0; p < parts; p++)
-        kf__accurate(in + p * stride, stride * parts, out + 2 * p * length, length, factors + 1, turn, points, spare);
-    for (int q = 0; q < length; q++) {
-        for (int k = 0; k < parts; k++) {
-            double re = 0.0, im = 0.0;
-            for (int p = 0; p < parts; p++) {
-                const kf__direction w = turn[(int64_t)p * (k * length + q) % n * step];
-                const double *z = out + 2 * (p * length + q);
-                re += z[0] * w.cosine + z[1] * w.sine;
-                im += z[1] * w.cosine - z[0] * w.sine;
-            }
-            spare[2 * k] = re, spare[2 * k + 1] = im;
-        }
-        for (int k = 0; k < parts; k++) memcpy(out + 2 * (k * length + q), spare + 2 * k, 2 * sizeof *out);
+    kf__accurate(in, 2 * stride, out, n / 2, turn);
+    kf__accurate(in + stride, 2 * stride, out + n, n / 2, turn);
+    for (double *even = out, *odd = out + n; even < out + n; even += 2, odd += 2, turn += stride) {
+        const double re = odd[0] * turn->cosine + odd[1] * turn->sine, im = odd[1] * turn->cosine - odd[0] * turn->sine;
+        odd[0] = even[0] - re, odd[1] = even[1] - im;
+        even[0] += re, even[1] += im;
     }
 }
 
@@ -1376,8 +1301,9 @@ static void kf__add_noise(kf *f, int size, uint32_t *states) {
             KF__EACH(l) pairs[2 * i * KF__LANES + l] = kf__sqrt_float(-2.0f * kf__log(pairs[2 * i * KF__LANES + l]));
         for (int i = 0; i < count; i++)
             KF__EACH(l) {
-                const float angle = (float)(6.283185307179586 * (double)pairs[(2 * i + 1) * KF__LANES + l]);
-                x[i * KF__LANES + l] += pairs[2 * i * KF__LANES + l] * kf__cos_of_turn(angle) * dither;
+                float sine, cosine;
+                kf__sin_cos((float)(2.0 * KF__PI * (double)pairs[(2 * i + 1) * KF__LANES + l]), &sine, &cosine);
+                x[i * KF__LANES + l] += pairs[2 * i * KF__LANES + l] * cosine * dither;
             }
     }
 }
@@ -1436,7 +1362,7 @@ static void kf__transform(kf *f, const kf__plan *p, float *out) {
     for (int l = 0; l < KF__LANES && f->options.double_precision; l++) {
         double *in = f->wide, *spectrum = in + points;
         for (int i = 0; i < points; i++) in[i] = (double)f->x[i * KF__LANES + l];
-        kf__accurate(in, 1, spectrum, points, p->factors, p->turn, points, spectrum + 2 * points);
+        kf__accurate(in, 1, spectrum, points, p->turn);
         spectrum[1] = spectrum[2 * half];
         for (int i = 0; i < points; i++) out[i * KF__LANES + l] = (float)spectrum[i];
     }
@@ -1704,38 +1630,19 @@ static void kf__sliding_window(const kf_options *o, int64_t t, int64_t frames, i
 static void kf__slide(const kf_options *o, float *x, int64_t frames, int dim, float *kept) {
     const int64_t room = (int64_t)o->cmn_window + 1;
     int64_t start = 0, end = 0;
-    double sum = 0.0, squares = 0.0;
+    double sum = 0.0;
     for (int64_t t = 0; t < frames; t++) {
         int64_t first, last;
         kf__sliding_window(o, t, frames, &first, &last);
-        if (t == 0) { /* squares as OpenBLAS's `ddot` with a stride: rows in turns to two sums */
-            double odd = 0.0;
-            const int64_t whole = last & ~(int64_t)3;
-            for (int64_t r = 0; r < last; r++) sum += (double)x[r * dim];
-            for (int64_t r = 0; r < whole; r += 4) {
-                const double a = (double)x[r * dim], b = (double)x[(r + 1) * dim], c = (double)x[(r + 2) * dim];
-                const double d = (double)x[(r + 3) * dim];
-                squares += a * a + c * c, odd += b * b + d * d;
-            }
-            for (int64_t r = whole; r < last; r++) squares += (double)x[r * dim] * (double)x[r * dim];
-            squares += odd;
-        } else {
+        for (int64_t r = 0; t == 0 && r < last; r++) sum += (double)x[r * dim];
+        if (t > 0) {
             const int64_t leaves = first - 1, enters = last - 1;
-            const float left = first == start ? 0.0f : leaves < t ? kept[leaves % room] : x[leaves * dim];
-            const float entered = last == end ? 0.0f : x[enters * dim];
-            sum = (sum + -(double)left) + (double)entered;
-            squares = (squares + -((double)left * (double)left)) + (double)entered * (double)entered;
+            sum += first == start ? 0.0 : -(double)(leaves < t ? kept[leaves % room] : x[leaves * dim]);
+            sum += last == end ? 0.0 : (double)x[enters * dim];
         }
         start = first, end = last;
-        const double size = (double)(end - start), wide = (double)x[t * dim];
-        double y = kf__fused_double(-1.0 / size, sum, wide);
-        if (o->cmn_norm_vars) {
-            double variance = squares * (1.0 / size);
-            variance += -1.0 / (size * size) * sum * sum;
-            y *= 1.0 / kf__sqrt(variance < 1e-10 ? 1e-10 : variance);
-        }
         kept[t % room] = x[t * dim];
-        x[t * dim] = size == 1.0 && o->cmn_norm_vars ? 0.0f : (float)y;
+        x[t * dim] = (float)kf__fused_double(-1.0 / (double)(end - start), sum, (double)x[t * dim]);
     }
 }
 
@@ -1799,9 +1706,7 @@ static void kf__finish_rows(const kf *f, float *rows, int64_t count) {
 /* ---- Stacking: rows of `stack` frames that start `stride` frames apart ---- */
 
 static int kf__stack(const kf *f) { return f->options.stack_frames > 1 ? f->options.stack_frames : f->options.lfr_stack; }
-
 static int kf__stride(const kf *f) { return f->options.stack_frames > 1 ? f->options.stack_frames : f->options.lfr_stride; }
-
 static int kf__left(const kf *f) { return f->options.stack_frames > 1 ? 0 : (f->options.lfr_stack - 1) / 2; }
 
 /* Rows that are known after so many frames. */
@@ -1881,7 +1786,8 @@ static kf_status kf__check(const kf_options *o) {
     if (p.points % 2) return KF_ERROR_ODD_FFT;
     if (o->feature != KF_SPECTROGRAM && (int64_t)o->num_mel_bins * p.half > 1 << 26) return KF_ERROR_MEL_BINS;
     const int low_rate = o->lfr_stack > 1 || o->lfr_stride > 1;
-    if ((low_rate && (kf__needs_utterance(o) || o->stack_frames > 1)) || (o->shorten_frame && !o->round_to_power_of_two) ||
+    if ((low_rate && (kf__needs_utterance(o) || o->stack_frames > 1)) ||
+        ((o->shorten_frame || o->double_precision) && !o->round_to_power_of_two) ||
         (int64_t)p.dim * (o->delta_order + 1) * o->stack_frames * o->lfr_stack > 1 << 28)
         return KF_ERROR_STEPS;
     return KF_OK;
@@ -1911,8 +1817,7 @@ static void kf__divide(kf *f, kf__arena *arena) {
     f->features = (float *)kf__take(arena, is_mel ? (int64_t)p->dim + 1 : 0, lanes);
     f->sums = (float *)kf__take(arena, 64, lanes);
     f->pairs = (float *)kf__take(arena, o->dither != 0.0f ? 64 : 0, lanes);
-    f->wide =
-        (double *)kf__take(arena, o->double_precision ? 3 * (int64_t)p->points + 2 * p->largest_factor : 0, sizeof(double));
+    f->wide = (double *)kf__take(arena, o->double_precision ? 3 * (int64_t)p->points : 0, sizeof(double));
     f->edges = (float *)kf__take(arena, p->size, lanes);
     f->rows = (float *)kf__take(arena, stacked ? p->dim : 0, lanes);
     f->window = (float *)kf__take(arena, stacked ? (int64_t)kf__stack(f) * p->dim : 0, sizeof(float));
@@ -2184,18 +2089,6 @@ KF_API kf_status kf_accept_int16(kf *frontend, const int16_t *samples, int64_t c
 
 KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *rows) {
     return kf__accept(frontend, NULL, NULL, 0, 1, out, capacity, rows);
-}
-
-KF_API kf_status kf_statistics_of_kaldi(const double *stats, int32_t dim, float *shift, float *scale) {
-    if (!stats || dim < 1 || !shift || !scale) return KF_ERROR_ARGUMENT;
-    const double count = stats[dim];
-    for (int c = 0; c < dim; c++) {
-        const double mean = stats[c] / count, variance = stats[dim + 1 + c] / count - mean * mean;
-        if (!(count >= 1.0) || !kf__finite(mean) || !kf__finite(variance)) return KF_ERROR_STATISTICS;
-        shift[c] = (float)-mean;
-        scale[c] = (float)(1.0 / kf__sqrt(variance < 1e-20 ? 1e-20 : variance));
-    }
-    return KF_OK;
 }
 
 #if defined(__clang__)
