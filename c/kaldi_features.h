@@ -283,6 +283,8 @@ KF_API const char *kf_strerror(kf_status status);
 /* Fused operations only where they are asked for. GCC fuses by default and ignores the standard's pragma. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wpass-failed" /* loops are not vectorised without optimization */
 #define KF__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
 #pragma GCC push_options
@@ -2093,6 +2095,7 @@ KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *
 
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT DEFAULT
+#pragma clang diagnostic pop
 #elif defined(__GNUC__)
 #pragma GCC pop_options
 #elif defined(_MSC_VER)
