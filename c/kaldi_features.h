@@ -13,18 +13,13 @@
        kf_options options;
        size_t size;
        kf *fbank;
-       int64_t rows;
        options.struct_size = sizeof options;
        kf_status status = kf_from_preset("wespeaker", &options);
-       if (status == KF_OK)
-           status = kf_size(&options, &size);
+       if (!status) status = kf_size(&options, &size);
        void *memory = malloc(size);
-       if (status == KF_OK)
-           status = kf_init(memory, size, &options, &fbank);
-       if (status == KF_OK)
-           status = kf_compute(fbank, samples, count, features, capacity, &rows);
-       if (status != KF_OK)
-           fprintf(stderr, "%s\n", kf_strerror(status));
+       if (!status) status = kf_init(memory, size, &options, &fbank);
+       if (!status) status = kf_compute(fbank, samples, count, features, capacity, &rows);
+       if (status) fprintf(stderr, "%s\n", kf_strerror(status));
 
    Define KF_API to declare the functions otherwise: as `static`, to keep them private to that file, or for a shared library.
    Compile without -ffast-math, which is refused. No other flag changes a result; -O3 and -march=native make it faster.
@@ -85,7 +80,6 @@ enum { KF_POVEY, KF_HAMMING, KF_HANNING, KF_RECTANGULAR, KF_SINE, KF_BLACKMAN };
 typedef struct kf_options {
     uint32_t struct_size; /* sizeof(kf_options) */
     int32_t feature;      /* KF_FBANK, KF_MFCC, KF_PLP or KF_SPECTROGRAM */
-
     /* Frames. */
     float sample_frequency;        /* Hz; 16000 */
     float frame_length;            /* milliseconds; 25 */
@@ -99,7 +93,6 @@ typedef struct kf_options {
     int32_t remove_dc_offset; /* subtract the mean of each frame; 1 */
     int32_t round_to_power_of_two; /* pad frames with zeros to a power of two; 1 */
     int32_t snip_edges;            /* only frames that lie wholly in the audio; 0 reflects it at its ends; 1 */
-
     /* Mel bins: all but spectrograms. */
     int32_t num_mel_bins;     /* 23 */
     float low_freq;           /* Hz; 20 */
@@ -109,31 +102,25 @@ typedef struct kf_options {
     float vtln_warp;          /* warp factor of the speaker; 1 */
     int32_t htk_compat;       /* order and scale of HTK; 0 */
     int32_t allow_empty_bins; /* accept mel bins that hold no bin of the FFT; 0 */
-
     /* Energy. */
     int32_t use_energy; /* log energy as first column or in place of C0; 0 for fbank, 1 for MFCC and PLP */
     int32_t raw_energy; /* energy before preemphasis and windowing; 1 */
     float energy_floor; /* floor on the energy before its logarithm; 0 is none */
-
     /* Fbank. */
     int32_t use_log_fbank; /* 1 */
     int32_t use_power;     /* power, not magnitude; 1 */
-
     /* MFCC and PLP. */
     int32_t num_ceps;      /* C0 included; 13 */
     int32_t lpc_order;     /* PLP; 12 */
     float cepstral_lifter; /* 22; 0 is none */
     float cepstral_scale;  /* PLP; 1 */
     float compress_factor; /* PLP; 0.33333 */
-
     /* Spectrogram. */
     int32_t return_raw_fft; /* real and imaginary parts instead of log power; 0 */
-
     /* Steps before the feature. */
     int32_t subtract_clip_mean; /* subtract the mean of all samples; 0 */
     int32_t shorten_frame;      /* whole audio shorter than a frame gives one shorter frame, as in FunASR; 0 */
     int32_t double_precision;   /* FFT in double precision instead of Kaldi's; 0 */
-
     /* Steps after the feature, in this order. */
     int32_t subtract_mean;          /* mean of the utterance, rounded as by Kaldi's --subtract-mean; 0 */
     int32_t cmn_window;             /* frames of Kaldi's sliding normalization (apply-cmvn-sliding); 0 is none */
@@ -291,9 +278,6 @@ KF_API const char *kf_strerror(kf_status status);
 #pragma GCC optimize("O3", "fp-contract=off", "no-math-errno", "no-trapping-math")
 #define KF__INDEPENDENT _Pragma("GCC ivdep")
 #else
-#ifdef _MSC_VER
-#pragma fp_contract(off)
-#endif
 #define KF__INDEPENDENT
 #endif
 #if defined(__GNUC__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))
@@ -343,7 +327,6 @@ KF__INLINE float kf__fused(float a, float b, float c) {
     return (float)kf__double(bits + (even & inexact) * (2u * outward - 1u));
 #endif
 }
-
 /* Numbers of twice the precision: an unevaluated sum of two doubles. For tables, which the C library must not decide. */
 typedef struct {
     double hi, lo;
@@ -354,35 +337,29 @@ KF__INLINE kf__pair kf__sum(double a, double b) {
     const kf__pair s = {hi, (a - (hi - part)) + (b - part)};
     return s;
 }
-
 KF__INLINE kf__pair kf__product(double a, double b) {
     const double as = 134217729.0 * a, bs = 134217729.0 * b;
     const double ah = as - (as - a), bh = bs - (bs - b), al = a - ah, bl = b - bh;
     const kf__pair p = {a * b, ((ah * bh - a * b) + ah * bl + al * bh) + al * bl};
     return p;
 }
-
 KF__INLINE kf__pair kf__pair_of(double hi, double lo) {
     const kf__pair s = {hi + lo, lo - ((hi + lo) - hi)};
     return s;
 }
-
 KF__INLINE kf__pair kf__plus(kf__pair a, kf__pair b) {
     const kf__pair s = kf__sum(a.hi, b.hi), t = kf__sum(a.lo, b.lo), u = kf__pair_of(s.hi, s.lo + t.hi);
     return kf__pair_of(u.hi, u.lo + t.lo);
 }
-
 KF__INLINE kf__pair kf__times(kf__pair a, kf__pair b) {
     const kf__pair p = kf__product(a.hi, b.hi);
     return kf__pair_of(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi));
 }
-
 KF__INLINE kf__pair kf__over(kf__pair a, double b) {
     const double q = a.hi / b;
     const kf__pair p = kf__product(q, b);
     return kf__pair_of(q, ((a.hi - p.hi) - p.lo + a.lo) / b);
 }
-
 /* a * b + c of doubles, rounded once. */
 static double kf__fused_double(double a, double b, double c) {
     const kf__pair p = kf__product(a, b), s = kf__sum(p.hi, c);
@@ -407,7 +384,6 @@ static kf__pair kf__exp_pair(kf__pair x) /* from -110 to 110 */
     total.hi *= scale, total.lo *= scale;
     return total;
 }
-
 /* Natural logarithm of a normal positive number: m 2^e, m near 1, by a series; accurate to about 1e-16 of max(1, |e|). */
 KF__INLINE double kf__log_near(double x, double *exponent) {
     const uint64_t bits = kf__bits64(x), above = bits - 0x3fe6a09e667f3bcdu;
@@ -429,7 +405,6 @@ static kf__pair kf__log_pair(double x) {
     const kf__pair log = kf__plus(near, kf__pair_of(error.hi, error.lo - 0.5 * error.hi * error.hi));
     return kf__plus(twos, kf__plus(small, log));
 }
-
 /* exp of a number with an error below 1e-12 of it: whether its float is beyond doubt. */
 static double kf__exp_near(double x) {
     const double k = kf__nearest(x * 1.4426950408889634);
@@ -438,12 +413,10 @@ static double kf__exp_near(double x) {
     for (int n = 13; n > 0; n--) series = 1.0 + series * r / n;
     return series * kf__double((uint64_t)((int64_t)k + 1023) << 52);
 }
-
 static int kf__is_doubtful(double x) {
     const int64_t low = (int64_t)(kf__bits64(x) & 0x1fffffffu) - 0x10000000;
     return (low > -8192 && low < 8192) || x < 1.2e-38 || x > 3.4e38;
 }
-
 /* The C library's pow of numbers that are not negative, rounded to float. */
 static float kf__power(double x, double y) {
     if (y == 0.0 || x == 1.0) return 1.0f;
@@ -460,7 +433,6 @@ static float kf__power(double x, double y) {
     const kf__pair factor = {y, 0.0};
     return (float)kf__exp_pair(kf__times(kf__log_pair(x), factor)).hi;
 }
-
 /* -log(1 / x), rounded to float. */
 static float kf__log_of_inverse(float x) {
     const double inverse = 1.0 / (double)x;
@@ -468,7 +440,6 @@ static float kf__log_of_inverse(float x) {
     if (x == 0.0f || inverse == 0.0) return kf__float(x == 0.0f ? 0xff800000u : 0x7f800000u);
     return (float)-kf__log_pair(inverse).hi;
 }
-
 /* Sine and cosine up to 2^30. */
 typedef struct {
     double cosine, sine;
@@ -495,7 +466,6 @@ static kf__direction kf__turn(double x) {
     const kf__direction direction = {(quadrant + 1) & 2 ? -c : c, quadrant & 2 ? -s : s};
     return direction;
 }
-
 /* Square root of a positive number. */
 static double kf__sqrt(double x) {
     double y = kf__double(0x1ff7a3bea91d9b1bu + (kf__bits64(x) >> 1));
@@ -538,7 +508,6 @@ static float kf__exp(float x) {
     const double c0 = 0x1.c6af84b912394p-20, c1 = 0x1.ebfce50fac4f3p-13, c2 = 0x1.62e42ff0c52d6p-6;
     return (float)(((c0 * r + c1) * (r * r) + (c2 * r + 1.0)) * scale);
 }
-
 /* Sine and cosine up to a few turns. */
 KF__INLINE void kf__sin_cos(float angle, float *sine, float *cosine) {
     const double wide = (double)angle, shifted = wide * (2.0 / KF__PI) + 0x1.8p52;
@@ -551,7 +520,6 @@ KF__INLINE void kf__sin_cos(float angle, float *sine, float *cosine) {
     *sine = kf__float(kf__bits(first) ^ (quadrant & 2u) << 30);
     *cosine = kf__float(kf__bits(second) ^ ((quadrant + 1u) & 2u) << 30);
 }
-
 /* Square root of a float that is not negative, by Newton's method in double precision: correctly rounded. */
 KF__INLINE float kf__sqrt_float(float value) {
     const double x = (double)value;
@@ -666,19 +634,15 @@ static void kf__write_field(kf_options *options, const kf__field *field, double 
     else if (field->type == 'd') memcpy(place, &value, sizeof value);
     else memcpy(place, &integer, sizeof integer);
 }
-
 static double kf__read_field(const kf_options *options, const kf__field *field) {
     const char *place = (const char *)options + field->offset;
     float narrow;
-    double value;
+    double value = 0.0;
     int32_t integer;
     memcpy(&narrow, place, sizeof narrow);
     memcpy(&integer, place, sizeof integer);
-    memcpy(&value, place, field->type == 'd' ? sizeof value : 0);
-    return field->type == 'f'   ? (double)narrow
-           : field->type == 'd' ? value
-           : field->type == 'b' ? integer != 0
-                                : (double)integer;
+    if (field->type == 'd') memcpy(&value, place, sizeof value);
+    return field->type == 'f' ? (double)narrow : field->type == 'd' ? value : (double)integer;
 }
 
 static int kf__fields_are_valid(const kf_options *options) {
@@ -700,7 +664,6 @@ KF_API kf_status kf_defaults(kf_options *options, int32_t feature) {
     options->use_energy = feature != KF_FBANK;
     return KF_OK;
 }
-
 /* Read a decimal number, of which 18 digits count; return 0 if it is none. */
 static int kf__read_number(const char *text, double *number) {
     const int negative = *text == '-';
@@ -708,16 +671,19 @@ static int kf__read_number(const char *text, double *number) {
     int power = 0, any = 0, after = 0, exponent = 0;
     for (text += negative || *text == '+'; (*text >= '0' && *text <= '9') || (*text == '.' && !after); text++) {
         const int is_counted = digits < 100000000000000000u;
-        if (*text != '.') any = 1, digits = is_counted ? 10u * digits + (uint64_t)(*text - '0') : digits, power += !is_counted - after;
+        if (*text != '.')
+            any = 1, digits = is_counted ? 10u * digits + (uint64_t)(*text - '0') : digits, power += !is_counted - after;
         else after = 1;
     }
     if (any && (*text == 'e' || *text == 'E')) {
         const int minus = text[1] == '-', first = minus || text[1] == '+' ? 2 : 1;
         any = text[first] != 0;
-        for (text += first; *text >= '0' && *text <= '9'; text++) exponent = exponent < 1000 ? 10 * exponent + (*text - '0') : exponent;
+        for (text += first; *text >= '0' && *text <= '9'; text++)
+            exponent = exponent < 1000 ? 10 * exponent + (*text - '0') : exponent;
         power += minus ? -exponent : exponent;
     }
-    const kf__pair high = {(double)(digits >> 32) * 4294967296.0, 0.0}, low = {(double)(digits & 0xffffffffu), 0.0}, ten = {10.0, 0.0};
+    const kf__pair high = {(double)(digits >> 32) * 4294967296.0, 0.0}, low = {(double)(digits & 0xffffffffu), 0.0},
+                   ten = {10.0, 0.0};
     kf__pair value = kf__plus(high, low);
     for (int i = 0; i < power && i < 300 && value.hi < 1e300; i++) value = kf__times(value, ten);
     for (int i = 0; i > power && i > -400; i--) value = kf__over(value, 10.0);
@@ -730,7 +696,6 @@ static int kf__is_name(const char *name, const char *given) {
         if (*name != (*given == '-' ? '_' : *given)) return 0;
     return !*given;
 }
-
 static int kf__choice(const char *const *names, const char *value) {
     int i = 0;
     while (names[i] && strcmp(names[i], value) != 0) i++;
@@ -819,18 +784,15 @@ static void *kf__take(kf__arena *arena, int64_t count, size_t each) {
     arena->used += ((uint64_t)count * each + 63u) & ~(uint64_t)63;
     return part;
 }
-
 /* A frame's length or shift in samples; -1 if that is no such number. */
 static int kf__in_samples(const kf_options *o, float milliseconds) {
     const double samples = (double)o->sample_frequency * 0.001 * (double)milliseconds;
     return samples >= 0.0 && samples < 2147483648.0 ? (int)samples : -1;
 }
-
 static float kf__high_freq(const kf_options *o) {
     const float nyquist = 0.5f * o->sample_frequency;
     return o->high_freq > 0.0f ? o->high_freq : nyquist + o->high_freq;
 }
-
 /* Sizes of a plan, of options that were checked; size: 0 or that of a shorter frame. */
 static void kf__measure(kf__plan *p, const kf_options *o, float frame_length) {
     memset(p, 0, sizeof *p);
@@ -854,9 +816,10 @@ static void kf__measure(kf__plan *p, const kf_options *o, float frame_length) {
              : o->return_raw_fft            ? p->points
                                             : p->half + 1;
 }
-
 static void kf__lay_out(kf__plan *p, const kf_options *o, kf__arena *arena) {
     const int mixed = p->log_half < 0, bins = o->feature == KF_SPECTROGRAM ? 0 : o->num_mel_bins;
+    const int64_t rows = o->feature == KF_MFCC ? o->num_ceps : o->feature == KF_PLP ? o->lpc_order + 1 : 0;
+    const int64_t matrix = rows * (o->feature == KF_PLP ? bins + 2 : bins);
     p->window = (float *)kf__take(arena, p->size, sizeof(float));
     p->twiddles = (float *)kf__take(arena, p->log_half >= 3 ? ((int64_t)3 << p->log_half) - 12 : 0, sizeof(float));
     p->mixed_roots = (float *)kf__take(arena, mixed ? 4 * (int64_t)p->half : 0, sizeof(float));
@@ -866,11 +829,7 @@ static void kf__lay_out(kf__plan *p, const kf_options *o, kf__arena *arena) {
     p->mel = (int32_t *)kf__take(arena, 3 * (int64_t)bins, sizeof(int32_t));
     p->weights = (float *)kf__take(arena, p->num_weights, sizeof(float));
     p->loudness = (float *)kf__take(arena, bins, sizeof(float));
-    p->matrix = (float *)kf__take(arena,
-                                  o->feature == KF_MFCC  ? (int64_t)o->num_ceps * bins
-                                  : o->feature == KF_PLP ? (int64_t)(o->lpc_order + 1) * (bins + 2)
-                                                         : 0,
-                                  sizeof(float));
+    p->matrix = (float *)kf__take(arena, matrix, sizeof(float));
     p->lifter = (float *)kf__take(arena, bins ? o->num_ceps : 0, sizeof(float));
 }
 
@@ -888,7 +847,6 @@ static void kf__fill_window(const kf__plan *p, const kf_options *o) {
                            : 1.0f;
     }
 }
-
 /* Powers of a root of unity, from the first on, each the rounded product of the one before and it. */
 static void kf__powers(int n, int count, float *powers) {
     float root_re, root_im, re = 1.0f, im = 0.0f;
@@ -900,7 +858,6 @@ static void kf__powers(int n, int count, float *powers) {
         powers[0] = re, powers[1] = im;
     }
 }
-
 static void kf__fill_fft(const kf__plan *p, const kf_options *o) {
     if (o->double_precision) {
         for (int k = 0; k < p->points; k++) p->turn[k] = kf__turn(2.0 * KF__PI * k / p->points);
@@ -938,7 +895,6 @@ static void kf__fill_fft(const kf__plan *p, const kf_options *o) {
 
 static float kf__mel_scale(float frequency) { return 1127.0f * kf__log(1.0f + frequency / 700.0f); }
 static float kf__inverse_mel_scale(float mel) { return 700.0f * (kf__exp(mel / 1127.0f) - 1.0f); }
-
 /* Kaldi's piecewise linear frequency warp. Fails if its inflection points leave the mel bins' range. */
 static kf_status kf__warp(const kf_options *o, float *frequency) {
     const float nyquist = 0.5f * o->sample_frequency, factor = o->vtln_warp, low = o->low_freq, high = kf__high_freq(o);
@@ -997,7 +953,6 @@ static kf_status kf__fill_mel(const kf__plan *p, const kf_options *o, int allow_
     }
     return KF_OK;
 }
-
 static void kf__fill_cepstra(const kf__plan *p, const kf_options *o) {
     const int bins = o->num_mel_bins, columns = bins + 2;
     float *row = p->matrix;
@@ -1020,7 +975,6 @@ static void kf__fill_cepstra(const kf__plan *p, const kf_options *o) {
     for (int i = 0; i < o->num_ceps; i++)
         p->lifter[i] = q == 0.0 ? 1.0f : (float)(1.0 + 0.5 * q * kf__turn(KF__PI * i / q).sine);
 }
-
 static kf_status kf__fill(kf__plan *p, const kf_options *o, int allow_empty) {
     p->energy_minimum = o->feature == KF_PLP ? KF__TINY : KF__EPSILON;
     p->log_energy_floor = o->energy_floor > 0.0f ? o->energy_floor < KF__TINY ? (float)kf__log_pair((double)o->energy_floor).hi
@@ -1074,7 +1028,6 @@ KF__INLINE void kf__dot(const float *x, const float *y, int step, int lane, int 
         result[l] = (float)(rest[l] + (double)((s0 + s1) + (s2 + s3)));
     }
 }
-
 /* A row of a matrix times x, as `sgemv` adds it. Rows in groups of four add fused products in 8 accumulators; of a pair of rows that is
    left, each uses 4, a single row 8, both without fusing. OpenBLAS has kernels of their own for 4 and 8 columns. */
 static void kf__row_times(const float *row, int columns, const float *x, int is_fused, int is_pair, float *result) {
@@ -1120,7 +1073,6 @@ static void kf__row_times(const float *row, int columns, const float *x, int is_
     else if (left == 3)
         KF__EACH(l) result[l] += kf__fused(w[2], z[2 * KF__LANES + l], kf__fused(w[0], z[l], w[1] * z[KF__LANES + l]));
 }
-
 /* `sgemv` of a row-major matrix, alpha 1, beta 0. */
 static void kf__matrix_times(const float *matrix, int rows, int columns, const float *x, float *y) {
     for (int r = 0; r < rows; r++)
@@ -1145,7 +1097,6 @@ KF__INLINE kf__turned kf__butterfly(float *z, int quarter, int l) {
     *z1 += *z3, z1[KF__LANES] += z3[KF__LANES];
     return turned;
 }
-
 /* One step: a transform of m points becomes one of m/2 and two of m/4. `w` has 6 multipliers for each index. */
 KF__INLINE void kf__split(float *z, int m, const float *w) {
     const float half_root = 0x1.6a09e6p-1f; /* sqrt(1/2) */
@@ -1180,7 +1131,6 @@ KF__INLINE void kf__fft_2(float *z) {
         z[l + KF__COMPLEX] = x - u, z[l + KF__COMPLEX + KF__LANES] = y - v;
     }
 }
-
 /* In place, of 2^log_m points; the results are in bit-reversed order. */
 static void kf__split_radix(float *z, int log_m, const float *twiddles) {
     if (log_m == 1) kf__fft_2(z);
@@ -1191,7 +1141,6 @@ static void kf__split_radix(float *z, int log_m, const float *twiddles) {
     kf__split_radix(z + ((int64_t)KF__COMPLEX << (log_m - 1)), log_m - 2, twiddles);
     kf__split_radix(z + ((int64_t)KF__COMPLEX * 3 << (log_m - 2)), log_m - 2, twiddles);
 }
-
 /* FFT of n points in[0], in[stride], ... by the prime factors of n. `spare` has room for the largest factor. */
 static void kf__mixed_radix(const float *in, int64_t stride, float *out, int n, const int *factors, const float *roots,
                             float *spare) {
@@ -1223,7 +1172,6 @@ static void kf__mixed_radix(const float *in, int64_t stride, float *out, int n, 
             memcpy(out + (k * length + q) * KF__COMPLEX, spare + k * KF__COMPLEX, KF__COMPLEX * sizeof *out);
     }
 }
-
 /* FFT of a real signal in double precision, of n points, a power of two: `turn` has cosine and sine of n * stride points. */
 static void kf__accurate(const double *in, int stride, double *out, int n, const kf__direction *turn) {
     if (n == 1) {
@@ -1281,7 +1229,6 @@ KF_API void kf_seed(kf *frontend, uint32_t seed) {
     frontend->random_at = 3;
     for (int i = 0; i < 310; i++) (void)kf__rand(frontend);
 }
-
 /* A draw of rand_r() has 11 bits of its first word and 10 bits of two others, which are steps of a linear congruence. */
 KF__INLINE float kf__uniform(uint32_t *state) {
     const uint32_t first = *state * 1103515245u + 12345u, second = first * 1103515245u + 12345u;
@@ -1289,7 +1236,6 @@ KF__INLINE float kf__uniform(uint32_t *state) {
     const uint32_t draw = ((first >> 16 & 0x7ffu) << 20) | ((second >> 16 & 0x3ffu) << 10) | (*state >> 16 & 0x3ffu);
     return (float)(((double)(int32_t)draw + 1.0) * (1.0 / 2147483649.0));
 }
-
 /* Kaldi's noise, RandGauss: three short loops, which compilers vectorise each. */
 static void kf__add_noise(kf *f, int size, uint32_t *states) {
     float *pairs = f->pairs;
@@ -1309,18 +1255,15 @@ static void kf__add_noise(kf *f, int size, uint32_t *states) {
             }
     }
 }
-
 static void kf__gather(kf *f, int size, const float *const *frames) {
     for (int i = 0; i < size; i += 16) /* parts that stay in the first-level cache */
         for (int l = 0; l < KF__LANES; l++)
             for (int j = i; j < size && j < i + 16; j++) f->x[j * KF__LANES + l] = frames[l][j];
 }
-
 static void kf__log_energy(kf *f, int n, float minimum, float *result) {
     kf__dot(f->x, f->x, KF__LANES, 1, n, f->sums, result);
     KF__EACH(l) result[l] = kf__log(result[l] < minimum ? minimum : result[l]);
 }
-
 /* Samples to windowed frames, and their log energies. */
 static void kf__window_frames(kf *f, const kf__plan *p, float *log_energy) {
     const kf_options *o = &f->options;
@@ -1356,7 +1299,6 @@ static void kf__window_frames(kf *f, const kf__plan *p, float *log_energy) {
     if (use_energy)
         KF__EACH(l) log_energy[l] = log_energy[l] < p->log_energy_floor ? p->log_energy_floor : log_energy[l];
 }
-
 /* Windowed frames to their FFT in Kaldi's layout: real values at 0 and the Nyquist frequency, then real and imaginary parts. */
 static void kf__transform(kf *f, const kf__plan *p, float *out) {
     const int half = p->half, points = p->points;
@@ -1394,7 +1336,6 @@ static void kf__power_spectrum(const float *z, int half, float *power) {
             power[k * KF__LANES + l] = re * re + im * im;
         }
 }
-
 static void kf__take_logs(float *x, int n) {
     for (int i = 0; i < n; i++, x += KF__LANES)
         KF__EACH(l) x[l] = kf__log(x[l] < KF__EPSILON ? KF__EPSILON : x[l]);
@@ -1408,7 +1349,6 @@ static void kf__mel_energies(const kf *f, const kf__plan *p, float *energies) {
         else kf__dot(power, weights, 1, 0, mel[1], f->sums, energies);
     }
 }
-
 /* The energy in the place of C0, and HTK's order, in which that comes last. */
 static void kf__finish_cepstra(kf *f, const float *log_energy) {
     const kf_options *o = &f->options;
@@ -1421,17 +1361,14 @@ static void kf__finish_cepstra(kf *f, const float *log_energy) {
     }
     memcpy(f->features + (o->htk_compat ? o->num_ceps - 1 : 0) * KF__LANES, first, sizeof first);
 }
-
 /* Results on a and b with the signs of NaN that Kaldi's build gives: that of the first operand which is NaN, and a new one is negative.
    Other processors, and compilers that swap operands, give others. */
 KF__INLINE float kf__signed(float result, float a, float b) {
     return result == result ? result : a != a ? a : b != b ? b : KF__NEGATIVE_NAN;
 }
-
 KF__INLINE double kf__signed_double(double result, double a, double b) {
     return result == result ? result : a != a ? a : b != b ? b : (double)KF__NEGATIVE_NAN;
 }
-
 /* Linear prediction from the autocorrelation by Durbin's recursion, the cepstra of its all-pole model, and minus the logarithm of the
    residual energy; numbers are `stride` apart. */
 static void kf__predict(const float *lags, int order, int stride, float exponent, float *lpc, float *before, float *cepstra,
@@ -1496,7 +1433,6 @@ static void kf__plp_of_mel(kf *f, const kf__plan *p) {
             *c = o->cepstral_scale == 0.0f ? 0.0f : *c * o->cepstral_scale; /* `sscal` sets zeros */
         }
 }
-
 /* Compute the features of a block of frames; out: (count, dim). */
 static void kf__block(kf *f, const kf__plan *p, const float *const *frames, int count, float *out) {
     const kf_options *o = &f->options;
@@ -1543,7 +1479,6 @@ static void kf__block(kf *f, const kf__plan *p, const float *const *frames, int 
 static int64_t kf__first_sample(const kf *f) {
     return f->options.snip_edges ? 0 : (int64_t)(f->current->shift / 2) - f->current->size / 2;
 }
-
 /* Compute `count` frames of the buffer, at most a block of them, from number `frame` on; out: (count, dim). The buffer is reflected at
    its ends, which are then those of the audio. */
 static void kf__frames(kf *f, int64_t frame, int count, float *out) {
@@ -1584,7 +1519,6 @@ static float kf__column_sum(const float *column, int64_t rows, int dim, int c) {
     }
     return total;
 }
-
 static void kf__subtract_mean(float *features, int64_t rows, int dim) {
     const float share = rows ? (float)(1.0 / (double)rows) : 0.0f;
     for (int c = 0; c < dim; c++) {
@@ -1592,7 +1526,6 @@ static void kf__subtract_mean(float *features, int64_t rows, int dim) {
         for (int64_t r = 0; r < rows; r++) features[r * dim + c] -= mean;
     }
 }
-
 static void kf__normalize_utterance(const kf_options *o, float *features, int64_t rows, int dim) {
     for (int c = 0; c < dim; c++) {
         double mean = 0.0, variance = 0.0, deviation = 1.0;
@@ -1616,26 +1549,17 @@ static void kf__normalize_utterance(const kf_options *o, float *features, int64_
         }
     }
 }
-
-/* The window over which frame t is normalized: Kaldi's SlidingWindowCmn. */
-static void kf__sliding_window(const kf_options *o, int64_t t, int64_t frames, int64_t *start, int64_t *end) {
-    const int64_t width = o->cmn_center ? o->cmn_window / 2 : o->cmn_window;
-    *start = t > width ? t - width : 0;
-    *end = o->cmn_center ? *start + o->cmn_window : t + 1 > o->min_cmn_window ? t + 1 : o->min_cmn_window;
-    const int64_t overhang = *end > frames ? *end - frames : 0;
-    *start = *start > overhang ? *start - overhang : 0;
-    *end -= overhang;
-}
-
-/* Normalize a column in place. `kept` has room for cmn_window + 1 of its values. The sums run on from window to window, so that their
+/* Normalize a column in place by the mean of a window: Kaldi's SlidingWindowCmn. `kept` has room for cmn_window + 1 of its values. The sums run on from window to window, so that their
    rounding errors stay, as in Kaldi. */
 static void kf__slide(const kf_options *o, float *x, int64_t frames, int dim, float *kept) {
-    const int64_t room = (int64_t)o->cmn_window + 1;
+    const int64_t room = (int64_t)o->cmn_window + 1, width = o->cmn_center ? o->cmn_window / 2 : o->cmn_window;
     int64_t start = 0, end = 0;
     double sum = 0.0;
     for (int64_t t = 0; t < frames; t++) {
-        int64_t first, last;
-        kf__sliding_window(o, t, frames, &first, &last);
+        int64_t first = t > width ? t - width : 0;
+        int64_t last = o->cmn_center ? first + o->cmn_window : t + 1 > o->min_cmn_window ? t + 1 : o->min_cmn_window;
+        const int64_t overhang = last > frames ? last - frames : 0;
+        first = first > overhang ? first - overhang : 0, last -= overhang;
         for (int64_t r = 0; t == 0 && r < last; r++) sum += (double)x[r * dim];
         if (t > 0) {
             const int64_t leaves = first - 1, enters = last - 1;
@@ -1647,21 +1571,15 @@ static void kf__slide(const kf_options *o, float *x, int64_t frames, int dim, fl
         x[t * dim] = (float)kf__fused_double(-1.0 / (double)(end - start), sum, (double)x[t * dim]);
     }
 }
-
-/* The threshold on the log energy: Kaldi's rounding decides where an energy equals it. */
-static float kf__vad_threshold(const kf_options *o, const float *features, int64_t frames, int dim) {
+/* Decide for each frame if it is voiced: Kaldi's compute-vad. Its rounding decides where an energy equals the threshold. */
+static void kf__decide(const kf_options *o, const float *features, int64_t frames, int dim, unsigned char *voiced) {
+    const float scale = o->vad_energy_mean_scale;
+    const int64_t context = o->vad_frames_context;
     double total = 0.0;
     for (int64_t t = 0; t + 1 < frames; t += 2) total += (double)(features[t * dim] + features[(t + 1) * dim]);
     if (frames % 2) total += (double)features[(frames - 1) * dim];
-    const float mean =
-        o->vad_energy_mean_scale != 0.0f ? o->vad_energy_mean_scale * (float)total / (float)(frames > 1 ? frames : 1) : 0.0f;
-    return mean + o->vad_energy_threshold;
-}
-
-/* Decide for each frame if it is voiced: Kaldi's compute-vad. */
-static void kf__decide(const kf_options *o, const float *features, int64_t frames, int dim, unsigned char *voiced) {
-    const float threshold = kf__vad_threshold(o, features, frames, dim);
-    const int64_t context = o->vad_frames_context;
+    const float mean = scale != 0.0f ? scale * (float)total / (float)(frames > 1 ? frames : 1) : 0.0f;
+    const float threshold = mean + o->vad_energy_threshold;
     int64_t votes = 0, first = 0, last = 0; /* of frames first to last - 1 */
     for (int64_t t = 0; t < frames; t++) {
         for (; last < frames && last <= t + context; last++) votes += features[last * dim] > threshold;
@@ -1669,7 +1587,6 @@ static void kf__decide(const kf_options *o, const float *features, int64_t frame
         voiced[t] = (float)votes >= (float)(last - first) * o->vad_proportion_threshold;
     }
 }
-
 /* Spread rows (frames, dim) over rows of (order + 1) * dim and append deltas, each of those before with its own edges repeated. */
 static void kf__append_deltas(const kf_options *o, float *features, int64_t frames, int dim) {
     const int wide = dim * (o->delta_order + 1), window = o->delta_window;
@@ -1688,7 +1605,6 @@ static void kf__append_deltas(const kf_options *o, float *features, int64_t fram
             }
         }
 }
-
 /* Steps of single rows. */
 static void kf__finish_rows(const kf *f, float *rows, int64_t count) {
     const kf_options *o = &f->options;
@@ -1710,14 +1626,12 @@ static void kf__finish_rows(const kf *f, float *rows, int64_t count) {
 static int kf__stack(const kf *f) { return f->options.stack_frames > 1 ? f->options.stack_frames : f->options.lfr_stack; }
 static int kf__stride(const kf *f) { return f->options.stack_frames > 1 ? f->options.stack_frames : f->options.lfr_stride; }
 static int kf__left(const kf *f) { return f->options.stack_frames > 1 ? 0 : (f->options.lfr_stack - 1) / 2; }
-
 /* Rows that are known after so many frames. */
 static int64_t kf__stacked_rows(const kf *f, int64_t frames, int ended) {
     const int64_t beyond = kf__stack(f) - kf__left(f), stride = kf__stride(f);
     if (ended) return (frames + stride - 1) / stride;
     return frames < beyond ? 0 : (frames - beyond) / stride + 1;
 }
-
 /* Write the rows that are known; missing frames repeat the first or the last one, or are zero with stack_frames. */
 static float *kf__write_stacks(kf *f, float *out, int ended) {
     const int stack = kf__stack(f), dim = f->row_dim;
@@ -1734,7 +1648,6 @@ static float *kf__write_stacks(kf *f, float *out, int ended) {
     }
     return out;
 }
-
 /* Compute frames up to `end` and write the rows that they decide; returns where the next row goes. */
 static float *kf__compute_frames(kf *f, int64_t end, float *out) {
     const int stack = kf__stack(f), dim = f->row_dim, plain = f->by_utterance || (stack == 1 && kf__stride(f) == 1);
@@ -1761,7 +1674,6 @@ static float *kf__compute_frames(kf *f, int64_t end, float *out) {
 static int kf__needs_utterance(const kf_options *o) {
     return o->subtract_mean || o->cmn_window || o->keep_voiced || o->utterance_cmvn || o->delta_order;
 }
-
 static kf_status kf__check(const kf_options *o) {
     if (!o) return KF_ERROR_ARGUMENT;
     if (o->struct_size != sizeof *o) return KF_ERROR_STRUCT_SIZE;
@@ -1794,7 +1706,6 @@ static kf_status kf__check(const kf_options *o) {
         return KF_ERROR_STEPS;
     return KF_OK;
 }
-
 /* Hand out the memory of a front end: all but itself. */
 static void kf__divide(kf *f, kf__arena *arena) {
     const kf_options *o = &f->options;
@@ -1845,7 +1756,6 @@ static kf_status kf__prepare(const kf_options *options, kf *f) {
     if (o->num_statistics && (o->num_statistics != f->out_dim || !o->shift || !o->scale)) return KF_ERROR_STATISTICS;
     return KF_OK;
 }
-
 KF_API kf_status kf_size(const kf_options *options, size_t *size) {
     kf f;
     kf__arena arena = {NULL, 0};
@@ -1859,7 +1769,6 @@ KF_API kf_status kf_size(const kf_options *options, size_t *size) {
     *size = (size_t)arena.used + 63u;
     return options->statistics && !options->num_statistics ? KF_ERROR_STATISTICS : KF_OK;
 }
-
 /* Whether the compiler and the processor's mode left the arithmetic as it is written. */
 static int kf__is_exact(void) {
     volatile float a = 1.0f + 0x1p-12f, tiny = KF__TINY;
@@ -1899,7 +1808,6 @@ KF_API kf_status kf_init(void *memory, size_t size, const kf_options *options, k
     *out = f;
     return KF_OK;
 }
-
 KF_API int32_t kf_dim(const kf *frontend) { return frontend ? frontend->out_dim : 0; }
 
 #define KF__MOST ((int64_t)1 << 46) /* samples */
@@ -1908,26 +1816,21 @@ static int64_t kf__num_frames(const kf *f, const kf__plan *p, int64_t count) {
     if (f->options.snip_edges) return count < p->size ? 0 : (count - p->size) / p->shift + 1;
     return (count + p->shift / 2) / p->shift;
 }
-
 /* Whether audio gives a single frame of its own length. */
 static int kf__is_shortened(const kf *f, int64_t count) {
     return f->options.shorten_frame && count >= 2 && count < f->plan.size;
 }
 
-static float kf__short_length(const kf *f, int64_t count) {
-    return (float)(1000.0 * (double)count / (double)f->options.sample_frequency);
-}
-
-static int64_t kf__frames_of(const kf *f, int64_t count) {
+static kf__plan kf__shorter(const kf *f, int64_t count) {
     kf__plan p;
-    if (!kf__is_shortened(f, count)) return kf__num_frames(f, &f->plan, count);
-    kf__measure(&p, &f->options, kf__short_length(f, count));
-    return p.size < 2 ? 0 : kf__num_frames(f, &p, count);
+    kf__measure(&p, &f->options, (float)(1000.0 * (double)count / (double)f->options.sample_frequency));
+    return p;
 }
 
 KF_API int64_t kf_rows(const kf *frontend, int64_t count) {
     if (!frontend || count < 0 || count >= KF__MOST) return 0;
-    const int64_t frames = kf__frames_of(frontend, count), dim = frontend->row_dim;
+    const kf__plan p = kf__is_shortened(frontend, count) ? kf__shorter(frontend, count) : frontend->plan;
+    const int64_t frames = p.size < 2 ? 0 : kf__num_frames(frontend, &p, count), dim = frontend->row_dim;
     int64_t rows = kf__stacked_rows(frontend, frames, 1);
     if (frontend->options.keep_voiced) /* and a byte for each frame's decision */
         rows += (frames + 4 * dim - 1) / (4 * dim);
@@ -1957,11 +1860,10 @@ static int64_t kf__finish_utterance(kf *f, float *out, int64_t frames) {
     kf__finish_rows(f, out, rows);
     return rows;
 }
-
 /* Make the plan of a frame that is as long as the audio. */
 static kf_status kf__shorten(kf *f, int64_t count) {
     kf__arena arena = {f->shorter_memory, 0};
-    kf__measure(&f->shorter, &f->options, kf__short_length(f, count));
+    f->shorter = kf__shorter(f, count);
     if (f->shorter.size < 2 || f->shorter.size > f->plan.size) return KF_ERROR_FRAME;
     f->current = &f->shorter;
     kf__lay_out(&f->shorter, &f->options, &arena);
@@ -1974,7 +1876,6 @@ KF_API void kf_reset(kf *frontend) {
     frontend->offset = 0.0f;
     frontend->current = &frontend->plan;
 }
-
 /* Frames that are known after so many samples. Without snip_edges the last ones are known to be frames only later. */
 static int64_t kf__known_frames(const kf *f, int64_t end, int ended) {
     const int64_t shift = f->current->shift, first = kf__first_sample(f) + f->current->size;
@@ -1982,7 +1883,6 @@ static int64_t kf__known_frames(const kf *f, int64_t end, int ended) {
     if (f->options.snip_edges || ended) return kf__num_frames(f, f->current, end);
     return end < needed ? 0 : (end - needed) / shift + 1;
 }
-
 /* Compute the frames of the buffer that are known, and discard the samples that no later frame needs. */
 static float *kf__advance(kf *f, int ended, float *out) {
     out = kf__compute_frames(f, kf__known_frames(f, f->end, ended), out);
@@ -1996,7 +1896,6 @@ static float *kf__advance(kf *f, int ended, float *out) {
     }
     return out;
 }
-
 /* Append samples to the buffer, as often as it is full, and compute what they decide. One of the two pointers is not NULL. */
 static float *kf__take_samples(kf *f, const float *floats, const int16_t *shorts, int64_t count, float *out) {
     const float convert = floats ? 1.0f : f->options.full_scale / 32768.0f, scale = f->options.waveform_scale;
@@ -2045,11 +1944,9 @@ static kf_status kf__compute(kf *f, const float *floats, const int16_t *shorts, 
     kf_reset(f);
     return KF_OK;
 }
-
 KF_API kf_status kf_compute(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows) {
     return kf__compute(frontend, samples, NULL, count, out, capacity, rows);
 }
-
 KF_API kf_status kf_compute_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity,
                                   int64_t *rows) {
     return kf__compute(frontend, NULL, samples, count, out, capacity, rows);
@@ -2079,16 +1976,13 @@ static kf_status kf__accept(kf *f, const float *floats, const int16_t *shorts, i
     if (ended) kf_reset(f);
     return KF_OK;
 }
-
 KF_API kf_status kf_accept(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows) {
     return kf__accept(frontend, samples, NULL, count, 0, out, capacity, rows);
 }
-
 KF_API kf_status kf_accept_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity,
                                  int64_t *rows) {
     return kf__accept(frontend, NULL, samples, count, 0, out, capacity, rows);
 }
-
 KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *rows) {
     return kf__accept(frontend, NULL, NULL, 0, 1, out, capacity, rows);
 }
@@ -2098,8 +1992,6 @@ KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *
 #pragma clang diagnostic pop
 #elif defined(__GNUC__)
 #pragma GCC pop_options
-#elif defined(_MSC_VER)
-#pragma fp_contract(on)
 #endif
 
 #endif /* KALDI_FEATURES_IMPLEMENTATION */
