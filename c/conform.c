@@ -119,7 +119,7 @@ static int compute(const char *json, const int16_t *samples, int64_t count, arra
             num_chunks = numbers(value, chunks, sizeof chunks / sizeof *chunks);
         else if (!strcmp(name, "output"))
             result->is_ready = !strcmp(text, "frames-ready");
-        else if (strcmp(name, "program") != 0 && strncmp(name, "allow_", 6) != 0)
+        else if (strcmp(name, "program") != 0 && !strstr(name, "downsample") && !strstr(name, "upsample"))
             check(kf_set(&options, name, text), name);
     }
     check(kf_size(&options, &size), "kf_size");

@@ -146,7 +146,7 @@ typedef struct kf_options {
     double global_std;              /* 1 */
     const float *shift;             /* (x + shift[i]) * scale[i] for each column; copied by kf_init() */
     const float *scale;
-    const char *statistics; /* file of the model with those numbers; kf_init() fails until you set them, or this to NULL */
+    const char *statistics; /* file of the model with those numbers; kf_init() fails until kf_set_statistics() sets them, or this to NULL */
     double floor_minimum;   /* lower limit of the features; -FLT_MAX is none */
 } kf_options;
 
@@ -181,6 +181,13 @@ KF_API const char *kf_preset_name(int index);
 
    Returns KF_OK, KF_ERROR_NAME, KF_ERROR_VALUE, KF_ERROR_ARGUMENT or KF_ERROR_STRUCT_SIZE. */
 KF_API kf_status kf_set(kf_options *options, const char *name, const char *value);
+
+/* Set the model's statistics: (x + shift[i]) * scale[i] for each column of the result; NULL and 0 leave this step out. The numbers are
+   copied by kf_init(), until then they must stay. Returns KF_OK, KF_ERROR_ARGUMENT or KF_ERROR_STRUCT_SIZE. */
+KF_API kf_status kf_set_statistics(kf_options *options, const float *shift, const float *scale, int32_t columns);
+
+/* Return sizeof(kf_options), for languages that keep the options as bytes and change them by name. */
+KF_API size_t kf_options_size(void);
 
 /* Compute how many bytes of memory a front end needs, and check its options.
 
@@ -497,7 +504,6 @@ KF__INLINE float kf__log(float x) {
     const double y = (-0x1.00ea348b88334p-2 * r2 + (0x1.5575b0be00b6ap-2 * r + -0x1.ffffef20a4123p-2)) * r2 + (y0 + r);
     return x <= FLT_MAX ? (float)y : x;
 }
-
 static float kf__exp(float x) {
     if (x > 0x1.62e42ep6f) return kf__float(0x7f800000u);
     if (x < -0x1.9fe368p6f) return 0.0f;
@@ -644,7 +650,6 @@ static double kf__read_field(const kf_options *options, const kf__field *field) 
     if (field->type == 'd') memcpy(&value, place, sizeof value);
     return field->type == 'f' ? (double)narrow : field->type == 'd' ? value : (double)integer;
 }
-
 static int kf__fields_are_valid(const kf_options *options) {
     for (int i = 0; i < KF__NUM_FIELDS; i++) {
         const double value = kf__read_field(options, kf__fields + i);
@@ -652,7 +657,6 @@ static int kf__fields_are_valid(const kf_options *options) {
     }
     return 1;
 }
-
 KF_API kf_status kf_defaults(kf_options *options, int32_t feature) {
     if (!options) return KF_ERROR_ARGUMENT;
     if (options->struct_size != sizeof *options) return KF_ERROR_STRUCT_SIZE;
@@ -701,7 +705,6 @@ static int kf__choice(const char *const *names, const char *value) {
     while (names[i] && strcmp(names[i], value) != 0) i++;
     return names[i] ? i : -1;
 }
-
 KF_API kf_status kf_set(kf_options *options, const char *name, const char *value) {
     if (!options || !name || !value) return KF_ERROR_ARGUMENT;
     if (options->struct_size != sizeof *options) return KF_ERROR_STRUCT_SIZE;
@@ -722,11 +725,17 @@ KF_API kf_status kf_set(kf_options *options, const char *name, const char *value
     return KF_OK;
 }
 
+KF_API size_t kf_options_size(void) { return sizeof(kf_options); }
+KF_API kf_status kf_set_statistics(kf_options *options, const float *shift, const float *scale, int32_t columns) {
+    if (!options || columns < 0 || (columns && (!shift || !scale))) return KF_ERROR_ARGUMENT;
+    if (options->struct_size != sizeof *options) return KF_ERROR_STRUCT_SIZE;
+    options->shift = shift, options->scale = scale, options->num_statistics = columns, options->statistics = NULL;
+    return KF_OK;
+}
 KF_API const char *kf_preset_name(int index) {
     const int count = (int)(sizeof kf__presets / sizeof *kf__presets);
     return index >= 0 && index < count ? kf__presets[index].name : NULL;
 }
-
 KF_API kf_status kf_from_preset(const char *name, kf_options *options) {
     int i = 0;
     if (!name || !options) return KF_ERROR_ARGUMENT;
@@ -748,7 +757,6 @@ KF_API kf_status kf_from_preset(const char *name, kf_options *options) {
     }
     return KF_OK;
 }
-
 KF_API const char *kf_strerror(kf_status status) {
 #define KF__STATUS_TEXT(name, text) text,
     static const char *const texts[] = {KF_STATUSES(KF__STATUS_TEXT)};
@@ -832,7 +840,6 @@ static void kf__lay_out(kf__plan *p, const kf_options *o, kf__arena *arena) {
     p->matrix = (float *)kf__take(arena, matrix, sizeof(float));
     p->lifter = (float *)kf__take(arena, bins ? o->num_ceps : 0, sizeof(float));
 }
-
 static void kf__fill_window(const kf__plan *p, const kf_options *o) {
     const double step = 2.0 * KF__PI / (p->size > 1 ? p->size - 1 : 1), blackman = (double)o->blackman_coeff;
     for (int i = 0; i < p->size; i++) {
@@ -909,7 +916,6 @@ static kf_status kf__warp(const kf_options *o, float *frequency) {
         *frequency = f < lower ? low + left_slope * (f - low) : f < upper ? scale * f : high + right_slope * (f - high);
     return KF_OK;
 }
-
 static kf_status kf__fill_mel(const kf__plan *p, const kf_options *o, int allow_empty) {
     const float mel_low = kf__mel_scale(o->low_freq), mel_high = kf__mel_scale(kf__high_freq(o));
     const float delta = (mel_high - mel_low) / (float)(o->num_mel_bins + 1), width = o->sample_frequency / (float)p->points;
@@ -1217,7 +1223,6 @@ static uint32_t kf__rand(kf *f) /* glibc's rand(): r[i] = r[i - 3] + r[i - 31] *
     f->random_at = (at + 1) % 31;
     return f->random[at] >> 1;
 }
-
 KF_API void kf_seed(kf *frontend, uint32_t seed) {
     if (!frontend) return;
     int64_t word = (int32_t)(seed ? seed : 1u);
@@ -1327,7 +1332,6 @@ static void kf__transform(kf *f, const kf__plan *p, float *out) {
     }
     KF__EACH(l) out[l] = z[l] + z[l + KF__LANES], out[l + KF__LANES] = z[l] - z[l + KF__LANES];
 }
-
 static void kf__power_spectrum(const float *z, int half, float *power) {
     KF__EACH(l) power[l] = z[l] * z[l], power[half * KF__LANES + l] = z[l + KF__LANES] * z[l + KF__LANES];
     for (int k = 1; k < half; k++)
@@ -1340,7 +1344,6 @@ static void kf__take_logs(float *x, int n) {
     for (int i = 0; i < n; i++, x += KF__LANES)
         KF__EACH(l) x[l] = kf__log(x[l] < KF__EPSILON ? KF__EPSILON : x[l]);
 }
-
 static void kf__mel_energies(const kf *f, const kf__plan *p, float *energies) {
     const int32_t *mel = p->mel;
     for (int i = 0; i < f->options.num_mel_bins; i++, mel += 3, energies += KF__LANES) {
@@ -1410,7 +1413,6 @@ static void kf__predict(const float *lags, int order, int stride, float exponent
         cepstra[i * stride] = (float)kf__signed_double(first - sum, first, sum);
     }
 }
-
 static void kf__plp_of_mel(kf *f, const kf__plan *p) {
     const kf_options *o = &f->options;
     const int bins = o->num_mel_bins, order = o->lpc_order;
@@ -1475,7 +1477,6 @@ static void kf__block(kf *f, const kf__plan *p, const float *const *frames, int 
         for (int l = 0; l < count; l++)
             for (int j = i; j < dim && j < i + 8; j++) out[(int64_t)l * dim + j] = features[j * KF__LANES + l];
 }
-
 static int64_t kf__first_sample(const kf *f) {
     return f->options.snip_edges ? 0 : (int64_t)(f->current->shift / 2) - f->current->size / 2;
 }
@@ -1741,7 +1742,6 @@ static void kf__divide(kf *f, kf__arena *arena) {
     f->room = 3 * (int64_t)p->size + 64 + (int64_t)KF__LANES * (p->shift < p->size ? p->shift : p->size);
     f->buffer = (float *)kf__take(arena, f->room, sizeof(float));
 }
-
 static kf_status kf__prepare(const kf_options *options, kf *f) {
     const kf_status status = kf__check(options);
     if (status != KF_OK) return status;
@@ -1779,7 +1779,6 @@ static int kf__is_exact(void) {
     volatile double wide = z * z - (1.0 + 0x1p-26), tenth = 0.1;
     return product == 0.0f && wide == 0.0 && half != 0.0f && tenth != (double)0.1f;
 }
-
 KF_API kf_status kf_init(void *memory, size_t size, const kf_options *options, kf **out) {
     kf local;
     size_t needed;
@@ -1820,13 +1819,11 @@ static int64_t kf__num_frames(const kf *f, const kf__plan *p, int64_t count) {
 static int kf__is_shortened(const kf *f, int64_t count) {
     return f->options.shorten_frame && count >= 2 && count < f->plan.size;
 }
-
 static kf__plan kf__shorter(const kf *f, int64_t count) {
     kf__plan p;
     kf__measure(&p, &f->options, (float)(1000.0 * (double)count / (double)f->options.sample_frequency));
     return p;
 }
-
 KF_API int64_t kf_rows(const kf *frontend, int64_t count) {
     if (!frontend || count < 0 || count >= KF__MOST) return 0;
     const kf__plan p = kf__is_shortened(frontend, count) ? kf__shorter(frontend, count) : frontend->plan;
@@ -1909,14 +1906,12 @@ static float *kf__take_samples(kf *f, const float *floats, const int16_t *shorts
     }
     return out;
 }
-
 static kf_status kf__check_samples(const float *floats, const int16_t *shorts, int64_t count) {
     uint32_t bad = 0;
     if (count && !floats && !shorts) return KF_ERROR_ARGUMENT;
     for (int64_t i = 0; i < count && floats; i++) bad |= (uint32_t)((kf__bits(floats[i]) & 0x7f800000u) == 0x7f800000u);
     return bad ? KF_ERROR_SAMPLES : KF_OK;
 }
-
 static kf_status kf__compute(kf *f, const float *floats, const int16_t *shorts, int64_t count, float *out, int64_t capacity,
                              int64_t *rows) {
     if (!f || !rows) return KF_ERROR_ARGUMENT;
@@ -1959,7 +1954,6 @@ KF_API int64_t kf_ready(const kf *frontend, int64_t count, int ended) {
     const int64_t frames = kf__known_frames(frontend, frontend->end + count, ended);
     return kf__stacked_rows(frontend, frames, ended) - frontend->stacked;
 }
-
 static kf_status kf__accept(kf *f, const float *floats, const int16_t *shorts, int64_t count, int ended, float *out,
                             int64_t capacity, int64_t *rows) {
     if (!f || !rows) return KF_ERROR_ARGUMENT;
@@ -1971,7 +1965,7 @@ static kf_status kf__accept(kf *f, const float *floats, const int16_t *shorts, i
     const kf_status status = kf__check_samples(floats, shorts, count);
     if (status != KF_OK) return status;
     if (!ended) (void)kf__take_samples(f, floats, shorts, count, out);
-    else if (ready) (void)kf__write_stacks(f, kf__advance(f, 1, out), f->frames > 0);
+    else if (ready) (void)kf__write_stacks(f, kf__advance(f, 1, out), 1);
     *rows = f->stacked - before;
     if (ended) kf_reset(f);
     return KF_OK;

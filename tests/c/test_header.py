@@ -126,6 +126,14 @@ def test_presets_in_chunks_are_those_of_the_whole(header: Header, preset: str) -
             assert_same_bytes(part, expected)
 
 
+@pytest.mark.parametrize("count", [1, 80, 260, 1000, 4000])
+@pytest.mark.parametrize("stacking", [{"lfr_stack": 5}, {"lfr_stack": 7, "lfr_stride": 6}, {"stack_frames": 3}], ids=str)
+def test_end_of_short_audio_gives_its_stacked_frames(header: Header, stacking: dict[str, int], count: int) -> None:
+    options = header.options("fbank", dither=0, frame_length=80, snip_edges=False, **stacking)
+    whole = header.frontend(options)(speech()[:count])
+    assert_same_bytes(np.concatenate(header.frontend(options).stream([speech()[:count]])), whole)
+
+
 def test_global_statistics_are_applied(header: Header) -> None:
     rng = np.random.default_rng(0)
     shift, scale = (rng.standard_normal(560).astype(np.float32) for _ in range(2))
