@@ -8,7 +8,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks import figures
-from generate import calls, constructors, io_ark_stub, native, pages, preset_names, promised_names, public_names
+from generate import (
+    c_presets,
+    calls,
+    constructors,
+    io_ark_stub,
+    native,
+    pages,
+    preset_names,
+    promised_names,
+    public_names,
+)
 
 ROOT = Path(__file__).parents[1]
 # The stand-ins may be left out of a copy of the project.
@@ -16,6 +26,7 @@ STANDINS = importlib.import_module("generate.standins").TARGETS if (ROOT / "kald
 
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {
+    "c/kaldi_features.h": lambda: c_presets.source(ROOT / "c" / "kaldi_features.h"),
     "io_ark/__init__.pyi": io_ark_stub.source,
     "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),
     "kaldi_compat/__init__.pyi": public_names.source,

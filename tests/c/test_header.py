@@ -1,0 +1,317 @@
+"""The header against the exact engine, the front ends of the presets, and Kaldi's stored outputs, byte for byte."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.frontends import preset_names
+from kaldi_compat.frontends.conform_command import conform_command
+from kaldi_compat.frontends.numpy import Frontend
+from kaldi_compat.functional.cmvn import sliding_windows
+from kaldi_compat.functional.vad import compute_vad
+from tests.support.c_header import (
+    COMPILERS,
+    FOLDER,
+    IMPLEMENTATION,
+    KINDS_BY_NAME,
+    WARNINGS,
+    Array,
+    Header,
+    HeaderError,
+    compiled,
+    exact_features,
+    needs_compiler,
+    random_audio,
+    random_options,
+    speech,
+)
+
+pytestmark = needs_compiler
+KIT = FOLDER.parent / "reference_data" / "conformance"
+STREAMED = ["zipformer", "paraformer", "fsmn-vad", "phi4-multimodal", "beats", "mae-ast"]
+
+
+@pytest.fixture(scope="module", params=COMPILERS)
+def header(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Header:
+    return Header(tmp_path_factory.mktemp("header"), compiler=request.param)
+
+
+def assert_same_bytes(found: Array, expected: Array) -> None:
+    assert found.shape == expected.shape
+    assert found.tobytes() == expected.tobytes(), f"largest difference {np.nanmax(np.abs(found - expected))}"
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_features_are_those_of_the_exact_engine(header: Header, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    name, options, values = random_options(rng)
+    audio = random_audio(rng)
+    assert_same_bytes(header.frontend(header.options(name, **values))(audio), exact_features(options, audio))
+
+
+@pytest.mark.parametrize("vtln_warp", [0.85, 1.0, 1.15])
+@pytest.mark.parametrize("name", ["fbank", "mfcc", "plp"])
+def test_warped_mel_bins_are_those_of_the_exact_engine(header: Header, name: str, vtln_warp: float) -> None:
+    options = KINDS_BY_NAME[name](dither=0.0, vtln_low=60.0)
+    found = header.frontend(header.options(name, dither=0, vtln_low=60, vtln_warp=vtln_warp))(speech()[:16000])
+    assert_same_bytes(found, exact_features(options, speech()[:16000], vtln_warp))
+
+
+def test_noise_carries_on_from_one_utterance_to_the_next_until_it_is_seeded(header: Header) -> None:
+    audio = speech()[:8000]
+    frontend = header.frontend(header.options("fbank"))
+    first, second = frontend(audio), frontend(audio)
+    assert (first != second).all()
+    header.library.kf_seed(frontend.object, 1)
+    assert_same_bytes(frontend(audio), first)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_chunks_of_any_length_give_the_rows_of_the_whole(header: Header, seed: int) -> None:
+    rng = np.random.default_rng(1000 + seed)
+    name, _, values = random_options(rng)
+    audio = random_audio(rng)
+    whole = header.frontend(header.options(name, **values))(audio)
+    edges = np.sort(rng.integers(0, len(audio) + 1, int(rng.integers(0, 40))))
+    parts = header.frontend(header.options(name, **values)).stream(np.split(audio, edges))
+    assert_same_bytes(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_presets_are_the_front_ends_of_the_same_names(header: Header, preset: str) -> None:
+    options = header.options(preset=preset)
+    if ctypes.c_void_p.from_buffer(options, header.statistics_offset).value:
+        with pytest.raises(HeaderError, match="statistics are missing"):
+            header.frontend(options)
+        ctypes.c_void_p.from_buffer(options, header.statistics_offset).value = None
+    frontend = header.frontend(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of statistics that the model ships
+        ours = Frontend.from_preset(preset)
+    wave = speech() if ours.sampling_rate == 16000 else speech()[::2].copy()
+    for audio in (wave, wave[:16000], wave[:300], (wave[:50001] / 32768 * 0.37).astype(np.float32)):
+        expected = _voiced(ours, audio) if "xvector" in preset else ours(audio)
+        assert_same_bytes(frontend(audio), expected)
+
+
+def _voiced(ours: Frontend, audio: Array) -> Array:
+    """Return the voiced frames as Kaldi's programs give them: the front end's sliding mean differs in the last bit."""
+    features, options = ours.feature(audio / 32768 if audio.dtype == np.int16 else audio), ours.steps[0].options
+    start, end = sliding_windows(np.arange(len(features)), len(features), options)
+    normalized, _ = normalized_by_windows(features, start, end, norm_vars=False)
+    return normalized[compute_vad(features, options) == 1]
+
+
+@pytest.mark.parametrize("preset", STREAMED)
+def test_presets_in_chunks_are_those_of_the_whole(header: Header, preset: str) -> None:
+    options = header.options(preset=preset)
+    ctypes.c_void_p.from_buffer(options, header.statistics_offset).value = None
+    for count in (0, 399, 400, 16000, 16123):
+        audio = (speech()[:count] / 32768).astype(np.float32)
+        frontend = header.frontend(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            stream = Frontend.from_preset(preset).stream()
+        chunks = np.split(audio, np.sort(np.random.default_rng(count).integers(0, count + 1, 9)))
+        parts = frontend.stream(chunks)
+        for part, expected in zip(parts, [*map(stream, chunks), stream.flush()], strict=True):
+            assert_same_bytes(part, expected)
+
+
+@pytest.mark.parametrize("count", [1, 80, 260, 1000, 4000])
+@pytest.mark.parametrize("stacking", [{"lfr_stack": 5}, {"lfr_stack": 7, "lfr_stride": 6}, {"stack_frames": 3}])
+def test_end_of_short_audio_gives_its_stacked_frames(header: Header, stacking: dict[str, int], count: int) -> None:
+    options = header.options("fbank", dither=0, frame_length=80, snip_edges=False, **stacking)
+    whole = header.frontend(options)(speech()[:count])
+    assert_same_bytes(np.concatenate(header.frontend(options).stream([speech()[:count]])), whole)
+
+
+def test_global_statistics_are_applied(header: Header) -> None:
+    rng = np.random.default_rng(0)
+    shift, scale = (rng.standard_normal(560).astype(np.float32) for _ in range(2))
+    options = header.options(preset="paraformer", num_statistics=560)
+    for number, array in enumerate((shift, scale)):
+        ctypes.c_void_p.from_buffer(options, header.statistics_offset - 16 + 8 * number).value = array.ctypes.data
+    expected = Frontend.from_preset("paraformer", statistics=(-shift.astype(float), 1.0 + 0 * scale))
+    plain = expected(speech()[:16000])
+    assert_same_bytes(header.frontend(options)(speech()[:16000]), plain * scale)
+
+
+def test_mean_of_the_utterance_is_subtracted_as_by_kaldi(header: Header) -> None:
+    from kaldi_compat.exact.engine import subtract_mean
+
+    for frames in (1, 64, 65, 200, 1003):
+        audio = speech()[: 240 + 160 * frames]
+        found = header.frontend(header.options("fbank", dither=0, num_mel_bins=43, subtract_mean=True))(audio)
+        options = KINDS_BY_NAME["fbank"](dither=0.0, num_mel_bins=43)
+        assert_same_bytes(found, subtract_mean(exact_features(options, audio)))
+
+
+BAD_OPTIONS = [
+    ({"sample_frequency": "0"}, "sample_frequency must be positive"),
+    ({"sample_frequency": "-8000"}, "sample_frequency must be positive"),
+    ({"frame_length": "0"}, "frames must have"),
+    ({"frame_length": "1e9"}, "frames must have"),
+    ({"frame_shift": "0.01"}, "frames must have"),
+    ({"frame_shift": "1e12"}, "frames must have"),
+    ({"num_mel_bins": "1000"}, "a mel bin holds no bin"),
+    ({"num_mel_bins": "2"}, "a mel bin holds no bin"),
+    ({"num_mel_bins": "67108864"}, "a mel bin holds no bin"),
+    ({"low_freq": "9000"}, "low_freq and high_freq"),
+    ({"high_freq": "8001"}, "low_freq and high_freq"),
+    ({"vtln_warp": "1.1", "vtln_low": "10"}, "vtln_low and vtln_high"),
+    ({"vtln_warp": "-1"}, "vtln_low and vtln_high"),
+    ({"round_to_power_of_two": "false", "frame_length": "25.07"}, "even number of points"),
+    ({"preemphasis_coefficient": "2"}, "outside its range"),
+    ({"waveform_scale": "0"}, "outside its range"),
+    ({"lfr_stack": "7", "utterance_cmvn": "true"}, "exclude each other"),
+    ({"delta_window": "0"}, "outside its range"),
+    ({"num_statistics": "23"}, "statistics are missing"),
+    ({"num_mel_bins": "4.5"}, "outside its range"),
+    ({"num_mel_bins": "nan"}, "not a finite number"),
+    ({"dither": "1e39"}, "not a finite number"),
+    ({"window_type": "kaiser"}, "outside its range"),
+    ({"snip_edges": "2"}, "outside its range"),
+    ({"colour": "red"}, "no option or preset has this name"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
+def test_invalid_options_are_a_status(header: Header, values: dict[str, str], message: str) -> None:
+    with pytest.raises(HeaderError, match=message):
+        header.frontend(header.options("fbank", **values))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_options_that_are_no_numbers_are_a_status(header: Header, number: float) -> None:
+    options = header.options("mfcc")
+    for offset in range(8, 40, 4):  # the floats of the frames
+        broken = ctypes.create_string_buffer(options.raw, len(options))
+        ctypes.c_float.from_buffer(broken, offset).value = number
+        with pytest.raises(HeaderError, match="not a finite number"):
+            header.frontend(broken)
+
+
+def test_cepstra_that_do_not_exist_are_a_status(header: Header) -> None:
+    for name, values in (("mfcc", {"num_ceps": 24}), ("plp", {"num_ceps": 14}), ("mfcc", {"num_ceps": 0}),
+                         ("mfcc", {"cepstral_lifter": 1e-12})):  # fmt: skip
+        with pytest.raises(HeaderError, match="num_ceps must be"):
+            header.frontend(header.options(name, **values))
+
+
+def status_of(header: Header, function: str, *arguments: Any) -> str:
+    wrapped = [ctypes.c_int64(each) if isinstance(each, int) else each for each in arguments]
+    return str(header.library.kf_strerror(getattr(header.library, function)(*wrapped)).decode())
+
+
+@pytest.mark.parametrize(("function", "end"), [("kf_compute", 1), ("kf_accept", 0)])
+def test_bad_audio_and_buffers_are_a_status_and_nothing_is_taken(header: Header, function: str, end: int) -> None:
+    frontend = header.frontend(header.options("fbank", dither=0))
+    audio = speech()[:16000].astype(np.float32)
+    out, written = np.full((98, 23), 7.0, np.float32), ctypes.c_int64(-1)
+    pointers = [each.ctypes.data_as(ctypes.c_void_p) for each in (audio, out)]
+    tail = (out.ctypes.data_as(ctypes.c_void_p), 98, ctypes.byref(written))
+    small = (tail[0], 97, tail[2])
+    assert "too little room" in status_of(header, function, frontend.object, pointers[0], 16000, *small)
+    assert "too little room" in status_of(header, function, frontend.object, pointers[0], 2**31, *tail)
+    assert "pointer is NULL" in status_of(header, function, frontend.object, None, 100, *tail)
+    assert "count is negative" in status_of(header, function, frontend.object, pointers[0], -1, *tail)
+    assert "2^46 or more" in status_of(header, function, frontend.object, pointers[0], 2**62, *tail)
+    assert "pointer is NULL" in status_of(header, function, None, pointers[0], 16000, *tail)
+    nothing = status_of(header, function, frontend.object, pointers[0], 0, *tail)
+    assert nothing == ("the audio has no samples: check where it comes from" if end else "no error")
+    for bad in (np.nan, np.inf, -np.inf):
+        broken = audio.copy()
+        broken[-1] = bad
+        assert "NaN or infinity" in status_of(header, function, frontend.object, broken.ctypes.data_as(ctypes.c_void_p),
+                                              16000, *tail)  # fmt: skip
+    assert written.value == 0 and (out == 7.0).all()
+    assert status_of(header, function, frontend.object, pointers[0], 16000, *tail) == "no error"
+    assert_same_bytes(out, exact_features(KINDS_BY_NAME["fbank"](dither=0.0), audio))
+
+
+def test_too_little_memory_is_a_status(header: Header) -> None:
+    options, size, made = header.options("plp"), ctypes.c_size_t(), ctypes.c_void_p()
+    header.check(header.library.kf_size(options, ctypes.byref(size)))
+    memory = ctypes.create_string_buffer(size.value)
+    for given in (0, 1, size.value - 1):
+        status = header.library.kf_init(memory, ctypes.c_size_t(given), options, ctypes.byref(made))
+        with pytest.raises(HeaderError, match="less memory"):
+            header.check(status)
+        assert made.value is None and not any(memory.raw)
+
+
+def test_options_of_another_size_are_a_status(header: Header) -> None:
+    options = ctypes.create_string_buffer(header.options_size)
+    for function, arguments in (("kf_defaults", (options, 0)), ("kf_from_preset", (b"wenet", options)),
+                                ("kf_set", (options, b"dither", b"0"))):  # fmt: skip
+        with pytest.raises(HeaderError, match="struct_size is wrong"):
+            header.check(getattr(header.library, function)(*arguments))
+
+
+def test_whole_utterances_are_needed_by_some_presets(header: Header) -> None:
+    frontend = header.frontend(header.options(preset="wespeaker"))
+    with pytest.raises(HeaderError, match="needs the whole utterance"):
+        frontend.stream([speech()[:4000]])
+
+
+@pytest.mark.parametrize("text", ["0.97", "-4.2677393", "1e-07", "11.512925464970229", "123456789012345678901234567890",
+                                  "5e-324", ".5", "7690.0", "1.1754943508222875e-38"])  # fmt: skip
+def test_numbers_are_read_as_by_python(header: Header, text: str) -> None:
+    options = header.options("fbank", utterance_epsilon=text.lstrip("-")) if float(text) < 1e38 else None
+    sign = "-" if text.startswith("-") else ""
+    values = header.options("fbank", dither=text)
+    assert ctypes.c_float.from_buffer(values, 24).value == np.float32(text), sign
+    if options is not None and float(text) > 1e-300:
+        raw = np.frombuffer(options.raw, np.uint8)
+        assert np.float64(text.lstrip("-")).tobytes() in raw.tobytes()
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("standard", ["-std=c99", "-std=c11", "-std=c++17"])
+@pytest.mark.parametrize("flags", ["-O0", "-O3"])
+def test_every_standard_compiles_without_warnings(tmp_path: Path, compiler: str, standard: str, flags: str) -> None:
+    language = ["-x", "c++"] if "++" in standard else []
+    compiled(tmp_path, IMPLEMENTATION, standard, flags, *WARNINGS, *language, "-c", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_fast_math_is_refused(tmp_path: Path, compiler: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        compiled(tmp_path, IMPLEMENTATION, "-O2", "-ffast-math", "-c", compiler=compiler)
+    assert "fast math changes the features" in error.value.stderr
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_no_other_library_is_needed(tmp_path: Path, compiler: str) -> None:
+    thing = compiled(tmp_path, IMPLEMENTATION, "-O2", "-fno-stack-protector", "-c", compiler=compiler)
+    listed = subprocess.run(["nm", "-u", str(thing)], capture_output=True, text=True, check=True).stdout.split()
+    assert set(listed) - {"U"} <= {"memcpy", "memmove", "memset", "strcmp", "_GLOBAL_OFFSET_TABLE_"}
+
+
+def test_programs_of_the_kit_are_graded_as_equal_in_all_bits(tmp_path: Path) -> None:
+    program = compiled(tmp_path, FOLDER / "conform.c", "-std=c99", "-O2", *WARNINGS)
+    ended = subprocess.run([program, KIT], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert sum(int(line.split(",")[1].split()[0]) for line in ended.stdout.splitlines()) == 1271
+    card = conform_command([str(program), "{audio}", "{options.json}", "{out.npy}"], level=[1, 8])
+    counts = [[result.grade for result in card.results].count(grade) for grade in ("bits", "not supported")]
+    assert counts == [16 + 104, 18], str(card)
+
+
+def test_random_options_audio_and_chunks_do_not_break_memory(tmp_path: Path) -> None:
+    flags = ["-std=c99", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    try:
+        program = compiled(tmp_path, FOLDER / "fuzz.c", *flags, *WARNINGS)
+    except subprocess.CalledProcessError:
+        pytest.skip("no sanitizers")
+    ended = subprocess.run([program, "3000", "7"], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
