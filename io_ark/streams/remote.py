@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import ArkError, MissingFileError, OpenError, WriteError
+from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
 from io_ark.extras import not_installed
-from io_ark.streams.access import Access
+from io_ark.streams.access import Access, refuse_private
 from io_ark.streams.process import current_process
 from io_ark.streams.source import FileSource
 
@@ -87,18 +87,23 @@ def _is_http(url: str) -> bool:
 
 
 async def _public_client(**options: Any) -> Any:
-    """Return a session of HTTP that is not redirected to private addresses."""
-    from urllib.parse import urljoin
+    """Return a session of HTTP that connects to public addresses only, whoever names or redirects to another one."""
+    from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
-    from aiohttp import ClientSession, TraceConfig
+    class Resolver(ThreadedResolver):
+        async def resolve(self, host: str, *arguments: Any, **named: Any) -> Any:
+            found = await super().resolve(host, *arguments, **named)
+            refuse_private(host, [each["host"] for each in found])
+            return found
 
-    async def check(_session: object, _context: object, redirect: Any) -> None:
-        target = redirect.response.headers.get("Location", "")
-        Access(private=False).check_host(urljoin(str(redirect.url), target))
+    class Connector(TCPConnector):
+        async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
+            host = req.url.raw_host or ""
+            if ":" in host or host.replace(".", "").isdigit():  # an address, for which no resolver is asked
+                refuse_private(host, [host])
+            return await super().connect(req, traces, timeout)
 
-    trace = TraceConfig()
-    trace.on_request_redirect.append(check)
-    return ClientSession(trace_configs=[trace], **options)
+    return ClientSession(**options | {"connector": Connector(resolver=Resolver())})
 
 
 class _Answer(NamedTuple):
@@ -318,6 +323,8 @@ class RemoteFile:
             except FileNotFoundError as error:
                 raise MissingFileError("cannot be opened: there is no such file", file=self.path) from error
             except Exception as error:  # each library of a protocol has errors of its own
+                if isinstance(error.__cause__, NetworkRefusedError):
+                    raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
                 if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # of S3
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _SECONDS / 2:
