@@ -149,15 +149,20 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         try:
             return super().__contains__(key)
         except PipeError as error:
-            logger.warning("%s", error)
+            self._use_what_arrived(error)
             return super().__contains__(key)
 
     def values_of(self, keys: Sequence[str]) -> list[Value] | None:
         try:
             return super().values_of(keys)
         except PipeError as error:
-            logger.warning("%s", error)
+            self._use_what_arrived(error)
             return None
+
+    def _use_what_arrived(self, error: PipeError) -> None:
+        logger.warning("%s", error)
+        for reader in filter(None, (self, self._speakers)):
+            reader._lookup.reads.forget()
 
     def find(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
         """Return the values under the keys of a block.

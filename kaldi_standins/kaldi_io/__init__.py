@@ -48,6 +48,7 @@ from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import Script
+from io_ark.tables.whole_reads import raises_again
 from io_ark.tables.writers import ChunkBuffer
 from kaldi_standins.as_stored import AsStored
 from kaldi_standins.file_objects import (
@@ -542,6 +543,7 @@ def _gzipped_source(name: re.Match[str]) -> Iterator[Source]:
         yield source
 
 
+@raises_again
 def _archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
         yield from read_entries(source, kind)
@@ -552,6 +554,7 @@ def _single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
         return kind.read(source)
 
 
+@raises_again
 def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
         script = Script(source.read_text(), source.name)

@@ -18,6 +18,7 @@ from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
+from io_ark.tables.whole_reads import raises_again
 from io_ark.tables.writers import ChunkBuffer
 from io_ark.text import WHITE_SPACE
 from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
@@ -84,6 +85,7 @@ def load_mat(
         return load_numpy_range(load, name, refused)
 
 
+@raises_again
 def load_ark(
     fname: FileOrName, endian: str = "<", *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Any]]:
@@ -136,6 +138,7 @@ def load_scp(
     return recordings if segments is None else SegmentsExtractor(segments, recordings, access)
 
 
+@raises_again
 def load_scp_sequential(
     fname: FileOrName,
     endian: str = "<",
