@@ -215,6 +215,8 @@ def save_ark(
         nullcontext() if scp is None else open_sink(scp, access, append=append) as script,
     ):
         script_entry = nullcontext() if script is None else script.entry
+        if script is not None:
+            script.follows = archive
         for key, value in array_dict.items():
             check_key(key)
             gathered = ChunkBuffer()
@@ -224,10 +226,10 @@ def save_ark(
                 raise name_key(error, key) from error.__cause__
             name = encode_key(key) + b" "
             with archive.entry, script_entry:
-                if script is not None:
-                    place = archive.start + archive.tell() + len(name)
-                    script.write(name + encode_key(f"{archive.name}:{place}\n"))
+                place = archive.start + archive.tell() + len(name)
                 archive.write_all((name, *gathered.chunks))
+                if script is not None:
+                    script.write(name + encode_key(f"{archive.name}:{place}\n"))
         # Both are sent before either is closed, and if one fails, both are taken back.
         with archive.entry, script_entry:
             archive.flush()
