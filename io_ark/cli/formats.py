@@ -105,7 +105,7 @@ def check_size(unpacked: int, path: Path, name: str) -> None:
         )
 
 
-def _load(file: Any, size: int, name: str) -> Array:
+def read_npy(file: Any, size: int, name: str) -> Array:
     """Read a .npy array of ``size`` bytes with its header. The header is checked before memory is taken."""
     try:
         version = np.lib.format.read_magic(file)
@@ -125,7 +125,7 @@ def _load(file: Any, size: int, name: str) -> Array:
 def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
     for path in sorted(folder.glob("*.npy")):
         with path.open("rb") as file:
-            yield unquote(path.stem), _load(file, path.stat().st_size, str(path))
+            yield unquote(path.stem), read_npy(file, path.stat().st_size, str(path))
 
 
 @contextlib.contextmanager
@@ -150,7 +150,7 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
             name = member.filename
             check_size(member.file_size, path, name)
             with _open_foreign(lambda member=member: archive.open(member), path) as file:  # type: ignore[misc]
-                yield name.removesuffix(".npy"), _load(file, member.file_size, f"{path}: {name}")
+                yield name.removesuffix(".npy"), read_npy(file, member.file_size, f"{path}: {name}")
 
 
 def _whole(write: Write) -> Write:
@@ -193,7 +193,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
             if file is not None:
                 check_size(member.size, path, member.name)
                 name = member.name.rpartition("/")[2].removesuffix(".npy")
-                yield unquote(name), _load(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
+                yield unquote(name), read_npy(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
 
 @_whole
