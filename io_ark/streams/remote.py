@@ -35,6 +35,10 @@ _SLOWEST = 1 << 15  # bytes per second after the first minute
 # Statuses of HTTP that may be temporary. Other client errors (400 to 499) are final.
 _TEMPORARY = (408, 425, 429)
 _CHANGED = "has changed since it was opened: open it again"
+_NO_VERSIONS = (
+    "the server tells neither ETag nor Last-Modified, so parts of two versions of the file could be mixed: copy the "
+    "file, or use a pipe such as 'curl -s URL |'"
+)
 _NO_RANGES = (
     "the server ignores ranges of bytes and sends whole files: copy the file, or use a pipe such as 'curl -s URL |'"
 )
@@ -159,7 +163,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
         told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         size = int(told[3]) if told and told[3] != "*" else None
         if answer.status == 416:
-            return _Answer(b"", start, size or 0, found)
+            return _Answer(b"", start, size, found)
         if answer.status == 200 and size is None:
             size = answer.content_length
         try:
@@ -185,7 +189,8 @@ async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -
 
 
 # What file systems of fsspec tell of a file, which differs between two versions of it.
-_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified", "created")
+_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified", "created",
+             "modify", "modificationTime", "sha")  # fmt: skip
 
 
 def _size_and_version(system: Any, path: str) -> tuple[Any, str]:
@@ -249,6 +254,11 @@ class RemoteFile:
         if not isinstance(size, int):
             raise OpenError("the server does not tell the size of the file, so it has no offsets: use a pipe such as "
                             "'curl -s URL |'", file=self.path)  # fmt: skip
+        if not version and size > len(self._span[1]):  # two requests could see two versions of the file
+            if size > _LARGEST:
+                raise OpenError(_NO_VERSIONS, file=self.path)
+            self.size, self._version = size, version
+            self._span = 0, self._fetch(0, size)
         return size, version
 
     def source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
@@ -295,7 +305,9 @@ class RemoteFile:
     def _fetch(self, start: int, stop: int) -> bytes:
         def get(system: Any, path: str) -> bytes:
             answer = _range(system, path, start, stop, self._version)
-            if (answer.version or self._version) != self._version or answer.size not in (None, self.size):
+            # An answer to If-Range need not tell the version.
+            version = answer.version or (self._version if self._version.startswith('"') else "")
+            if version != self._version or answer.size not in (None, self.size):
                 raise OpenError(_CHANGED, file=self.path, offset=start)
             if len(answer.data) > stop - start or (start and not answer.first):
                 raise OpenError(_NO_RANGES, file=self.path)

@@ -102,7 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
         else:
             self.send_response(200)
-        self.send_header("ETag", self.server.etag)
+        if self.server.etag:
+            self.send_header("ETag", self.server.etag)
         self.send_header("Content-Length", str(last + 1 - first))
         self.end_headers()
         if body:

@@ -115,13 +115,41 @@ def test_file_that_changes_between_two_requests_is_an_error(server: RangeServer,
     server.etag = '"2"'
     with pytest.raises(OpenError, match=r"feats\.ark:\d+: utt099: has changed since it was opened"):
         table["utt099"]
-    server.etag = ""  # a server without versions
+    server.etag = "Tue"  # not a strong one, with which the answer need not tell the version
     table = io_ark.load_scp(f"{server.url}/feats.scp")
     np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
-    with open(tmp_path / "feats.ark", "ab") as file:
-        file.write(b"more")
+    server.etag = ""
     with pytest.raises(OpenError, match="has changed"):
-        table["utt050"]
+        table["utt099"]
+
+
+def test_range_is_asked_of_the_version_that_was_opened(server: RangeServer) -> None:
+    asked: list[str | None] = []
+    server.special = lambda handler: asked.append(handler.headers["If-Range"]) or False
+    dict(io_ark.read(f"ark:{server.url}/feats.ark"))
+    assert asked[0] is None and len(asked) > 2 and set(asked[1:]) == {'"1"'}
+
+
+def test_file_without_a_version_is_read_by_one_request_or_refused(
+    server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.etag = ""
+    data = (tmp_path / "feats.ark").read_bytes()
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
+    (tmp_path / "feats.ark").write_bytes(bytes(len(data)))  # replaced by one of the same size
+    for key in "utt050", "utt099":
+        np.testing.assert_array_equal(table[key], TABLE[key])
+    (tmp_path / "feats.ark").write_bytes(data)
+    same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
+    monkeypatch.setattr(remote, "_LARGEST", len(data) - 1)
+    with pytest.raises(OpenError, match=r"feats\.ark: the server tells neither ETag nor Last-Modified"):
+        io_ark.read(f"ark:{server.url}/feats.ark")
+    (tmp_path / "small.ark").write_bytes(data[:10_000])
+    with pytest.raises(TruncatedError):
+        dict(io_ark.read(f"ark:{server.url}/small.ark"))  # at once with the first answer
+    (tmp_path / "empty.ark").write_bytes(b"")
+    assert dict(io_ark.read(f"ark:{server.url}/empty.ark")) == {}
 
 
 def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> None:
@@ -131,7 +159,7 @@ def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> 
         start, stop = map(int, handler.headers["Range"][6:].split("-"))
         length = min(stop + 1 - start, 1 << 20)
         data = head + bytes(length - len(head)) if start == 0 else bytes(length)
-        return answer(handler, 206, data, Content_Range=f"bytes {start}-{stop}/{10**15}")
+        return answer(handler, 206, data, Content_Range=f"bytes {start}-{stop}/{10**15}", ETag='"1"')
 
     server.special = claim
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
