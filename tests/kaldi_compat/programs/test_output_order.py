@@ -103,4 +103,17 @@ def test_archives_of_script_files_and_outputs_of_options_are_not_destroyed() -> 
     ):
         assert run_ours(words) == ERROR_STATUS
         assert Path("archive").read_bytes() == before
-    assert run_ours(["compute-cmvn-stats", "ark:archive", "archive"]) == 0  # a file, written when all is read
+    Path("other").write_bytes(before)
+    place = int(Path("script").read_text().split()[1].rpartition(":")[2])
+    for words in (
+        ["copy-matrix", f"archive:{place}", "archive"],
+        ["copy-matrix", f"./archive:{place}[0:0]", "archive"],
+        ["concat-feats", f"other:{place}", f"archive:{place}", "archive"],
+        ["matrix-sum", "scp:script", "archive"],
+    ):
+        status, stderr = run_words(words)
+        assert status == ERROR_STATUS and "archive: is read as well, and writing would destroy it" in stderr
+        assert Path("archive").read_bytes() == before
+    assert run_ours(["copy-matrix", f"archive:{place}", "alone"]) == 0
+    assert run_ours(["copy-matrix", "--scale=2", "alone", "alone"]) == 0  # a file, written when all is read
+    assert run_ours(["compute-cmvn-stats", "ark:archive", "archive"]) == 0
