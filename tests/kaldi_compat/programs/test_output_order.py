@@ -89,6 +89,8 @@ def test_a_file_is_not_two_outputs(words: str) -> None:
     assert status == ERROR_STATUS
     assert "is written twice: choose another output" in stderr
     assert Path("o").read_text() == "yesterday"
+    Path("o").unlink()  # two names of one new file
+    assert "is written twice" in run_words(["copy-feats", *words.split()])[1] and not Path("o").exists()
     assert run_ours(["copy-feats", "--write-num-frames=ark:/dev/null", "ark:m", "ark,scp:/dev/null,/dev/null"]) == 0
 
 
