@@ -16,7 +16,7 @@ from io_ark.specifier import name_of, parse_rxfilename, parse_wxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
-from io_ark.streams.output import OPENED_AGAIN, Output, WholeWrites, claim, identity_of, open_output
+from io_ark.streams.output import OPENED_AGAIN, Output, WholeWrites, claim, open_output
 from io_ark.streams.remote import is_url
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
 from io_ark.tables import keys
@@ -178,8 +178,7 @@ def output_file(name: str, access: Access, *, append: bool = False) -> Any:
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):
         file = _OutputFile(_open(target.path, "ab" if append else "wb", 0))
-        if (identity := identity_of(file.fileno())) is not None:
-            claim(identity, file, _OutputFile.give_up)
+        claim(file, file.fileno())
         return file
     return io.BufferedWriter(SinkFile(open_output(target, access=access, append=append)))
 

@@ -7,11 +7,11 @@ import logging
 import os
 import stat
 import sys
-import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
 from io_ark.specifier import Wxfilename, parse_wxfilename
@@ -30,32 +30,21 @@ Entered = TypeVar("Entered")
 
 
 OPENED_AGAIN = "was opened for writing again before it was closed: what was written here is lost"
-# Who writes a file that may be unfinished, by device and inode or URL, and the function that makes them give up.
-_writers: dict[object, tuple[weakref.ref[Any], Callable[[Any], None]]] = {}
+# Who writes a file that may be unfinished, by device and inode or URL.
+_writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
-def claim(identity: object, owner: Any, give_up: Callable[[Any], None]) -> None:
-    """Note who writes a file now. Who has opened it before gives up: its buffered bytes would overwrite the new ones.
-
-    Args:
-        identity: the file, by :func:`identity_of` or its URL.
-        owner: the output, or file object.
-        give_up: called with the owner when the file is opened for writing again; does nothing for a closed one.
-    """
-
-    def forget(reference: weakref.ref[Any]) -> None:
-        if _writers.get(identity, (None,))[0] is reference:
-            _writers.pop(identity, None)
-
-    if (before := _writers.get(identity)) is not None and (older := before[0]()) is not None:
-        before[1](older)
-    _writers[identity] = weakref.ref(owner, forget), give_up
-
-
-def identity_of(descriptor: int) -> tuple[int, int] | None:
-    """Return device and inode of a regular file; None for others."""
-    status = os.fstat(descriptor)
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+def claim(owner: Any, place: int | str) -> None:
+    """Note who writes the file of a descriptor, or a URL. Whoever has opened it before gives up."""
+    identity: object = place
+    if isinstance(place, int):
+        status = os.fstat(place)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        identity = status.st_dev, status.st_ino
+    if (older := _writers.get(identity)) is not None:
+        older.give_up()
+    _writers[identity] = owner
 
 
 class WholeWrites:
@@ -331,24 +320,22 @@ def open_output(
             raise OpenError("cannot be appended to: a URL is written as a whole", file=target.path)
         upload = Upload(target.path, access)
         output = Output(target.path, upload, upload.finish, discard=upload.discard)
-        claim(target.path, output, Output.give_up)
+        claim(output, target.path)
         return output
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
-    identity = identity_of(raw.fileno())
-    if identity is None:
-        return Output(target.path, raw, raw.close)
-    start = raw.tell() if append else 0
+    start = raw.tell() if append and raw.seekable() else 0
 
     def discard() -> None:
         with raw:
-            if append:  # entries after a part of one could not be read
+            if append and raw.seekable():  # entries after a part of one could not be read
                 raw.truncate(start)
 
-    output = Output(target.path, raw, raw.close, discard=discard, buffer=FILE_BUFFER, start=start)
-    claim(identity, output, Output.give_up)
+    buffer = FILE_BUFFER if raw.seekable() else None
+    output = Output(target.path, raw, raw.close, discard=discard, buffer=buffer, start=start)
+    claim(output, raw.fileno())
     return output
 
 

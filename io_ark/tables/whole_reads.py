@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterator
 from copy import copy
 from functools import wraps
 from itertools import chain
-from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from io_ark.errors import ArkError, OpenError
@@ -26,22 +25,6 @@ class WholeReads(Iterator[Any]):
 
     A generator that an exception has left, such as that of ^C, is at its end. Therefore this is also an iterator to
     chain after a generator that reads in this context: it ends at once, or raises the error.
-
-    >>> reads = WholeReads("a.ark")
-    >>> def entries():
-    ...     with reads:
-    ...         yield 1
-    ...         raise KeyboardInterrupt
-    >>> both = reads.after(entries())
-    >>> next(both)
-    1
-    >>> for _ in range(2):
-    ...     try:
-    ...         next(both)
-    ...     except BaseException as error:
-    ...         print(repr(error))
-    KeyboardInterrupt()
-    OpenError('an earlier read failed or was interrupted: open it again')
     """
 
     def __init__(self, name: str = "") -> None:
@@ -55,10 +38,6 @@ class WholeReads(Iterator[Any]):
             other = OpenError("an earlier read failed or was interrupted: open it again", file=self._name)
             # A copy has no traceback, whose frames hold files and memory.
             self._error = copy(error) if isinstance(error, ArkError) else other
-
-    def forget(self) -> None:
-        """Forget a failure, where what has been read is used."""
-        self._error = None
 
     def check(self) -> None:
         """Raise the error of an earlier read."""
@@ -82,7 +61,7 @@ class WholeReads(Iterator[Any]):
         self._is_over = False
         self.check()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if kind is None or kind is GeneratorExit:
             self._is_over = True
         else:
