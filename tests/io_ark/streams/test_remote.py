@@ -442,6 +442,16 @@ def test_broken_upload_does_not_appear(s3: str) -> None:
         io_ark.load(f"{s3}/broken.ark:2")
 
 
+def test_older_upload_does_not_replace_the_newer(s3: str) -> None:
+    older = io_ark.writer(f"{s3}/twice.ark")
+    older["old"] = TABLE["utt000"]
+    with io_ark.writer(f"{s3}/twice.ark") as newer:
+        newer["new"] = TABLE["utt000"]
+    with pytest.raises(WriteError, match="opened for writing again"):
+        older.close()
+    assert list(dict(io_ark.read(f"{s3}/twice.ark"))) == ["new"]
+
+
 def test_forked_process_does_not_complete_an_upload(s3: str) -> None:
     import os
 
