@@ -76,7 +76,7 @@ def is_public(address: str) -> bool:
     import ipaddress  # which would delay every program
 
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        found = ipaddress.ip_address(address)
     except ValueError:
         return False  # a spelling that is not canonical, such as 127.1
     if isinstance(found, ipaddress.IPv6Address):

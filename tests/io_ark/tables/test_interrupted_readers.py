@@ -237,6 +237,7 @@ def test_iterator_that_the_user_leaves_does_not_fail_the_next() -> None:
         entries = reader.entries()
         assert next(entries)[0] == "utt06"
         entries.close()  # type: ignore[attr-defined]
+        assert next(entries, None) is None
         assert [key for key, _ in reader] == KEYS[7:]
     for ways in ("", "eb", "bke", "ekb"):
         with sequential("ark:t.ark", background=True) as reader:
