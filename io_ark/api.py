@@ -13,7 +13,7 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -126,11 +126,13 @@ def read(
     """
     name = name_of(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
-    return _entries(SequentialReader(table, kind=AnyCodec() if kind is None else kind, pipes=pipes, network=network))
+    codec = AnyCodec() if kind is None else kind
+    reader: SequentialReader[Any] = SequentialReader(table, kind=codec, pipes=pipes, network=network)
+    return reader._reads.after(_entries(reader))
 
 
-def _entries(reader: SequentialReader[Any]) -> Iterator[tuple[str, Any]]:
-    with reader:
+def _entries(reader: SequentialReader[Any]) -> Generator[tuple[str, Any], None, None]:
+    with reader, reader._reads:
         yield from reader
 
 

@@ -11,12 +11,12 @@ from os import PathLike
 from typing import IO, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from io_ark.errors import MissingFileError, OpenError
+from io_ark.errors import MissingFileError, OpenError, WriteError
 from io_ark.specifier import name_of, parse_rxfilename, parse_wxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
-from io_ark.streams.output import Output, WholeWrites, open_output
+from io_ark.streams.output import OPENED_AGAIN, Output, WholeWrites, claim, open_output
 from io_ark.streams.remote import is_url
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
 from io_ark.tables import keys
@@ -177,13 +177,32 @@ def output_file(name: str, access: Access, *, append: bool = False) -> Any:
     """
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):
-        return _open(target.path, "ab" if append else "wb")
+        file = _OutputFile(_open(target.path, "ab" if append else "wb", 0))
+        claim(file, file.fileno())
+        return file
     return io.BufferedWriter(SinkFile(open_output(target, access=access, append=append)))
 
 
-def _open(path: str, mode: str) -> Any:
+class _OutputFile(io.BufferedWriter):
+    """A file that writes nothing more, and says so, once it is opened for writing again."""
+
+    _is_lost = False
+
+    def give_up(self) -> None:
+        if not self.closed:
+            self._is_lost = True
+            mark_broken(self)
+            self.raw.close()
+
+    def close(self) -> None:
+        super().close()
+        if self._is_lost:
+            raise WriteError(OPENED_AGAIN, file=str(self.name))
+
+
+def _open(path: str, mode: str, buffering: int = -1) -> Any:
     try:
-        return open(path, mode)
+        return open(path, mode, buffering)
     except (OSError, ValueError) as error:
         kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
         raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error

@@ -75,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (ArkError, ModuleNotFoundError) as error:
         print(f"ark: {error}", file=sys.stderr)
+    except MemoryError as error:
+        print(f"ark: out of memory: {error}", file=sys.stderr)
     except OSError as error:
         # These commands write nothing else.
         name = error.filename or ("standard output" if chosen.command in PAGED else "")

@@ -36,7 +36,7 @@ def convert(chosen: argparse.Namespace) -> int:
         assert source is not None
         if not (Path(chosen.source).is_file() or Path(chosen.source).is_dir()):
             raise MissingFileError("no such file", file=chosen.source)
-        found = source.read(Path(chosen.source))
+        found = source.entries(Path(chosen.source))
     to_table = chosen.target_format == "ark" or target is None
     written = _wspecifier(chosen.target) if to_table else chosen.target
     refuse_overwriting(written, [table_of(chosen.source) if is_table else chosen.source])

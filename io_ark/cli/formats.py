@@ -26,7 +26,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import FormatError, SpecifierError, WriteError
+from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
 from io_ark.extras import import_extra
 
 Array = npt.NDArray[Any]
@@ -69,6 +69,12 @@ class Format:
     read: Callable[[Path], Iterator[tuple[str, Array]]]
     write: Write
 
+    def entries(self, path: Path) -> Iterator[tuple[str, Array]]:
+        """Iterate over keys and arrays of a file; whatever a library says of a damaged one is one line."""
+        found = self.read(path)
+        while (entry := _of_library(lambda: next(found, None), path)) is not None:
+            yield entry
+
 
 def format_of(name: str, wanted: str = "") -> Format | None:
     """Return the format of this name, or of a file by the ending of its name; None if it is not one of these.
@@ -105,7 +111,7 @@ def check_size(unpacked: int, path: Path, name: str) -> None:
         )
 
 
-def _load(file: Any, size: int, name: str) -> Array:
+def read_npy(file: Any, size: int, name: str) -> Array:
     """Read a .npy array of ``size`` bytes with its header. The header is checked before memory is taken."""
     try:
         version = np.lib.format.read_magic(file)
@@ -125,7 +131,7 @@ def _load(file: Any, size: int, name: str) -> Array:
 def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
     for path in sorted(folder.glob("*.npy")):
         with path.open("rb") as file:
-            yield unquote(path.stem), _load(file, path.stat().st_size, str(path))
+            yield unquote(path.stem), read_npy(file, path.stat().st_size, str(path))
 
 
 @contextlib.contextmanager
@@ -150,7 +156,7 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
             name = member.filename
             check_size(member.file_size, path, name)
             with _open_foreign(lambda member=member: archive.open(member), path) as file:  # type: ignore[misc]
-                yield name.removesuffix(".npy"), _load(file, member.file_size, f"{path}: {name}")
+                yield name.removesuffix(".npy"), read_npy(file, member.file_size, f"{path}: {name}")
 
 
 def _whole(write: Write) -> Write:
@@ -193,7 +199,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
             if file is not None:
                 check_size(member.size, path, member.name)
                 name = member.name.rpartition("/")[2].removesuffix(".npy")
-                yield unquote(name), _load(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
+                yield unquote(name), read_npy(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
 
 @_whole
@@ -218,6 +224,10 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
         for name in file:
             if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
                 raise FormatError(f"{name}: is a link to another file, which is not followed", file=str(path))
+            if isinstance(file.get(name, getlink=True), h5py.SoftLink):
+                links = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
+                links.set_nlinks(1)  # which another link would exceed, maybe to another file
+                h5py.h5o.open(file.id, name.encode(), links)
             found = file[name]
             if not isinstance(found, h5py.Dataset):
                 continue
@@ -303,6 +313,8 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
             check_size(max(columns.total_byte_size, 8 * values), path, f"row group {group}")
         for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
+            if any(column.null_count for column in (keys, shapes, values, shapes.flatten(), values.flatten())):
+                raise FormatError("has a null, which no array can hold", file=str(path))
             for row in range(batch.num_rows):
                 array = values[row].values.to_numpy(zero_copy_only=False)
                 yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
@@ -408,7 +420,7 @@ def _of_library(function: Callable[[], Any], path: Path) -> Any:
     """Call a function of another library; its errors become one line with the file's name."""
     try:
         return function()
-    except FileNotFoundError:
+    except (ArkError, FileNotFoundError):
         raise
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]

@@ -10,7 +10,7 @@ import math
 import struct
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
-from io_ark.streams.source import Source
+from io_ark.streams.source import FileSource, Source
 
 logger = logging.getLogger("io_ark")
 
@@ -318,6 +318,21 @@ class WaveInfoCodec(Codec[WaveInfo]):
         raise FormatError("a header of a wave file without its samples cannot be written")
 
 
+class _SamplesOfFile:
+    """Samples ``(channels, samples)`` from the next byte of a file on, of which slices are read."""
+
+    def __init__(self, source: FileSource, shape: tuple[int, int], order: str) -> None:
+        self.shape = shape
+        self._source, self._offset, self._order = source, source.tell(), order
+
+    def __getitem__(self, at: tuple[slice, slice]) -> npt.NDArray[np.int16]:
+        first, last, _ = at[1].indices(self.shape[1])
+        frame, offset = 2 * self.shape[0], self._offset + 2 * self.shape[0] * first
+        data = self._source.read_at((last - first) * frame, offset)
+        frames = np.frombuffer(data, self._order).reshape(-1, self.shape[0])
+        return np.array(frames.T[at[0]], np.int16)
+
+
 class WaveCodec(Codec[Wave]):
     """Codec of audio as a :class:`Wave`, without text format or binary marker: archives contain whole wave files.
 
@@ -328,12 +343,16 @@ class WaveCodec(Codec[Wave]):
         max_duration: maximum duration in seconds; longer audio is refused.
         any_encoding: False refuses wave files that are not 16-bit linear, as Kaldi does, even with the extra;
             None for :data:`io_ark.extras.ANY_ENCODING`.
+        in_parts: return 16-bit samples of a file as an object of which each slice is read when it is taken.
     """
 
     marker = b""
 
-    def __init__(self, max_duration: float = math.inf, any_encoding: bool | None = None) -> None:
+    def __init__(
+        self, max_duration: float = math.inf, any_encoding: bool | None = None, in_parts: bool = False
+    ) -> None:
         self.max_duration = max_duration
+        self.in_parts = in_parts
         self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
 
     def read(self, source: Source) -> Wave:
@@ -344,9 +363,12 @@ class WaveCodec(Codec[Wave]):
             file = _foreign_samples(source, header, self.max_duration)
             return Wave(*decode(file, source, _WAVE, self.max_duration))
         info = header.info
+        order = ">i2" if info.big_endian else "<i2"
+        if self.in_parts and isinstance(source, FileSource) and source.remaining() >= (info.data_bytes or sys.maxsize):
+            frames = _frames(source, info.data_bytes or 0, header.block)
+            return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, frames), order)))
         data = _read_samples(source, header, self.max_duration)
         frames = _frames(source, len(data), header.block)
-        order = ">i2" if info.big_endian else "<i2"
         samples = np.frombuffer(data, order, frames * info.channels)
         if info.channels > 1 or info.big_endian or isinstance(data, bytes):
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))

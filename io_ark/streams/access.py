@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from io_ark.errors import NetworkRefusedError, PipesRefusedError
@@ -25,7 +26,8 @@ class Access(NamedTuple):
     Attributes:
         pipes: commands.
         network: URLs of the schemes http, https, s3, gs and hf, and of those in ``IO_ARK_SCHEMES``.
-        private: URLs of http and https at addresses of a private network or of this machine.
+        private: URLs of http and https at addresses of a private network or of this machine, which are checked when
+            they are connected to. ``IO_ARK_PRIVATE_HOSTS`` allows them in script files, too.
     """
 
     pipes: bool = True
@@ -45,8 +47,7 @@ class Access(NamedTuple):
     def check_url(self, url: str) -> None:
         """Raise :class:`NetworkRefusedError` if the network is disabled, or this URL is not allowed.
 
-        ``IO_ARK_NO_NETWORK`` disables it, ``IO_ARK_SCHEMES`` allows more schemes, separated by commas, and
-        ``IO_ARK_PRIVATE_HOSTS`` allows private addresses in script files.
+        ``IO_ARK_NO_NETWORK`` disables it, ``IO_ARK_SCHEMES`` allows more schemes, separated by commas.
         """
         if not self.network or _is_set(NO_NETWORK_VARIABLE):
             why = (
@@ -64,25 +65,33 @@ class Access(NamedTuple):
             raise NetworkRefusedError(
                 "a chain of URLs (::) is not opened: use a pipe such as 'curl -s URL |'", file=url
             )
-        if scheme in ("http", "https"):
-            self.check_host(url)
 
-    def check_host(self, url: str) -> None:
-        """Raise :class:`NetworkRefusedError` if the host has a private address, and these are refused."""
-        if self.private or _is_set(PRIVATE_VARIABLE):
-            return
-        import ipaddress  # these modules would delay every program
-        import socket
-        from urllib.parse import urlsplit
 
-        host = urlsplit(url).hostname or ""
-        try:
-            found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
-        except (OSError, UnicodeError):
-            return  # the connection fails, too
-        if not all(ipaddress.ip_address(each.partition("%")[0]).is_global for each in found):
-            raise NetworkRefusedError(
-                f"{host} is an address of a private network or of this machine, which names in script files do not "
-                f"open: set {PRIVATE_VARIABLE}=1 in the environment if you trust them",
-                file=url,
-            )
+def is_public(address: str) -> bool:
+    """Return True for the address of a public host, and False for one of a private network or of this machine.
+
+    >>> is_public("8.8.8.8"), is_public("10.0.0.1"), is_public("::1"), is_public("64:ff9b::127.0.0.1")
+    (True, False, False, False)
+    """
+    import ipaddress  # which would delay every program
+
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False  # a spelling that is not canonical, such as 127.1
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.sixtofour or (found in ipaddress.ip_network("64:ff9b::/96") and int(found) & 0xFFFFFFFF)
+        if inner:  # an address of IPv4 behind a gateway
+            return is_public(str(ipaddress.IPv4Address(inner)))
+        if found.is_reserved or found.is_site_local:
+            return False
+    return found.is_global and not found.is_multicast
+
+
+def refuse_private(host: str, addresses: Iterable[str]) -> None:
+    """Raise :class:`NetworkRefusedError` if one of a host's addresses is private, and these are refused."""
+    if not (_is_set(PRIVATE_VARIABLE) or all(map(is_public, addresses))):
+        raise NetworkRefusedError(
+            f"{host} is an address of a private network or of this machine, which names in script files do not open: "
+            f"set {PRIVATE_VARIABLE}=1 in the environment if you trust them"
+        )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
+import stat
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
 from io_ark.specifier import Wxfilename, parse_wxfilename
@@ -25,21 +29,45 @@ FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
 
 
+OPENED_AGAIN = "was opened for writing again before it was closed: what was written here is lost"
+# Who writes a file that may be unfinished, by device and inode or URL.
+_writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
+
+
+def claim(owner: Any, place: int | str) -> None:
+    """Note who writes the file of a descriptor, or a URL. Whoever has opened it before gives up."""
+    identity: object = place
+    if isinstance(place, int):
+        status = os.fstat(place)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        identity = status.st_dev, status.st_ino
+    if (older := _writers.get(identity)) is not None:
+        older.give_up()
+    _writers[identity] = owner
+
+
 class WholeWrites:
     """Context of writes that belong together. An exception between the first and the last of them breaks the output.
 
     The output counts as broken from the first write to the last, so no exception can come in between unnoticed, not
     even that of a signal.
+
+    Attributes:
+        name: name of the output.
+        broken: True after a failure.
+        reason: why it is broken.
     """
 
     def __init__(self, name: str, broken: bool = False) -> None:
         self.name = name
         self.broken = broken
+        self.reason = "an earlier write failed or was interrupted: the output is incomplete"
 
     def check(self) -> None:
         """Raise :class:`WriteError` if the output is broken."""
         if self.broken:
-            raise WriteError("an earlier write failed or was interrupted: the output is incomplete", file=self.name)
+            raise WriteError(self.reason, file=self.name)
 
     def __enter__(self) -> None:
         if self.broken:
@@ -86,7 +114,13 @@ class Output(ClosedOnExit):
         name: name for error messages.
         start: number of bytes that the file had before.
         entry: context for the writes of one entry: if one of them fails or is interrupted, the output is broken.
+        follows: the archive that the lines of this script file point into: its bytes are sent first, and after a
+            failure the script file ends at a whole line.
+        on_give_up: called by :meth:`give_up`.
     """
+
+    follows: Output | None = None
+    on_give_up: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -176,6 +210,18 @@ class Output(ClosedOnExit):
         self.entry.check()
         self._sending.check()
 
+    def give_up(self) -> None:
+        """Break this output, because its file was opened for writing again, and leave the file as it is."""
+        if self._raw is None or self.inherited:
+            return
+        for writes in self.entry, self._sending:
+            writes.broken = True
+            writes.reason = OPENED_AGAIN
+        if not isinstance(self._raw, Upload):
+            self._discard = self._raw.close
+        if self.on_give_up is not None:
+            self.on_give_up()
+
     def _release(self, close: Callable[[], None]) -> None:
         """Close the stream by this function."""
         self._raw = None
@@ -207,17 +253,31 @@ class Output(ClosedOnExit):
     def _send(self, data: Any) -> None:
         """Pass the buffered bytes and then these to the system."""
         with self._sending:
+            if self.follows is not None:
+                self.follows.flush()
             try:
                 for part in filter(len, (self._pending, data)):
                     view = memoryview(part).cast("B")
+                    begin = self.start + self._written
                     self._written += len(view)
-                    while len(view):
-                        view = view[self._raw.write(view) :]
+                    try:
+                        while len(view):
+                            view = view[self._raw.write(view) :]
+                    except BaseException:
+                        self._end_at_line(part, begin)
+                        raise
                 if self._flush_raw:
                     self._raw.flush()  # a fork must not copy bytes that the stream buffers
             except (OSError, ValueError) as error:
                 self._complain(error)
             self._pending = bytearray()
+
+    def _end_at_line(self, part: Any, begin: int) -> None:
+        """Cut off a line of a script file of which only a part was written: it could point to another object."""
+        if self.follows is not None and not self._flush_raw:
+            with suppress(OSError, ValueError):  # a pipe
+                written = bytes(part)[: self._raw.tell() - begin]
+                self._raw.truncate(begin + written.rfind(b"\n") + 1)
 
     def _complain(self, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
@@ -259,7 +319,9 @@ def open_output(
         if append:
             raise OpenError("cannot be appended to: a URL is written as a whole", file=target.path)
         upload = Upload(target.path, access)
-        return Output(target.path, upload, upload.finish, discard=upload.discard)
+        output = Output(target.path, upload, upload.finish, discard=upload.discard)
+        claim(output, target.path)
+        return output
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
@@ -272,7 +334,9 @@ def open_output(
                 raw.truncate(start)
 
     buffer = FILE_BUFFER if raw.seekable() else None
-    return Output(target.path, raw, raw.close, discard=discard, buffer=buffer, start=start)
+    output = Output(target.path, raw, raw.close, discard=discard, buffer=buffer, start=start)
+    claim(output, raw.fileno())
+    return output
 
 
 def _standard_output() -> Output:

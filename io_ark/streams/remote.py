@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import ArkError, MissingFileError, OpenError, WriteError
+from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
 from io_ark.extras import not_installed
-from io_ark.streams.access import Access
+from io_ark.streams.access import Access, refuse_private
 from io_ark.streams.process import current_process
 from io_ark.streams.source import FileSource
 
@@ -35,6 +35,10 @@ _SLOWEST = 1 << 15  # bytes per second after the first minute
 # Statuses of HTTP that may be temporary. Other client errors (400 to 499) are final.
 _TEMPORARY = (408, 425, 429)
 _CHANGED = "has changed since it was opened: open it again"
+_NO_VERSIONS = (
+    "the server tells neither ETag nor Last-Modified, so parts of two versions of the file could be mixed: copy the "
+    "file, or use a pipe such as 'curl -s URL |'"
+)
 _NO_RANGES = (
     "the server ignores ranges of bytes and sends whole files: copy the file, or use a pipe such as 'curl -s URL |'"
 )
@@ -87,18 +91,23 @@ def _is_http(url: str) -> bool:
 
 
 async def _public_client(**options: Any) -> Any:
-    """Return a session of HTTP that is not redirected to private addresses."""
-    from urllib.parse import urljoin
+    """Return a session of HTTP that connects to public addresses only, whoever names or redirects to another one."""
+    from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
-    from aiohttp import ClientSession, TraceConfig
+    class Resolver(ThreadedResolver):
+        async def resolve(self, host: str, *arguments: Any, **named: Any) -> Any:
+            found = await super().resolve(host, *arguments, **named)
+            refuse_private(host, [each["host"] for each in found])
+            return found
 
-    async def check(_session: object, _context: object, redirect: Any) -> None:
-        target = redirect.response.headers.get("Location", "")
-        Access(private=False).check_host(urljoin(str(redirect.url), target))
+    class Connector(TCPConnector):
+        async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
+            host = req.url.raw_host or ""
+            if ":" in host or host.replace(".", "").isdigit():  # an address, for which no resolver is asked
+                refuse_private(host, [host])
+            return await super().connect(req, traces, timeout)
 
-    trace = TraceConfig()
-    trace.on_request_redirect.append(check)
-    return ClientSession(trace_configs=[trace], **options)
+    return ClientSession(**options | {"connector": Connector(resolver=Resolver())})
 
 
 class _Answer(NamedTuple):
@@ -154,7 +163,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
         told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         size = int(told[3]) if told and told[3] != "*" else None
         if answer.status == 416:
-            return _Answer(b"", start, size or 0, found)
+            return _Answer(b"", start, size, found)
         if answer.status == 200 and size is None:
             size = answer.content_length
         try:
@@ -180,7 +189,8 @@ async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -
 
 
 # What file systems of fsspec tell of a file, which differs between two versions of it.
-_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified", "created")
+_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified", "created",
+             "modify", "modificationTime", "sha")  # fmt: skip
 
 
 def _size_and_version(system: Any, path: str) -> tuple[Any, str]:
@@ -244,6 +254,11 @@ class RemoteFile:
         if not isinstance(size, int):
             raise OpenError("the server does not tell the size of the file, so it has no offsets: use a pipe such as "
                             "'curl -s URL |'", file=self.path)  # fmt: skip
+        if not version and size > len(self._span[1]):  # two requests could see two versions of the file
+            if size > _LARGEST:
+                raise OpenError(_NO_VERSIONS, file=self.path)
+            self.size, self._version = size, version
+            self._span = 0, self._fetch(0, size)
         return size, version
 
     def source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
@@ -290,7 +305,9 @@ class RemoteFile:
     def _fetch(self, start: int, stop: int) -> bytes:
         def get(system: Any, path: str) -> bytes:
             answer = _range(system, path, start, stop, self._version)
-            if (answer.version or self._version) != self._version or answer.size not in (None, self.size):
+            # An answer to If-Range need not tell the version.
+            version = answer.version or (self._version if self._version.startswith('"') else "")
+            if version != self._version or answer.size not in (None, self.size):
                 raise OpenError(_CHANGED, file=self.path, offset=start)
             if len(answer.data) > stop - start or (start and not answer.first):
                 raise OpenError(_NO_RANGES, file=self.path)
@@ -318,6 +335,8 @@ class RemoteFile:
             except FileNotFoundError as error:
                 raise MissingFileError("cannot be opened: there is no such file", file=self.path) from error
             except Exception as error:  # each library of a protocol has errors of its own
+                if isinstance(error.__cause__, NetworkRefusedError):
+                    raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
                 if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # of S3
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _SECONDS / 2:

@@ -489,6 +489,19 @@ class FileSource(StreamSource):
             self._successive = False
         return True
 
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Read bytes at an offset of the file, without moving.
+
+        Raises:
+            TruncatedError: the file ends before.
+            OpenError: the file cannot be read.
+        """
+        data = self._pread(size, offset)
+        if len(data) < size:
+            raise TruncatedError(f"ends too early: {size} bytes should follow, {len(data)} are available",
+                                 file=self.name, offset=offset)  # fmt: skip
+        return data
+
     def _pread(self, size: int, offset: int) -> bytes:
         try:
             return pread(self._descriptor, size, offset)

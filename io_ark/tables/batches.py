@@ -77,4 +77,9 @@ def _functions(
                 return True
         return False
 
+    def refuse() -> None:
+        nonlocal limit
+        limit = 0
+
+    output.on_give_up = refuse
     return add, send

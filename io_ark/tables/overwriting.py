@@ -24,7 +24,7 @@ _LINES = 1000
 Identity = tuple[int, int]
 
 
-def overwritten_input(output: str, inputs: Iterable[str | Rspecifier]) -> str | None:
+def overwritten_input(output: str, inputs: Iterable[str | Rspecifier], *, parts: bool = False) -> str | None:
     """Return the file of an output that is one of the inputs, or None.
 
     Files are compared by device and inode, so links and other spellings of a name are found. An input that is a script
@@ -32,7 +32,8 @@ def overwritten_input(output: str, inputs: Iterable[str | Rspecifier]) -> str | 
 
     Args:
         output: a wspecifier or wxfilename. (The files that a script file *to write to* names are not looked at.)
-        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
+        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier. Commands cannot be looked into.
+        parts: only look at inputs that are named with an offset: the file has other objects, too.
 
     >>> overwritten_input("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"]) is None
     True
@@ -40,14 +41,14 @@ def overwritten_input(output: str, inputs: Iterable[str | Rspecifier]) -> str | 
     written = {path: found for path in _files_written_by(output) if (found := _identity(path))}
     tables = list(inputs) if written else []
     for path, identity in written.items():
-        if any(identity in _read(each, os.fsencode(os.path.basename(path))) for each in tables):
+        if any(identity in _read(each, os.fsencode(os.path.basename(path)), parts) for each in tables):
             return path
     return None
 
 
-def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
+def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier], *, parts: bool = False) -> None:
     """Raise :class:`SpecifierError` if an output is one of the inputs (see :func:`overwritten_input`)."""
-    path = overwritten_input(output, inputs)
+    path = overwritten_input(output, inputs, parts=parts)
     if path is not None:
         raise SpecifierError("is read as well, and writing would destroy it: choose another output", file=path)
 
@@ -89,7 +90,7 @@ def _files_written_by(output: str) -> list[str]:
     return [path for path in paths if path]
 
 
-def _read(each: str | Rspecifier, name: bytes) -> Iterator[Identity | None]:
+def _read(each: str | Rspecifier, name: bytes, parts: bool) -> Iterator[Identity | None]:
     """Yield the files that an input reads, as far as its script file names them first or has ``name`` in their line."""
     table = classify_rspecifier(each) if isinstance(each, str) else each
     rxfilename = each if table is None else table.rxfilename
@@ -97,23 +98,26 @@ def _read(each: str | Rspecifier, name: bytes) -> Iterator[Identity | None]:
     if path is None:
         return
     identity = _identity(path)
-    yield identity
+    if not parts or _path(str(rxfilename), parts) is not None:
+        yield identity
     if table is None or table.kind != "scp" or identity is None or path == 0:
         return
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
         for number, line in enumerate(script):
             if number < _LINES or name in line:
-                target = _path(os.fsdecode(line.partition(b" ")[2].strip()))
+                target = _path(os.fsdecode(line.partition(b" ")[2].strip()), parts)
                 if target not in seen:
                     seen.add(target)
                     yield _identity(target) if target is not None else None
 
 
-def _path(rxfilename: str) -> str | int | None:
-    """Return the file of an rxfilename: 0 for standard input, None for a command or an invalid name."""
+def _path(rxfilename: str, part: bool = False) -> str | int | None:
+    """Return the file of an rxfilename: 0 for standard input, None for a command, an invalid name, or no ``part``."""
     with suppress(ArkError):
         target = parse_rxfilename(split_range(rxfilename)[0])
+        if part and target.offset is None:
+            return None
         if target.kind == "stdin":
             return 0
         return target.path or None

@@ -29,6 +29,7 @@ from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, decode_key, encode_key
 from io_ark.tables.loader import Loader
 from io_ark.tables.script import Script
+from io_ark.tables.whole_reads import WholeReads
 
 logger = logging.getLogger("io_ark")
 
@@ -46,11 +47,18 @@ class Lookup:
     """Base class of lookups. Each subclass has its own bound on memory.
 
     Keys are checked when they are not found, except where reading on would be in vain.
+
+    Attributes:
+        table: the table.
+        closed: True after :meth:`close`.
+        reads: remembers a failure. What follows a damaged entry may look like entries, what follows one out of order
+            may look sorted, and what an interrupted read had taken is lost.
     """
 
     def __init__(self, table: Rspecifier) -> None:
         self.table = table
         self.closed = False
+        self.reads = WholeReads(table.rxfilename)
 
     def has(self, key: str) -> bool:
         raise NotImplementedError
@@ -133,18 +141,15 @@ class _ArchiveScan(Lookup):
         self._input: Input | None = open_input(table.rxfilename, access=access)
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
-        self._failure: ArkError | None = None
 
     def following(self) -> Iterator[tuple[str, Any]]:
         """Read the next entries. The caller may stop at any entry; another call continues after it.
 
         Raises:
-            ArkError: an entry cannot be read or is out of order. Every later call raises it again: what follows a
-                damaged entry may look like entries, and what follows one out of order may look sorted.
+            ArkError: an entry cannot be read or is out of order, or an earlier read failed.
         """
         self.check_open()
-        if self._failure is not None:
-            raise self._failure
+        self.reads.check()
         if self._input is None:
             return
         try:
@@ -156,8 +161,6 @@ class _ArchiveScan(Lookup):
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:
             if not self.table.permissive:
-                if self._input is not None:  # else all entries have been read, and the command has failed
-                    self._failure = error
                 raise
             logger.warning(
                 "%s (treated as the end of the archive, because of the option p)", kaldis_words(error, READ_FAILED)
@@ -175,9 +178,7 @@ class _ArchiveScan(Lookup):
         self._previous = current
 
     def out_of_order(self, key: str, message: str) -> NoReturn:
-        """Raise an error that ends the lookup: reading on raises it again."""
-        self._failure = OrderError(message, file=self.table.rxfilename, key=key)
-        raise self._failure
+        raise OrderError(message, file=self.table.rxfilename, key=key)
 
     def _end(self) -> None:
         opened, self._input = self._input, None
@@ -221,15 +222,20 @@ class ArchiveLookup(_ArchiveScan):
         """Read the following entries up to this key; return False if it is not among them."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
+            self.reads.check()
             return False
-        for name, value in entries:
-            if name in values:
-                self.out_of_order(name, "is a duplicate key in the archive")
-            values[name] = value
-            if name == key:
-                return True
-            if is_sorted and self._is_past(key):
-                break
+        try:
+            for name, value in entries:
+                if name in values:
+                    self.out_of_order(name, "is a duplicate key in the archive")
+                values[name] = value
+                if name == key:
+                    return True
+                if is_sorted and self._is_past(key):
+                    break
+        except BaseException as error:  # after which the generator is at its end
+            self.reads.fail(error)
+            raise
         return False
 
     def _is_past(self, key: str) -> bool:
@@ -275,6 +281,7 @@ class SortedArchiveLookup(_ArchiveScan):
 
     def has(self, key: str) -> bool:
         self.check_open()
+        self.reads.check()
         check_key(key)
         goal = encode_key(key)
         if goal < self._asked:
@@ -284,11 +291,15 @@ class SortedArchiveLookup(_ArchiveScan):
                 key=key,
             )
         self._asked = goal
-        while self._previous is None or self._previous < goal:
-            self._current = None
-            self._current = next(self.following(), None)
-            if self._current is None:
-                return False
+        try:
+            while self._previous is None or self._previous < goal:
+                self._current = None
+                self._current = next(self.following(), None)
+                if self._current is None:
+                    return False
+        except BaseException as error:
+            self.reads.fail(error)
+            raise
         return self._current is not None and self._current[0] == key
 
     def value(self, key: str) -> Any:

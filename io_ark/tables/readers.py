@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from io_ark.blocks import BLOCK_BYTES, Block, block_of
@@ -36,6 +37,7 @@ from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
 from io_ark.tables.loader import Loader, as_codec, name_key, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import BINARY_SCRIPT, LineSplitter
+from io_ark.tables.whole_reads import WholeReads
 
 logger = logging.getLogger("io_ark")
 
@@ -88,6 +90,7 @@ class SequentialReader(Generic[Value]):
     ) -> None:
         self._table = table = parse_rspecifier(rspecifier) if isinstance(rspecifier, str) else rspecifier
         self._closed = False
+        self._reads = WholeReads(table.rxfilename)
         self._state = _State()
         # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
@@ -109,21 +112,30 @@ class SequentialReader(Generic[Value]):
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        for item in self._all("entries"):
-            if type(item) is tuple:
-                yield item
-            elif isinstance(item, Block):
-                yield from item.entries()
-            else:
-                yield item.key, item.load()
+        return self._reads.after(self._pairs())
+
+    def _pairs(self) -> Generator[tuple[str, Value], None, None]:
+        with self._reads:
+            for item in self._all("entries"):
+                if type(item) is tuple:
+                    yield item
+                elif isinstance(item, Block):  # read ahead for a user who wanted blocks before
+                    self._entries = chain(item.entries(), self._entries)
+                    yield from self._pairs()
+                else:
+                    yield item.key, item.load()
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over blocks of entries (see :mod:`io_ark.blocks`): many small ones, or a large one alone."""
-        for item in self._all("blocks"):
-            if isinstance(item, _Later):
-                yield block_of([item.key], [item.load()])
-            else:
-                yield item if isinstance(item, Block) else block_of([item[0]], [item[1]])
+        return self._reads.after(self._blocks())
+
+    def _blocks(self) -> Generator[Block, None, None]:
+        with self._reads:
+            for item in self._all("blocks"):
+                if isinstance(item, _Later):
+                    yield block_of([item.key], [item.load()])
+                else:
+                    yield item if isinstance(item, Block) else block_of([item[0]], [item[1]])
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
@@ -131,21 +143,24 @@ class SequentialReader(Generic[Value]):
         Calling the function reads the object of a line of a script file; with ``p``, it is read before, to check that
         it is readable.
         """
-        for item in self._all("keys"):
-            if isinstance(item, Block):
-                yield from ((key, ready(value)) for key, value in item.entries())
-            else:
-                yield item if isinstance(item, _Later) else (item[0], ready(item[1]))
+        return self._reads.after(self._unread())
+
+    def _unread(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
+        with self._reads:
+            for item in self._all("keys"):
+                if isinstance(item, Block):
+                    self._entries = chain(item.entries(), self._entries)
+                    yield from self._unread()
+                else:
+                    yield item if isinstance(item, _Later) else (item[0], ready(item[1]))
 
     def _all(self, reads: _Reads) -> Iterator[Any]:
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
         self._state.reads = reads
-        if self._first is not None:
-            first, self._first = self._first, None
-            yield first
-            del first
-        yield from self._entries
+        first, self._first = self._first, None
+        # A user who leaves these entries does not close the generator: another iteration goes on after them.
+        return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
         """Close the table, in the middle or at its end."""

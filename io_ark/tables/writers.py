@@ -60,6 +60,7 @@ class ArchiveTarget:
                 logger.warning("%s: is not a file, so the script file cannot point into it", self.archive.name)
             try:
                 self.script = open_output(table.script, access=access)
+                self.script.follows = self.archive
             except ArkError:
                 self.archive.close()
                 raise
@@ -67,10 +68,10 @@ class ArchiveTarget:
     def write(self, key: str, chunks: list[Any]) -> None:
         name = encode_key(key) + b" "
         with self.entry:
-            if self.script is not None:
-                place = self.archive.tell() + len(name)
-                self.script.write(name + encode_key(f"{self._table.archive}:{place}\n"))
+            place = self.archive.tell() + len(name)
             self.archive.write_all((name, *chunks))
+            if self.script is not None:
+                self.script.write(name + encode_key(f"{self._table.archive}:{place}\n"))
             if self._table.flush:
                 self.flush()
 

@@ -93,6 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings_in_one_line():
             return _run(given)
+    except MemoryError as error:
+        return fail(KaldiCompatError(f"out of memory: {error}"))
     except (KaldiCompatError, OSError) as error:
         return fail(error)
 

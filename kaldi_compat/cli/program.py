@@ -119,7 +119,8 @@ class Program:
     def refuse_overwriting(self, line: CommandLine[StandardOptions]) -> None:
         """Raise an error if a table to write to is one that is read, or another one that is written.
 
-        A single file is not written before all inputs are read, and may be one of them, as in Kaldi.
+        A single file is not written before all inputs are read, and may be one of them, as in Kaldi, but not an archive
+        of which an object is read.
 
         Raises:
             SpecifierError: the table is an input, or an output twice.
@@ -133,8 +134,8 @@ class Program:
             (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
         tables = list(filter(is_table_wspecifier, outputs))
         refuse_sharing(tables)
-        for output in tables:
-            refuse_overwriting(output, inputs)
+        for output in outputs:
+            refuse_overwriting(output, inputs, parts=output not in tables)
 
     def usage(self) -> str:
         """Return what ``--help`` prints."""

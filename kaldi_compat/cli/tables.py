@@ -13,6 +13,7 @@ from io_ark.blocks import BLOCK_BYTES, Block, Skip, block_of
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import parse_rspecifier
+from io_ark.tables.whole_reads import WholeReads
 from kaldi_compat.cli.log import logger
 
 Value = TypeVar("Value")
@@ -149,15 +150,20 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         try:
             return super().__contains__(key)
         except PipeError as error:
-            logger.warning("%s", error)
+            self._use_what_arrived(error)
             return super().__contains__(key)
 
     def values_of(self, keys: Sequence[str]) -> list[Value] | None:
         try:
             return super().values_of(keys)
         except PipeError as error:
-            logger.warning("%s", error)
+            self._use_what_arrived(error)
             return None
+
+    def _use_what_arrived(self, error: PipeError) -> None:
+        logger.warning("%s", error)
+        for reader in filter(None, (self, self._speakers)):
+            reader._lookup.reads = WholeReads()
 
     def find(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
         """Return the values under the keys of a block.

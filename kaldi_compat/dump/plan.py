@@ -131,10 +131,11 @@ def listing_of(job: Job) -> str:
 def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
     for place in (job.layout.data, job.layout.log, job.layout.archives):
-        if "\n" in str(place):
-            raise DumpError(
-                f"{str(place)!r}: a script file cannot name files in a directory with a newline in its name"
-            )
+        for sign, name in ("\n", "newline"), ("|", "'|'"):
+            if sign in str(place.absolute()):
+                raise DumpError(
+                    f"{str(place)!r}: a script file cannot name files in a directory with a {name} in its name"
+                )
     needed = [job.layout.in_data(SCRIPT), *filter(None, job.conf_paths().values())]
     if job.layout.in_data("spk2warp").exists():
         needed.append(job.layout.in_data(UTT2SPK))

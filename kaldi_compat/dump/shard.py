@@ -226,5 +226,6 @@ def stderr_to(path: Path) -> Iterator[None]:
         os.dup2(before, STDERR)
         os.close(before)
         if os.fstat(log).st_size == 0:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
         os.close(log)

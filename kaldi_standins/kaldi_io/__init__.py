@@ -48,6 +48,7 @@ from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import Script
+from io_ark.tables.whole_reads import raises_again
 from io_ark.tables.writers import ChunkBuffer
 from kaldi_standins.as_stored import AsStored
 from kaldi_standins.file_objects import (
@@ -349,12 +350,16 @@ def write_post(
     _write(codec("posterior"), file_or_fd, p, key, Access(pipes, network))
 
 
-def read_segments_as_bool_vec(segments_file: Any, return_key: bool = False) -> Any:
+def read_segments_as_bool_vec(
+    segments_file: Any, return_key: bool = False, *, pipes: bool = True, network: bool = True
+) -> Any:
     """Read the segments of one recording as a mask of frames, at 100 frames per second.
 
     Args:
         segments_file: a segments file: lines of an utterance, the recording, begin and end in seconds.
         return_key: return the recording, too.
+        pipes: allow commands.
+        network: allow URLs.
 
     Returns:
         A bool array that ends with the last segment; with ``return_key`` a pair of it and the recording's name.
@@ -363,7 +368,7 @@ def read_segments_as_bool_vec(segments_file: Any, return_key: bool = False) -> A
         FormatError: the file has no segments, or has segments of several recordings, or they are not in order.
     """
     name = name_of_stream(segments_file)
-    with open_source(segments_file, whole=True) as source:
+    with open_source(segments_file, Access(pipes, network), whole=True) as source:
         lines = [line.split() for line in source.read_text().decode("utf-8", "surrogateescape").splitlines()]
     fields = [line for line in lines if line]
     if not fields or any(len(line) < 4 for line in fields):
@@ -542,6 +547,7 @@ def _gzipped_source(name: re.Match[str]) -> Iterator[Source]:
         yield source
 
 
+@raises_again
 def _archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
         yield from read_entries(source, kind)
@@ -552,6 +558,7 @@ def _single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
         return kind.read(source)
 
 
+@raises_again
 def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
         script = Script(source.read_text(), source.name)

@@ -10,6 +10,7 @@ from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, FormatError
 from io_ark.tables.readers import RandomAccessReader, SequentialReader
+from io_ark.tables.whole_reads import raises_again
 from io_ark.tables.writers import Writer
 from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, table_error
 
@@ -78,6 +79,9 @@ class SequentialTableReader(Table):
     def done(self) -> bool:
         """True if there is no current entry: all have been read."""
         self._check_open()
+        if self._current is None:
+            with as_table_error():
+                self._table._reads.check()
         return self._current is None
 
     @property
@@ -102,9 +106,15 @@ class SequentialTableReader(Table):
         """Go to the next entry."""
         self._entry()
         self._value = []
-        with as_table_error():
-            self._current = next(self._entries, None)
+        try:
+            with as_table_error():
+                self._current = next(self._entries, None)
+        except BaseException as error:
+            self._current = None
+            self._table._reads.fail(error)
+            raise
 
+    @raises_again
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         while not self.done:
             yield self.key, self.value
@@ -122,8 +132,9 @@ class SequentialTableReader(Table):
 
     def _entry(self) -> tuple[str, Callable[[], Any]]:
         self._check_open()
-        if self._current is None:
+        if self._current is None and self.done:
             raise TableError("all entries have been read: there is no current one")
+        assert self._current is not None
         return self._current
 
 

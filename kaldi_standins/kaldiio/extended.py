@@ -49,11 +49,10 @@ def _read_audio(source: Source) -> Any:
 
 
 def _read_numpy(source: Source) -> Any:
+    from io_ark.cli.formats import read_npy  # imports other formats, too
+
     data = _read_sized(source, b"NPY")
-    try:
-        return np.load(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        source.fail(f"a NumPy array cannot be read: {error}")
+    return read_npy(io.BytesIO(data), len(data), source.name)
 
 
 def _read_pickle(source: Source) -> Any:

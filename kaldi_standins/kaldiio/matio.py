@@ -18,6 +18,7 @@ from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
+from io_ark.tables.whole_reads import raises_again
 from io_ark.tables.writers import ChunkBuffer
 from io_ark.text import WHITE_SPACE
 from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
@@ -84,6 +85,7 @@ def load_mat(
         return load_numpy_range(load, name, refused)
 
 
+@raises_again
 def load_ark(
     fname: FileOrName, endian: str = "<", *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Any]]:
@@ -136,6 +138,7 @@ def load_scp(
     return recordings if segments is None else SegmentsExtractor(segments, recordings, access)
 
 
+@raises_again
 def load_scp_sequential(
     fname: FileOrName,
     endian: str = "<",
@@ -212,6 +215,8 @@ def save_ark(
         nullcontext() if scp is None else open_sink(scp, access, append=append) as script,
     ):
         script_entry = nullcontext() if script is None else script.entry
+        if script is not None:
+            script.follows = archive
         for key, value in array_dict.items():
             check_key(key)
             gathered = ChunkBuffer()
@@ -221,10 +226,10 @@ def save_ark(
                 raise name_key(error, key) from error.__cause__
             name = encode_key(key) + b" "
             with archive.entry, script_entry:
-                if script is not None:
-                    place = archive.start + archive.tell() + len(name)
-                    script.write(name + encode_key(f"{archive.name}:{place}\n"))
+                place = archive.start + archive.tell() + len(name)
                 archive.write_all((name, *gathered.chunks))
+                if script is not None:
+                    script.write(name + encode_key(f"{archive.name}:{place}\n"))
         # Both are sent before either is closed, and if one fails, both are taken back.
         with archive.entry, script_entry:
             archive.flush()

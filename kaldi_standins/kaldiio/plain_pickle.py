@@ -1,13 +1,16 @@
 """Pickles of plain values: numbers, strings, bytes, lists, tuples, dictionaries, sets and arrays.
 
-A pickle may name any function to call when it is loaded, so loading one from a stranger runs the stranger's code. Here
-no name is looked up: the few names that occur in pickles of arrays stand for functions of this module, which build
-arrays from checked parts. Everything else is an error.
+A pickle is a program that may call any function, so a stranger's runs the stranger's code. It is not unpickled here:
+the few instructions that plain values need are read one by one. No name is looked up; those that occur in pickles of
+arrays stand for functions of this module, which build arrays from checked parts. Everything else is an error.
+
+Source of the instructions: CPython's Lib/pickletools.py.
 """
 
 from __future__ import annotations
 
 import pickle
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -54,70 +57,36 @@ def read_pickle(source: Source) -> Any:
     """
     start = source.tell()
     try:
-        value = _PlainUnpickler(_File(source)).load()
-        return _finished(value)
-    except ArkError:
-        raise
-    except Exception as error:  # an invalid pickle may raise anything
+        return _Reader(source).read()
+    except ArkError as error:
+        if error.file:
+            raise
+        source.fail(error.message, start)
+    except Exception as error:  # instructions in a senseless order may raise anything
         source.fail(f"a pickle cannot be read: {error}", start)
 
 
-class _File:
-    """Reads a source as the unpickler asks: exactly as many bytes as it needs."""
+class _Made:
+    """An array or dtype: a later instruction gives it its values or byte order, also where it is referred to again."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def read(self, count: int) -> bytes:
-        return bytes(self._source.read(count))
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer)
-        view[:] = self._source.read(len(view))
-        return len(view)
-
-    def readline(self) -> bytes:
-        return self._source.read_line() + b"\n"
-
-    def peek(self, count: int) -> bytes:
-        return self._source.peek(count)
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
 
 
-class _Array:
-    """An array while its parts arrive."""
-
-    def __init__(self) -> None:
-        self.value: npt.NDArray[Any] | None = None
-
-    def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, fortran, data = state
-        self.value = _from_bytes(data, dtype, shape, "F" if fortran else "C")
-
-
-class _Dtype:
-    """A dtype while its parts arrive."""
-
-    def __init__(self, name: str, *_: Any) -> None:
-        self.value = np.dtype(name)
-        if self.value.hasobject or self.value.names:
-            raise FormatError(f"a pickled array of {name!r} is not supported")
-
-    def __setstate__(self, state: Any) -> None:
-        if state[1] in ("<", ">"):
-            self.value = self.value.newbyteorder(state[1])
-
-
-def _from_bytes(data: Any, dtype: Any, shape: Any, order: str) -> npt.NDArray[Any]:
-    flat: npt.NDArray[Any] = np.frombuffer(bytes(data), dtype.value).copy()
+def _from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDArray[Any]:
+    flat: npt.NDArray[Any] = np.frombuffer(data, kind).copy()
     return flat.reshape(tuple(shape), order="F" if order == "F" else "C")
 
 
-def _reconstruct(*_: Any) -> _Array:
-    return _Array()
+def _dtype(name: str, *_: Any) -> _Made:
+    kind = np.dtype(name)
+    if kind.hasobject or kind.names:
+        raise FormatError(f"a pickled array of {name!r} is not supported")
+    return _Made(kind)
 
 
-def _scalar(dtype: Any, data: bytes) -> Any:
-    return np.frombuffer(data, dtype.value, 1)[0]
+def _scalar(kind: Any, data: bytes) -> Any:
+    return np.frombuffer(data, kind, 1)[0]
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -126,60 +95,147 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-class _Known:
-    """A function that a pickle may call. Its attributes cannot be set by a pickle."""
-
-    __slots__ = ("_function",)
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self._function(*arguments)
-
-    def __setstate__(self, _: object) -> None:
-        raise FormatError("a pickle changes a function")
+def _array(*_: Any) -> _Made:
+    return _Made()
 
 
 _NUMPY = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
-_FUNCTIONS: Mapping[str, _Known] = {
-    "_reconstruct": _Known(_reconstruct),
-    "ndarray": _Known(_reconstruct),
-    "dtype": _Known(_Dtype),
-    "scalar": _Known(_scalar),
-    "_frombuffer": _Known(_from_bytes),
-}
-_ENCODE = _Known(_encode)
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "_reconstruct": _array, "ndarray": _array, "dtype": _dtype, "scalar": _scalar, "_frombuffer": _from_bytes,
+}  # fmt: skip
+
+_CONSTANTS: Mapping[bytes, Callable[[], Any]] = {
+    b"N": lambda: None, b"\x88": lambda: True, b"\x89": lambda: False,
+    b"]": list, b"}": dict, b")": tuple, b"\x8f": set,
+}  # fmt: skip
+# Instructions that a number follows, which is the value, the number of the value's bytes, or one of a value put aside.
+_FORMS = {
+    b"J": "<i", b"K": "<B", b"M": "<H", b"G": ">d",
+    b"X": "<I", b"\x8c": "<B", b"\x8d": "<Q", b"B": "<I", b"C": "<B", b"\x8e": "<Q", b"\x96": "<Q",
+    b"\x8a": "<B", b"\x8b": "<i", b"q": "<B", b"r": "<I", b"h": "<B", b"j": "<I", b"\x80": "<B", b"\x95": "<Q",
+}  # fmt: skip
+_TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Unpickler that knows only the functions above."""
+class _Reader:
+    """Reads the instructions of a pickle, which put values on a stack and take them from there.
 
-    def __init__(self, file: Any) -> None:
-        super().__init__(file)
+    What is made of values that the pickle refers to again and again is limited by the bytes of the pickle.
+    """
 
-    def find_class(self, module: str, name: str) -> Any:
-        if module in _NUMPY and name in _FUNCTIONS:
-            return _FUNCTIONS[name]
-        if (module, name) == ("_codecs", "encode"):
-            return _ENCODE
-        raise FormatError(f"a pickle names {module}.{name}: only plain values and arrays are read from pickles")
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._start = source.tell()
+        self._spent = 0
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._aside: dict[int, Any] = {}  # values to be used again: a dictionary, whatever their numbers are
 
-    def persistent_load(self, _: Any) -> Any:
-        raise FormatError("a pickle refers to objects outside of it")
-
-
-def _finished(value: Any) -> Any:
-    """Replace the arrays under construction by arrays."""
-    if isinstance(value, _Array | _Dtype):
-        if value.value is None:
-            raise FormatError("a pickled array has no values")
-        return value.value
-    if isinstance(value, list):
-        value[:] = [_finished(part) for part in value]
+    def read(self) -> Any:
+        while (code := bytes(self._source.read(1))) != b".":
+            if code in _CONSTANTS:
+                self._stack.append(_CONSTANTS[code]())
+            elif code in _FORMS:
+                form = _FORMS[code]
+                self._run_with(code, struct.unpack(form, self._source.read(struct.calcsize(form)))[0])
+            else:
+                self._run(code)
+        (value,) = self._taken(0)
         return value
-    if isinstance(value, dict):
-        return {_finished(key): _finished(part) for key, part in value.items()}
-    if type(value) in (tuple, set, frozenset):
-        return type(value)(_finished(part) for part in value)
-    return value
+
+    def _spend(self, values: Any) -> Any:
+        """Count what is copied or hashed, and return it."""
+        for each in values:
+            self._spent += len(each) if hasattr(each, "__len__") else getattr(each, "bit_length", int)() // 8
+        if self._spent > 4 * (self._source.tell() - self._start) + 1000:
+            raise FormatError("a pickle uses its values more often than is plausible")
+        return values
+
+    def _members(self, values: list[Any]) -> list[Any]:
+        """Check members of a set, or keys: the hash of deeply nested tuples would overflow the stack."""
+        for each in values:
+            if isinstance(each, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in each):
+                raise FormatError("a pickle has nested tuples as keys")
+        self._spend(each for each in values if not isinstance(each, str | bytes))
+        return values
+
+    def _taken(self, at: int | None) -> list[Any]:
+        """Take the values from here, or from the last mark on off the stack."""
+        at = self._marks.pop() if at is None else at
+        if at < 0:
+            raise FormatError("a pickle takes more values than there are")
+        taken = self._stack[at:]
+        del self._stack[at:]
+        for index, each in enumerate(taken):
+            if isinstance(each, _Made):
+                if each.value is None:
+                    raise FormatError("a pickled array has no values")
+                taken[index] = each.value
+            elif each is _array:
+                taken[index] = None  # numpy.ndarray, an argument that is not needed
+            elif callable(each):
+                raise FormatError("a pickle has a function as a value")
+        return taken
+
+    def _top(self, kind: type[Any]) -> Any:
+        if type(self._stack[-1]) is not kind:
+            raise FormatError("a pickle changes an object")
+        return self._stack[-1]
+
+    def _run_with(self, code: bytes, number: Any) -> None:
+        push = self._stack.append
+        if code in b"qr":
+            self._aside[number] = self._stack[-1]
+        elif code in b"hj":
+            push(self._aside[number])
+        elif code in b"JKMG":
+            push(number)
+        elif code not in b"\x80\x95":  # the version, and the size of a frame
+            data = bytes(self._source.read(number))
+            if code in b"\x8a\x8b":
+                push(int.from_bytes(data, "little", signed=True))
+            else:
+                push(data.decode("utf-8", "surrogatepass") if code in b"X\x8c\x8d" else data)
+
+    def _run(self, code: bytes) -> None:
+        stack, push = self._stack, self._stack.append
+        if code == b"(":
+            self._marks.append(len(stack))
+        elif code == b"\x94":
+            self._aside[len(self._aside)] = stack[-1]
+        elif code in _TUPLES:
+            push(tuple(self._taken(len(stack) - _TUPLES[code])))
+        elif code == b"t":
+            push(tuple(self._taken(None)))
+        elif code == b"\x91":
+            push(frozenset(self._members(self._taken(None))))
+        elif code in b"ae\x90su":
+            values = self._taken(len(stack) - 1 if code == b"a" else len(stack) - 2 if code == b"s" else None)
+            if code in b"ae":
+                self._top(list).extend(values)
+            elif code == b"\x90":
+                self._top(set).update(self._members(values))
+            else:
+                self._top(dict).update(zip(self._members(values[0::2]), values[1::2], strict=True))
+        elif code in b"c\x93":
+            lines = [bytes(self._source.read_line()).decode("ascii") for _ in range(2)] if code == b"c" else None
+            module, name = lines or self._taken(len(stack) - 2)
+            if (function := _FUNCTIONS.get(name) if module in _NUMPY else None) is not None:
+                push(function)
+            elif (module, name) == ("_codecs", "encode"):
+                push(_encode)
+            else:
+                raise FormatError(f"a pickle names {module}.{name}: only plain values and arrays are read from pickles")
+        elif code == b"R":
+            (arguments,) = self._taken(len(stack) - 1)
+            push(stack.pop()(*self._spend(arguments)))
+        elif code == b"b":
+            (state,) = self._taken(len(stack) - 1)
+            made = self._top(_Made)
+            if made.value is None:
+                _, shape, kind, fortran, data = self._spend(state)
+                made.value = _from_bytes(data, kind, shape, "F" if fortran else "C")
+            elif isinstance(made.value, np.dtype) and state[1] in ("<", ">"):
+                made.value = made.value.newbyteorder(state[1])
+        else:
+            raise FormatError("a pickle has other values than plain ones, or is of protocol 0 or 1")

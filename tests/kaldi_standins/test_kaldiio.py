@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import tracemalloc
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,11 @@ from io_ark.errors import (
     TruncatedError,
     WriteError,
 )
+from io_ark.streams import BytesSource
 from kaldi_standins import kaldi_io
 from kaldi_standins import kaldiio as ours
 from kaldi_standins.kaldiio import compression_header, matio, utils, wavio
+from kaldi_standins.kaldiio.plain_pickle import read_pickle
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)
@@ -538,6 +542,85 @@ def test_truncated_pickle_is_an_error(tmp_path: Path) -> None:
         (tmp_path / "p").write_bytes(data[:size])
         with pytest.raises(ArkError):
             ours.load_mat(f"{tmp_path}/p")
+
+
+PLAIN_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(min_size=1),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner),
+)
+
+
+@given(value=PLAIN_VALUES, protocol=st.integers(2, 5))
+def test_any_plain_value_is_read_as_it_was_pickled(value: Any, protocol: int) -> None:
+    assert read_pickle(BytesSource(pickle.dumps(value, protocol))) == value
+
+
+@given(data=st.data(), protocol=st.integers(2, 5))
+def test_damaged_pickle_is_a_value_or_an_error(data: Any, protocol: int) -> None:
+    damaged = bytearray(pickle.dumps(PLAIN | {"more": [{1, 2}, frozenset("a"), np.arange(3, dtype=">i4")]}, protocol=4))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(damaged) - 1))
+        some = data.draw(
+            st.binary(max_size=2) | st.sampled_from([bytes([code]) for code in b"(ae0tbRrqhj}])u.\x94\x90"])
+        )
+        damaged[at : at + data.draw(st.integers(0, 2))] = some
+    with suppress(ArkError):
+        read_pickle(BytesSource(bytes(damaged)))
+
+
+DEEP = b"\x80\x02}" + b")" + 100_000 * b"\x85" + b"Ns."
+BOMBS = {
+    "a number for a value put aside": b"\x80\x02Nr\xff\xff\xff\x01.",
+    "nested tuples as a key": DEEP,
+    "nested tuples in a set": DEEP.replace(b"}", b"\x8f(").replace(b"Ns", b"\x90"),
+    "nested tuples in a frozen set": DEEP.replace(b"}", b"(").replace(b"Ns", b"\x91"),
+    "one tuple as many keys": b"\x80\x02(" + 10_000 * b"K\1" + b"tq\0}" + 10_000 * b"h\0Ns" + b".",
+    "many arrays of the same bytes": b"(B\x40\x42\x0f\0" + bytes(10**6) + b"q\1" + 300 * (
+        b"cnumpy\n_reconstruct\n)R(K\1J\x90\xd0\3\0\x85cnumpy\ndtype\nX\2\0\0\0f4\x85R\x89h\1tb") + b"t.",
+    "many texts to encode": b"(X\x40\x42\x0f\0" + 10**6 * b"a" + b"q\1"
+        + 1000 * b"c_codecs\nencode\nh\1X\6\0\0\0latin1\x86R" + b"t.",
+    "a text as a function": b"X\1\0\0\0a)R.",
+    "a function as a value": b"]cnumpy\ndtype\na.",
+    "an array without values": b"]cnumpy\n_reconstruct\n)Ra.",
+    "a change of a list": b"]Nb.",
+    "more taken than there is": b"N\x87.",
+    "two values": b"NN.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_pickle_takes_no_more_memory_than_its_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(pickle, "Unpickler")
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match=r"^<bytes>:0: a pickle") if "aside" not in name else nullcontext():
+            read_pickle(BytesSource(BOMBS[name]))
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_lists_that_refer_to_each_other_are_read_at_once() -> None:
+    laughs: list[Any] = []
+    for _ in range(200):
+        laughs = [laughs, laughs]
+    found = read_pickle(BytesSource(pickle.dumps(laughs)))
+    for _ in range(200):
+        assert found[0] is found[1]
+        found = found[0]
+    assert found == []
+
+
+def test_numpy_array_is_no_larger_than_its_bytes(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**15,)})
+    zipped = io.BytesIO()
+    np.savez(zipped, a=np.zeros(3))
+    for data in file.getvalue(), zipped.getvalue(), b"":
+        size = len(data).to_bytes(2, "little")
+        (tmp_path / "a.ark").write_bytes(b"a NPY\2" + size + data)
+        with pytest.raises(FormatError, match=r"a\.ark: a: is not a \.npy array"):
+            dict(ours.load_ark(f"{tmp_path}/a.ark"))
 
 
 def test_last_line_of_a_duplicate_key_is_used(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ class RangeServer(ThreadingHTTPServer):
     """Serves the files of a folder.
 
     Attributes:
+        port: its port.
         url: the URL of the folder.
         requests: pairs of a method and the range of bytes asked for ("" if none).
         connections: number of connections accepted so far.
@@ -30,10 +31,11 @@ class RangeServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, folder: Path, host: str) -> None:
+        super().__init__((host, 0), _Handler)
         self.folder = folder
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.port = self.server_address[1]
+        self.url = f"http://{host}:{self.port}"
         self.requests: list[tuple[str, str]] = []
         self.connections = 0
         self.failures: list[int] = []
@@ -100,7 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
         else:
             self.send_response(200)
-        self.send_header("ETag", self.server.etag)
+        if self.server.etag:
+            self.send_header("ETag", self.server.etag)
         self.send_header("Content-Length", str(last + 1 - first))
         self.end_headers()
         if body:
@@ -110,9 +113,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def range_server(folder: Path) -> Iterator[RangeServer]:
-    """Serve a folder in a thread."""
-    server = RangeServer(folder)
+def range_server(folder: Path, host: str = "127.0.0.1") -> Iterator[RangeServer]:
+    """Serve a folder in a thread, at this address of the loopback."""
+    server = RangeServer(folder, host)
     before = os.environ.get(PRIVATE_VARIABLE, "")
     os.environ[PRIVATE_VARIABLE] = "1"  # names in script files may be of this machine
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 import io_ark
+from io_ark.tables.whole_reads import raises_again
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Utterance
@@ -104,6 +105,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
         utterances = self._read(reader, readers)
         return self._shuffled(utterances, reader) if self._shuffle_buffer > 1 else utterances
 
+    @raises_again
     def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
         whole_tables = len(self._rspecifiers) >= readers
         number = 0
@@ -117,6 +119,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
                     if mine and (not self._drop_incomplete or self._items.annotations.complete(key)):
                         yield self._items.make(key, partial(_loaded, load))
 
+    @raises_again
     def _shuffled(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         held: list[Utterance] = []

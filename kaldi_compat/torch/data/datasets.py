@@ -20,9 +20,9 @@ from torch.utils.data import Dataset
 
 from io_ark.blocks import Wave, WaveInfo
 from io_ark.codecs import InfoCodec
+from io_ark.codecs.wave import WaveCodec
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import FormatError
-from io_ark.streams.files import OpenFiles
 from io_ark.tables import Loader, RelativeTo, Script, folder_of
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import num_resampled, resample_waveform
@@ -261,9 +261,10 @@ class WaveDataset(_KeyedDataset):
         self._channel = None if channel is None else whole_number("channel", channel)
         self._rate = None if sample_frequency is None else positive_number("sample_frequency", sample_frequency)
         folder = folder_of(wav, relative_to)
-        # A segment of a long recording is read through a memory map, without the rest of the recording.
-        files = None if segments is None else OpenFiles(mmap=True, access=annotations.access.of_script())
-        self._loader = InEachProcess(Loader, "wave", annotations.access, files=files, folder=folder)
+        # A segment of a long recording is read without the rest of the recording.
+        self._loader = InEachProcess(
+            Loader, WaveCodec(in_parts=segments is not None), annotations.access, folder=folder
+        )
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
     def _details(self) -> str:

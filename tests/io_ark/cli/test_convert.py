@@ -295,6 +295,11 @@ def bomb(name: str) -> None:
                 file.create_dataset("a", (10,), "u1", external=[("/etc/passwd", 0, 10)])
             elif name == "link.h5":
                 file["a"] = h5py.ExternalLink("other.h5", "/a")
+            elif name == "soft.h5":
+                file["c/b"], file["a"] = h5py.ExternalLink("other.h5", "/a"), h5py.SoftLink("/c/b")
+            elif name == "chain.h5":
+                file["c/b"] = h5py.ExternalLink("other.h5", "/")
+                file["a"] = h5py.SoftLink("/c/b/a")
             elif name == "virtual.h5":
                 layout = h5py.VirtualLayout((10,), "u1")
                 layout[:] = h5py.VirtualSource("other.h5", "a", (10,))
@@ -303,15 +308,70 @@ def bomb(name: str) -> None:
                 file.create_dataset("a", (10**12,), "f4", chunks=(1000,))
 
 
-BOMBS = "header.npz ratio.npz header.tar ratio.parquet header/ external.h5 link.h5 virtual.h5 fill.h5"
+BOMBS = "header.npz ratio.npz header.tar ratio.parquet header/ external.h5 link.h5 soft.h5 chain.h5 virtual.h5 fill.h5"
 
 
 @pytest.mark.parametrize("name", BOMBS.split())
 def test_small_file_neither_fills_the_memory_nor_names_other_files(name: str, ark: Ark) -> None:
     bomb(name)
+    if name.endswith(".h5"):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File("other.h5", "w") as file:
+            file["a"] = np.arange(10)
     with memory_below(50e6):
         assert len(ark(f"convert {name} o.ark", 2).err.splitlines()) == 1
     assert not Path("o.ark").exists()
+
+
+def test_soft_link_within_the_file_is_followed(ark: Ark) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("o.h5", "w") as file:
+        file["a"], file["b"] = np.ones((2, 3), np.float32), h5py.SoftLink("/a")
+    ark("convert o.h5 o.ark")
+    assert {key: value.shape for key, value in io_ark.read("o.ark")} == {"a": (2, 3), "b": (2, 3)}
+
+
+NULLS: dict[str, dict[str, Any]] = {
+    "key": {"key": ["a", None], "shape": [[1], [1]], "values": [[1.0], [2.0]]},
+    "shape": {"key": ["a", "b"], "shape": [[1], None], "values": [[1.0], [2.0]]},
+    "length": {"key": ["a", "b"], "shape": [[1], [None]], "values": [[1.0], [2.0]]},
+    "array": {"key": ["a", "b"], "shape": [[1], [1]], "values": [[1.0], None]},
+    "value": {"key": ["a", "b"], "shape": [[1], [2]], "values": [[1], [2, None]]},
+}
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_null_in_a_parquet_file_is_an_error(name: str, ark: Ark) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table(NULLS[name]), "n.parquet")
+    assert ark("convert n.parquet o.ark", 2).err == "ark: n.parquet: has a null, which no array can hold\n"
+
+
+def test_parquet_file_of_other_values_is_an_error(ark: Ark) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for columns in (
+        {"key": ["a"], "shape": [[3]], "values": [[1.0]]},
+        {"key": ["a"], "shape": ["3"], "values": [[1.0]]},
+        {"key": ["a"], "shape": [[1]], "values": [1.0]},
+    ):
+        parquet.write_table(arrow.table(columns), "n.parquet")
+        assert len(ark("convert n.parquet o.ark", 2).err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("ending", ["npz", "h5", "parquet", "tar"])
+def test_file_that_is_damaged_in_the_middle_gives_one_line(ending: str, ark: Ark) -> None:
+    pytest.importorskip({"h5": "h5py", "parquet": "pyarrow"}.get(ending, "numpy"))
+    table = {f"u{i}": np.random.default_rng(i).standard_normal((50, 40)).astype(np.float32) for i in range(200)}
+    with io_ark.writer("big.ark") as writer:
+        for key, value in table.items():
+            writer[key] = value
+    ark(f"convert big.ark d.{ending}")
+    data = bytearray(Path(f"d.{ending}").read_bytes())
+    for place in range(len(data) // 3, len(data) // 3 + 20_000, 7):
+        data[place] ^= 0x5A
+    Path(f"d.{ending}").write_bytes(data)
+    status = main(["convert", f"d.{ending}", "o.ark"])
+    assert status in (0, 1, 2)  # HDF5 has no checksums
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

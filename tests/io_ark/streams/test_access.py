@@ -66,6 +66,7 @@ DOORS: list[Callable[..., object]] = [
     lambda at, **no: list(kaldiio.ReadHelper(f"scp:{at.script}", str(at.segments), **no)),
     lambda at, **no: kaldiio.open_like_kaldi(at.source, **no),
     lambda at, **no: kaldiio.open_like_kaldi(at.out, "w", **no),
+    lambda at, **no: kaldi_io.read_segments_as_bool_vec(at.source, **no),
     lambda at, **no: kaldi_native_io.FloatMatrix.read(at.source, **no),
     lambda at, **no: kaldi_native_io.DoubleVector.read(at.source, **no),
     lambda at, **no: NATIVE.write(at.out, True, **no),

@@ -15,7 +15,7 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, TruncatedError, WriteError
-from io_ark.streams import remote
+from io_ark.streams import access, remote
 from io_ark.streams.access import Access
 from kaldi_standins import kaldi_io, kaldiio
 from tests.support.object_store import s3_bucket
@@ -115,13 +115,41 @@ def test_file_that_changes_between_two_requests_is_an_error(server: RangeServer,
     server.etag = '"2"'
     with pytest.raises(OpenError, match=r"feats\.ark:\d+: utt099: has changed since it was opened"):
         table["utt099"]
-    server.etag = ""  # a server without versions
+    server.etag = "Tue"  # not a strong one, with which the answer need not tell the version
     table = io_ark.load_scp(f"{server.url}/feats.scp")
     np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
-    with open(tmp_path / "feats.ark", "ab") as file:
-        file.write(b"more")
+    server.etag = ""
     with pytest.raises(OpenError, match="has changed"):
-        table["utt050"]
+        table["utt099"]
+
+
+def test_range_is_asked_of_the_version_that_was_opened(server: RangeServer) -> None:
+    asked: list[str | None] = []
+    server.special = lambda handler: asked.append(handler.headers["If-Range"]) or False
+    dict(io_ark.read(f"ark:{server.url}/feats.ark"))
+    assert asked[0] is None and len(asked) > 2 and set(asked[1:]) == {'"1"'}
+
+
+def test_file_without_a_version_is_read_by_one_request_or_refused(
+    server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.etag = ""
+    data = (tmp_path / "feats.ark").read_bytes()
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
+    (tmp_path / "feats.ark").write_bytes(bytes(len(data)))  # replaced by one of the same size
+    for key in "utt050", "utt099":
+        np.testing.assert_array_equal(table[key], TABLE[key])
+    (tmp_path / "feats.ark").write_bytes(data)
+    same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
+    monkeypatch.setattr(remote, "_LARGEST", len(data) - 1)
+    with pytest.raises(OpenError, match=r"feats\.ark: the server tells neither ETag nor Last-Modified"):
+        io_ark.read(f"ark:{server.url}/feats.ark")
+    (tmp_path / "small.ark").write_bytes(data[:10_000])
+    with pytest.raises(TruncatedError):
+        dict(io_ark.read(f"ark:{server.url}/small.ark"))  # at once with the first answer
+    (tmp_path / "empty.ark").write_bytes(b"")
+    assert dict(io_ark.read(f"ark:{server.url}/empty.ark")) == {}
 
 
 def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> None:
@@ -131,7 +159,7 @@ def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> 
         start, stop = map(int, handler.headers["Range"][6:].split("-"))
         length = min(stop + 1 - start, 1 << 20)
         data = head + bytes(length - len(head)) if start == 0 else bytes(length)
-        return answer(handler, 206, data, Content_Range=f"bytes {start}-{stop}/{10**15}")
+        return answer(handler, 206, data, Content_Range=f"bytes {start}-{stop}/{10**15}", ETag='"1"')
 
     server.special = claim
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -202,16 +230,107 @@ def test_script_file_does_not_reach_private_addresses(
     place = (tmp_path / "feats.scp").read_text().split()[1]
     np.testing.assert_array_equal(io_ark.load(place), TABLE["utt000"])  # the user's own name
 
-    def look_up(host: str, port: Any, *options: Any, look_up: Any = socket.getaddrinfo, **more: Any) -> Any:
-        public = [(0, 0, 0, "", ("8.8.8.8", 0))]
-        return public if port is None and host == "localhost" else look_up(host, port, *options, **more)
 
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    port = server.url.rpartition(":")[2]
-    (tmp_path / "a.scp").write_text(f"utt http://localhost:{port}/feats.ark\n")  # which a stranger's name stands for
-    server.special = lambda handler: answer(handler, 302, Location=f"http://127.0.0.1:{port}/feats.scp")
-    with pytest.raises(NetworkRefusedError, match="private network"):
+# Spellings of an address of this machine.
+SPELLINGS = ["127.0.0.1", "127.0.0.1.", "127.0.0.1..", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0",
+             "localhost", "localhost.", "localhost..", "LOCALHOST...", "[::1]", "[::ffff:127.0.0.1]", "[::127.0.0.1]",
+             "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1]", "[fec0::1]", "224.0.0.1"]  # fmt: skip
+
+
+@pytest.fixture
+def rooted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resolver that knows localhost with the dot of the root, as that of systemd."""
+    look_up = socket.getaddrinfo
+
+    def named(host: Any, *options: Any, **more: Any) -> Any:
+        return look_up("localhost" if host == "localhost." else host, *options, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", named)
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+def test_spelling_of_a_private_address_does_not_reach_it(
+    host: str, server: RangeServer, rooted: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("IO_ARK_PRIVATE_HOSTS")
+    (tmp_path / "a.scp").write_text(f"utt http://{host}:{server.port}/feats.ark:7\n")
+    with pytest.raises(NetworkRefusedError) as caught:
         io_ark.load_scp(str(tmp_path / "a.scp"))["utt"]
+    assert str(caught.value).startswith(f"http://{host}:{server.port}/feats.ark: utt: ")
+    assert not server.connections
+
+
+@pytest.fixture
+def public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
+    """A server at an address of the loopback that counts as public; the others are private."""
+    monkeypatch.setattr(access, "is_public", lambda address: address == "127.0.0.2")
+    with range_server(tmp_path, "127.0.0.2") as serving:
+        monkeypatch.delenv("IO_ARK_PRIVATE_HOSTS")
+        yield serving
+
+
+def script_of(public: RangeServer, server: RangeServer, tmp_path: Path, host: str = "127.0.0.2") -> Any:
+    """Return a table whose script file names the archive at the public server."""
+    lines = (tmp_path / "feats.scp").read_text()
+    (tmp_path / "public.scp").write_text(lines.replace(server.url, f"http://{host}:{public.port}"))
+    server.connections = 0
+    return io_ark.load_scp(str(tmp_path / "public.scp"))
+
+
+@pytest.mark.parametrize("header", ["Location", "URI"])
+@pytest.mark.parametrize("target", ["http://127.0.0.1:{}/feats.ark", "//127.0.0.1:{}/x", "http://localhost..:{}/x"])
+def test_redirection_to_a_private_address_is_refused(
+    header: str, target: str, server: RangeServer, public: RangeServer, rooted: None, tmp_path: Path
+) -> None:
+    table = script_of(public, server, tmp_path)
+    np.testing.assert_array_equal(table["utt007"], TABLE["utt007"])
+    public.special = lambda handler: answer(handler, 302, **{header: target.format(server.port)})
+    for read in lambda: table["utt070"], lambda: script_of(public, server, tmp_path)["utt070"]:
+        with pytest.raises(NetworkRefusedError, match=r"^http://127\.0\.0\.2:.*: utt070: .* private network"):
+            read()
+    assert not server.connections
+    public.special = lambda handler: (
+        answer(handler, 302, **{header: "/feats.ark?"}) if handler.path[-1] != "?" else False
+    )
+    np.testing.assert_array_equal(table["utt007"], TABLE["utt007"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "allowed"),
+    [
+        ([["127.0.0.2"]], True),
+        ([["127.0.0.1"]], False),
+        ([["127.0.0.2", "127.0.0.1"]], False),  # the first of which could be away
+        ([["127.0.0.1", "127.0.0.2"]], False),
+        ([["127.0.0.2"], ["127.0.0.1"]], True),  # who asks twice is deceived
+    ],
+)
+def test_address_that_is_connected_to_is_the_one_that_was_checked(
+    answers: list[list[str]],
+    allowed: bool,
+    server: RangeServer,
+    public: RangeServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look_up = socket.getaddrinfo
+
+    def named(host: Any, port: Any, *options: Any, **more: Any) -> Any:
+        if host != "host.example":
+            return look_up(host, port, *options, **more)
+        found = answers[0] if len(answers) == 1 else answers.pop(0)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port or 0)) for address in found]
+
+    monkeypatch.setattr(socket, "getaddrinfo", named)
+    table = script_of(public, server, tmp_path, "host.example")
+    if allowed:
+        np.testing.assert_array_equal(table["utt007"], TABLE["utt007"])
+        assert public.connections
+    else:
+        with pytest.raises(NetworkRefusedError, match=r"utt007: host\.example is an address of a private network"):
+            table["utt007"]
+        assert not public.connections
+    assert not server.connections
 
 
 def test_lasting_failures_are_one_line(server: RangeServer, tmp_path: Path) -> None:
@@ -321,6 +440,16 @@ def test_broken_upload_does_not_appear(s3: str) -> None:
         writer.close()
     with pytest.raises(MissingFileError):
         io_ark.load(f"{s3}/broken.ark:2")
+
+
+def test_older_upload_does_not_replace_the_newer(s3: str) -> None:
+    older = io_ark.writer(f"{s3}/twice.ark")
+    older["old"] = TABLE["utt000"]
+    with io_ark.writer(f"{s3}/twice.ark") as newer:
+        newer["new"] = TABLE["utt000"]
+    with pytest.raises(WriteError, match="opened for writing again"):
+        older.close()
+    assert list(dict(io_ark.read(f"{s3}/twice.ark"))) == ["new"]
 
 
 def test_forked_process_does_not_complete_an_upload(s3: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from io_ark.codecs import codec
-from io_ark.errors import FormatError
+from io_ark.errors import FormatError, WriteError
 from io_ark.native import NATIVE
+from io_ark.streams.output import Output
+from io_ark.tables import batches
 from io_ark.tables.writers import Writer
 from tests.support.table_samples import VALUES
 
@@ -39,6 +42,22 @@ def test_batches_have_the_bytes_of_the_codec(
             expected.write(f"{key} ".encode())
             codec(kind).write(expected, value, binary=binary)
     assert (tmp_path / "a.ark").read_bytes() == expected.getvalue()
+
+
+def test_entry_after_a_failed_write_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_MAX_PENDING", 40)
+    writer = Writer[Any](f"ark:{tmp_path}/a", kind="int")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    writer["a"] = 1
+    with monkeypatch.context() as patched:
+        patched.setattr(Output, "write", lambda *_: (_ for _ in ()).throw(full))
+        with pytest.raises(OSError, match="No space"):
+            writer.flush()  # of fewer entries than are written together
+    for key in "c", "d":
+        with pytest.raises(WriteError, match="earlier write failed"):
+            writer[key] = 3
+    with pytest.raises(WriteError):
+        writer.close()
 
 
 def test_value_changed_after_write_is_written_unchanged(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from io_ark.blocks import ArrayBlock
 from io_ark.errors import WriteError
 from io_ark.streams import output
 from io_ark.tables import batches
+from kaldi_standins import kaldiio
 
 KEYS = [f"utt{i}" for i in range(6)]
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -183,3 +184,74 @@ def test_interrupt_between_two_instructions_loses_nothing_in_silence(
         if left > 0:
             break
     assert outcomes == {True, False}
+
+
+class FullDisk:
+    """A file system of which all files together take some bytes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, buffer: int) -> None:
+        self.left, self.error = sys.maxsize, FULL
+        monkeypatch.setattr(output, "open", self.open, raising=False)
+        for name in "OUTPUT_BUFFER", "FILE_BUFFER":
+            monkeypatch.setattr(output, name, buffer)
+
+    def open(self, file: Any, mode: str, buffering: int) -> Any:
+        disk = self
+
+        class File(io.FileIO):
+            def write(self, data: Any) -> int:
+                if disk.left == 0:
+                    raise disk.error
+                count = super().write(bytes(data)[: disk.left])
+                disk.left -= count
+                return count
+
+        return File(file, mode)
+
+
+def by_writer(write_block: bool) -> None:
+    with io_ark.Writer("ark,scp:o.ark,o.scp", kind="matrix") as writer:
+        if write_block:
+            for keys in KEYS[:4], KEYS[4:]:
+                writer.write_block(block_of(keys))
+        else:
+            for key in KEYS:
+                writer[key] = matrix(key)
+
+
+def by_helper() -> None:
+    with kaldiio.WriteHelper("ark,scp:o.ark,o.scp") as writer:
+        for key in KEYS:
+            writer(key, matrix(key))
+
+
+SCRIPTS = {
+    "entries": lambda: by_writer(False),
+    "blocks": lambda: by_writer(True),
+    "kaldiio.WriteHelper": by_helper,
+    "kaldiio.save_ark": lambda: kaldiio.save_ark("o.ark", {key: matrix(key) for key in KEYS}, scp="o.scp"),
+}
+
+
+@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["full", "interrupted"])
+@pytest.mark.parametrize("buffer", [24, 100])
+@pytest.mark.parametrize("way", SCRIPTS)
+def test_script_file_on_a_full_disk_names_whole_entries_only(
+    way: str, buffer: int, error: OSError, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = set()
+    for left in range(0, 10_000, 3):
+        disk = FullDisk(monkeypatch, buffer)
+        disk.left, disk.error = left, error
+        try:
+            SCRIPTS[way]()
+        except (WriteError, KeyboardInterrupt):
+            lines = Path("o.scp").read_bytes()
+            assert lines.endswith(b"\n") or not lines, left
+            for key, value in io_ark.load_scp("o.scp").items() if lines else ():
+                np.testing.assert_array_equal(value, matrix(key), strict=True)
+            lengths.add(lines.count(b"\n"))
+        else:
+            break
+    assert lengths >= {0, len(KEYS) - 1}
+    assert len(lengths) > 2

@@ -206,16 +206,17 @@ def test_control_characters_never_reach_the_terminal(data: Path, tmp_path: Path)
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
 
 
+@pytest.mark.parametrize(("name", "sign"), [("two\nlines", "newline"), ("two|lines", "'|'")])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_newline_in_a_directory_is_refused_at_the_start(
-    data: Path, tmp_path: Path, place: int, capsys: pytest.CaptureFixture[str]
+def test_directory_that_no_script_file_can_name_is_refused_at_the_start(
+    data: Path, tmp_path: Path, place: int, name: str, sign: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    odd = tmp_path / "two\nlines"
+    odd = tmp_path / name
     arguments = [str(data), str(tmp_path / "log"), str(tmp_path / "archives")]
     if place == 0:
         data.rename(odd)
     arguments[place] = str(odd)
     assert run("fbank", *arguments, f"--conf={tmp_path}/conf/fbank.conf") == 255
     said = capsys.readouterr().err
-    assert "two\\nlines" in said and "newline" in said and len(said.splitlines()) == 1
+    assert repr(name)[1:-1] in said and sign in said and len(said.splitlines()) == 1
     assert not (tmp_path / "log").exists()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kaldi_compat.dump.shard import stderr_to
 from tests.support.dump_data import dump, make_data, results
 
 CALLS = {"write", "flush", "close", "fsync", "fdatasync", "replace", "unlink", "symlink", "mkdir", "open"}
@@ -87,3 +88,14 @@ def test_fault_at_any_call_loses_nothing(tmp_path: Path, fault: str, step: int) 
         assert fault == "kill" or not list(data.rglob("*unfinished*")), number
         assert dump(data, *OPTIONS, "--resume") == 0
         assert results(data) == expected and not list(data.rglob("*unfinished*")), number
+
+
+def test_log_that_cannot_be_removed_does_not_end_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with stderr_to(tmp_path / "log"):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == descriptors

@@ -73,6 +73,18 @@ def when(moment: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(command, "_runner", disturbed)
 
 
+@pytest.mark.parametrize("moment", ["before", "in an archive", "after"])
+@pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "spk2warp"])
+def test_deletion_of_an_input_ends_the_job(
+    tmp_path: Path, name: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, path = data_with(tmp_path, name)
+    when(moment, path.unlink, monkeypatch)
+    said = said_by(data, "--shard-utterances=2", status=255).splitlines()[-1]
+    assert f"{path} changed" in said and "--resume" in said
+    assert not (data / "feats.scp").exists()
+
+
 CHANGES = {"before": replace_by_reversed, "in an archive": overwrite_in_place, "after": replace_by_reversed}
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -210,6 +213,17 @@ def test_only_abandoned_temporary_files_of_a_file_are_removed(tmp_path: Path) ->
         path.write_text("")
     remove_unfinished(tmp_path / "a[1].ark")
     assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_unfinished_file_of_another_running_process_is_kept(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        name = temporary_name(tmp_path / "a.ark").name.replace(f"-{os.getpid()}-", f"-{other.pid}-")
+        (tmp_path / name).write_text("half")
+        remove_unfinished(tmp_path / "a.ark")
+        assert (tmp_path / name).exists()
+        other.communicate(b"\n")
+    remove_unfinished(tmp_path / "a.ark")
+    assert not (tmp_path / name).exists()
 
 
 def test_plan_is_lines_of_json(data: Path, tmp_path: Path) -> None:

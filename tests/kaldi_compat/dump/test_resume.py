@@ -240,6 +240,18 @@ def test_option_that_mends_failures_makes_their_archives_again(tmp_path: Path) -
     assert dump(data, "--resume", "--allow-downsample=true") == 1
 
 
+def test_shorter_minimum_duration_mends_failures_and_a_longer_one_changes_all(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 4, samples=(3000, 3000, 3000, 1500))
+    assert dump(data, "--shard-utterances=2", "--min-duration=0.15") == 1
+    said = refused(data, "--resume", "--min-duration=0.1")
+    assert "min-duration changed" in said and "archives 2 would be made again" in said
+    assert "all 2 archives" in refused(data, "--resume", "--min-duration=0.2")
+    stamp = (data / "data" / "raw_fbank_train.1.ark").stat().st_mtime_ns
+    assert dump(data, "--retry-failed", "--min-duration=0.05") == 0
+    assert len((data / "feats.scp").read_text().splitlines()) == 4
+    assert (data / "data" / "raw_fbank_train.1.ark").stat().st_mtime_ns == stamp
+
+
 def test_option_that_changes_all_features_names_all_archives(tmp_path: Path) -> None:
     data = with_bad_utterances(tmp_path)
     assert dump(data, "--shard-utterances=2") == 1

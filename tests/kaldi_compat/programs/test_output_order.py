@@ -89,6 +89,8 @@ def test_a_file_is_not_two_outputs(words: str) -> None:
     assert status == ERROR_STATUS
     assert "is written twice: choose another output" in stderr
     assert Path("o").read_text() == "yesterday"
+    Path("o").unlink()  # two names of one new file
+    assert "is written twice" in run_words(["copy-feats", *words.split()])[1] and not Path("o").exists()
     assert run_ours(["copy-feats", "--write-num-frames=ark:/dev/null", "ark:m", "ark,scp:/dev/null,/dev/null"]) == 0
 
 
@@ -103,4 +105,17 @@ def test_archives_of_script_files_and_outputs_of_options_are_not_destroyed() -> 
     ):
         assert run_ours(words) == ERROR_STATUS
         assert Path("archive").read_bytes() == before
-    assert run_ours(["compute-cmvn-stats", "ark:archive", "archive"]) == 0  # a file, written when all is read
+    Path("other").write_bytes(before)
+    place = int(Path("script").read_text().split()[1].rpartition(":")[2])
+    for words in (
+        ["copy-matrix", f"archive:{place}", "archive"],
+        ["copy-matrix", f"./archive:{place}[0:0]", "archive"],
+        ["concat-feats", f"other:{place}", f"archive:{place}", "archive"],
+        ["matrix-sum", "scp:script", "archive"],
+    ):
+        status, stderr = run_words(words)
+        assert status == ERROR_STATUS and "archive: is read as well, and writing would destroy it" in stderr
+        assert Path("archive").read_bytes() == before
+    assert run_ours(["copy-matrix", f"archive:{place}", "alone"]) == 0
+    assert run_ours(["copy-matrix", "--scale=2", "alone", "alone"]) == 0  # a file, written when all is read
+    assert run_ours(["compute-cmvn-stats", "ark:archive", "archive"]) == 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import struct
 import tracemalloc
 from collections import Counter
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from io_ark.codecs.wave import Wave
+from io_ark.tables import random_access
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.torch.data.archives import ArchiveDataset
 from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, Utterance, collate, pad, unpad
@@ -253,6 +256,81 @@ def test_a_recording_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
     os.truncate(tmp_path / "rec.wav", 100_000)  # reading the old map there would end the process by SIGBUS
     with pytest.raises(io_ark.ArkError, match="outside the recording of 3"):
         cut[1]
+
+
+@pytest.mark.parametrize("shuffle_buffer", [0, 4])
+def test_interrupted_iteration_over_archives_does_not_end_early(corpus: Path, shuffle_buffer: int) -> None:
+    calls = iter(range(100))
+
+    def interrupted(features: torch.Tensor) -> torch.Tensor:
+        if next(calls) == 6:
+            raise KeyboardInterrupt
+        return features
+
+    data = ArchiveDataset(f"ark:{corpus}/feats.ark", transform=interrupted, shuffle_buffer=shuffle_buffer)
+    utterances = iter(data)
+    with pytest.raises(KeyboardInterrupt):
+        list(utterances)
+    for _ in range(2):
+        with pytest.raises(io_ark.ArkError, match="interrupted"):
+            next(utterances)
+
+
+def test_interrupted_look_up_of_alignments_is_not_a_missing_key(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = FeatureDataset(corpus / "feats.scp", alignments=f"ark:{corpus}/ali.ark")
+    entries = random_access.read_entries
+
+    def interrupted(*arguments: Any) -> Any:
+        for number, entry in enumerate(entries(*arguments)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield entry
+
+    monkeypatch.setattr(random_access, "read_entries", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        data[5]
+    with pytest.raises(io_ark.ArkError, match="interrupted"):
+        data[5]
+
+
+@pytest.mark.parametrize("size", [100_000, 30])
+def test_a_recording_that_is_rewritten_while_it_is_read_does_not_end_the_process(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io_ark.save(f"{tmp_path}/rec.wav", Wave(16000.0, np.ones((1, 10_000_000), np.int16)), kind="wave")
+    (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/rec.wav\n")
+    (tmp_path / "segments").write_text("a rec 600.0 600.5\n")
+    cut = io_ark.Segment.cut
+
+    def truncated(segment: io_ark.Segment, wave: Wave, **options: Any) -> Wave:
+        os.truncate(tmp_path / "rec.wav", size)  # after its header has been read
+        return cut(segment, wave, **options)
+
+    monkeypatch.setattr(io_ark.Segment, "cut", truncated)
+    child = os.fork()
+    if child == 0:
+        try:
+            WaveDataset(tmp_path / "wav.scp", tmp_path / "segments")[0]
+        except io_ark.ArkError as error:
+            os._exit(0 if "rec.wav:19200044: ends too early" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("big_endian", [False, True])
+def test_a_segment_of_one_channel_is_that_of_the_whole_recording(big_endian: bool, tmp_path: Path) -> None:
+    samples = np.random.default_rng(0).integers(-1000, 1000, (3, 5000)).astype(np.int16)
+    io_ark.save(f"{tmp_path}/rec.wav", Wave(8000.0, samples), kind="wave")
+    data = (tmp_path / "rec.wav").read_bytes()
+    if big_endian:
+        fields = struct.unpack("<4sI8sIHHIIHH4sI", data[:44])
+        data = struct.pack(">4sI8sIHHIIHH4sI", b"RIFX", *fields[1:]) + samples.T.astype(">i2").tobytes()
+    (tmp_path / "rec.ark").write_bytes(b"x " + data)
+    (tmp_path / "wav.scp").write_text(f"rec {tmp_path}/rec.ark:2\n")
+    (tmp_path / "segments").write_text("a rec 0.1 0.2 2\nb rec 0.5 -1 0\n")
+    cut = WaveDataset(tmp_path / "wav.scp", tmp_path / "segments")
+    for item, part in zip(cut, (samples[2, 800:1600], samples[0, 4000:]), strict=True):
+        np.testing.assert_array_equal(item.input, part, strict=True)
 
 
 def test_lengths_of_audio_are_read_from_headers_or_durations(corpus: Path, tmp_path: Path) -> None:
