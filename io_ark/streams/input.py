@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 from io_ark.errors import OpenError, PipeError
 from io_ark.specifier import Rxfilename, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile, OpenFiles, open_file
-from io_ark.streams.pipes import describe_status, spawn, wait_for
+from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, run_in_process, spawn, wait_for
 from io_ark.streams.source import Source, StreamSource
 
 
@@ -97,6 +98,8 @@ def standard_input() -> Source:
         OpenError: another table reads it already, or it is closed or has no bytes.
     """
     global _standard_input, _standard_input_taken
+    if (own := STANDARD_STREAMS.get()) is not None:
+        return StreamSource(own[0], "standard input")
     stream = getattr(sys.stdin, "buffer", sys.stdin)
     if stream is None:
         raise OpenError("cannot be read: it is closed", file="standard input")
@@ -131,6 +134,9 @@ class _OneRead:
 
 def _open_pipe(command: str, access: Access) -> Input:
     access.check_command(command)
+    if (done := run_in_process(command)) is not None:
+        status, data = done
+        return Input(StreamSource(BytesIO(data), f"{command}|"), lambda: status)
     process, reading = spawn(command, 1, f"{command}|")
     raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
     parent = os.getpid()

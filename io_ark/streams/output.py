@@ -18,7 +18,7 @@ from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
-from io_ark.streams.pipes import describe_status, spawn, wait_for
+from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_for
 from io_ark.streams.process import current_process
 from io_ark.streams.remote import Upload, is_url
 
@@ -340,6 +340,8 @@ def open_output(
 
 
 def _standard_output() -> Output:
+    if (own := STANDARD_STREAMS.get()) is not None:
+        return Output("standard output", own[1], lambda: None)
     if sys.stdout is None:
         raise OpenError("cannot be written to: it is closed", file="standard output")
     if not hasattr(sys.stdout, "buffer"):

@@ -6,14 +6,28 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
 
 from io_ark.errors import PipeError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
 
 _PATIENCE = (0.001, 0.01, 0.05, 0.1)  # seconds
+COMMANDS_IN_PROCESS: list[Callable[[str], tuple[int, bytes] | None]] = []
+"""Functions that run a command in this process: they return its exit status and output, or None to leave it to a shell.
+
+Whoever has commands of its own adds one. Their standard streams are :data:`STANDARD_STREAMS`.
+"""
+STANDARD_STREAMS: ContextVar[tuple[Any, Any] | None] = ContextVar("standard input and output", default=None)
 WITHHELD: set[str] = set()
 """Variables of the environment that this process has set for itself: commands do not get them."""
+
+
+def run_in_process(command: str) -> tuple[int, bytes] | None:
+    """Return the exit status and output of a command that one of :data:`COMMANDS_IN_PROCESS` has run, else None."""
+    return next((done for run in COMMANDS_IN_PROCESS if (done := run(command)) is not None), None)
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:

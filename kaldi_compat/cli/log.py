@@ -12,16 +12,19 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TextIO
 
 from io_ark import __version__
 from io_ark.errors import shorten
+from io_ark.streams.pipes import STANDARD_STREAMS
 from io_ark.text import printable
 
 LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
 logger = logging.getLogger("kaldi_compat.programs")
 MAX_VERBOSE = 9
+_command: ContextVar[str] = ContextVar("program that runs as a command in this process", default="")
 
 
 def vlog(level: int, message: str, *values: object) -> None:
@@ -76,20 +79,37 @@ class KaldiFormatter(logging.Formatter):
             severity = "LOG"
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
+        program = _command.get() or self.program
         place = f"{record.funcName}():{record.filename}:{record.lineno}"
-        return f"{severity} ({self.program}[{__version__}]:{place}) {printable(shorten(record.getMessage()))}"
+        return f"{severity} ({program}[{__version__}]:{place}) {printable(shorten(record.getMessage()))}"
 
 
 class StandardErrorHandler(logging.Handler):
-    """Writes records to standard error."""
+    """Writes records to standard error; of a command that runs in this process, those shown without ``--verbose``."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.format(record))
+        if not _command.get() or record.levelno >= logging.INFO:
+            say(self.format(record))
+
+
+def handler_of_commands() -> logging.Handler:
+    """Return a handler of what commands in this process log, for a process that is no program itself."""
+    handler = StandardErrorHandler()
+    handler.setFormatter(KaldiFormatter(""))
+    handler.addFilter(lambda record: bool(_command.get()))
+    return handler
 
 
 @contextmanager
 def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
     """Send our packages' logs and Python's warnings to standard error in Kaldi's format within this context."""
+    if STANDARD_STREAMS.get() is not None:  # of a command in the process of another program, which does so
+        token = _command.set(program)
+        try:
+            yield
+        finally:
+            _command.reset(token)
+        return
     handler = StandardErrorHandler()
     handler.setFormatter(KaldiFormatter(program))
     before = [(each.level, each.propagate) for each in LOGGERS]

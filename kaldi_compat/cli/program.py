@@ -41,6 +41,7 @@ from io_ark.specifier import is_table_wspecifier
 from io_ark.streams.pipes import WITHHELD
 from io_ark.tables.overwriting import refuse_overwriting, refuse_sharing
 from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
+from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.cli.memory import SETTINGS
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
@@ -113,7 +114,7 @@ class Program:
                 self.refuse_overwriting(line)
                 return self.run(options, *line.arguments)
 
-        with logging_as_kaldi(self.name, line.standard.verbose):
+        with logging_as_kaldi(self.name, line.standard.verbose), commands_in_process():
             return self._guarded(run)
 
     def refuse_overwriting(self, line: CommandLine[StandardOptions]) -> None:

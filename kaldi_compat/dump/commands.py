@@ -15,7 +15,9 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError, hide_secrets
 from io_ark.streams import Access, StreamSource
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
-from io_ark.streams.pipes import describe_status
+from io_ark.streams.pipes import describe_status, run_in_process
 from io_ark.streams.system import SIGPIPE
 from kaldi_compat.dump.failures import shortened
 
@@ -142,19 +144,27 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     Access(pipes).check_command(command)
     name = f"{shortened(command)}|"
     deadline = time.monotonic() + timeout if timeout else None
-    process, descriptor = COMMANDS.spawn(command, name)
-    with open(descriptor, "rb", buffering=0) as raw:
+    raw: Any
+    wait: Callable[[float | None], int | None]
+    if not timeout and (done := run_in_process(command)) is not None:
+        raw, wait = BytesIO(done[1]), lambda _: done[0]
+        stream = raw
+    else:
+        process, descriptor = COMMANDS.spawn(command, name)
+        raw, wait = open(descriptor, "rb", buffering=0), partial(_wait, process)  # noqa: SIM115  closed below
+        stream = _InTime(raw, deadline, timeout, name)
+    with raw:
         try:
-            value = codec.read(StreamSource(_InTime(raw, deadline, timeout, name), name))
+            value = codec.read(StreamSource(stream, name))
         except BaseException as error:
             raw.close()
             late = isinstance(error, _TooLateError)
-            status = _wait(process, time.monotonic() + (0.0 if late else SECONDS_TO_EXPLAIN))
+            status = wait(time.monotonic() + (0.0 if late else SECONDS_TO_EXPLAIN))
             if late or not isinstance(error, ArkError) or status in (None, 0, *_STOPPED_READING):
                 raise
             message = f"the command {describe_status(status)} ({error.message})"
             raise PipeError(message, file=error.file) from error
-    status = _wait(process, deadline)
+    status = wait(deadline)
     # The object is complete. It does not matter how a command ends whose output is not read to its end.
     if status not in (0, *_STOPPED_READING):
         how = "was ended after its time" if status is None else describe_status(status)

@@ -9,11 +9,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import product
 from operator import attrgetter
 from pathlib import Path
 
 from io_ark.tables import Script
 from io_ark.text import printable
+from kaldi_compat.cli.in_process import commands_in_process
+from kaldi_compat.cli.log import LOGGERS, handler_of_commands
 from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
@@ -197,15 +200,16 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
         path.unlink()
     handler = _QuietHandler(path, mode="a", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    loggers = [logging.getLogger(name) for name in ("kaldi_compat", "io_ark")]
-    for logger in loggers:
-        logger.addHandler(handler)
+    handlers = [handler, handler_of_commands()]
+    handler.addFilter(lambda record: not handlers[1].filter(record))
+    for logger, each in product(LOGGERS, handlers):
+        logger.addHandler(each)
     try:
-        with stderr_to(path) if takes_stderr else contextlib.nullcontext():
+        with stderr_to(path) if takes_stderr else contextlib.nullcontext(), commands_in_process():
             yield
     finally:
-        for logger in loggers:
-            logger.removeHandler(handler)
+        for logger, each in product(LOGGERS, handlers):
+            logger.removeHandler(each)
         with contextlib.suppress(OSError):
             handler.close()
 

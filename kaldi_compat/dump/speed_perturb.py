@@ -23,7 +23,9 @@ from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
 _FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
-_FROM_FILE = re.compile(r"sox -t wav (.*\S) -t wav - speed (\S+) \|")
+_FROM_FILE = re.compile(r"sox (?:-t wav )?(.*?\S)(?: -b 16)? -t wav - speed (\S+) \|")
+# Files that sox does not take for WAV, and writes with 16 bits only if told so.
+_NOT_WAV = re.compile(r".*\.(flac|ogg|oga|opus|mp3|aiff?|au|snd|caf|sph|w64)", re.IGNORECASE)
 _WAV_COPY = re.compile(r"wav-copy (\S+:[0-9]+) - \|")
 _OFFSET = re.compile(r".*:[0-9]+")
 UNCHANGED = ("1", "1.0")
@@ -57,6 +59,11 @@ def with_speed(rxfilename: str, factor: str) -> str:
 
     >>> with_speed("wavs.ark:17", "0.9")
     'wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |'
+
+    The script takes any file for WAV, which sox refuses:
+
+    >>> with_speed("a.flac", "0.9")
+    'sox a.flac -b 16 -t wav - speed 0.9 |'
     """
     text = re.sub(r"\|$", " |", " ".join(split_words(rxfilename)))
     text = " ".join(split_words(text))
@@ -64,6 +71,8 @@ def with_speed(rxfilename: str, factor: str) -> str:
         return f"{text} sox -t wav - -t wav - speed {factor} |"
     if _OFFSET.fullmatch(text):
         return f"wav-copy {text} - | sox -t wav - -t wav - speed {factor} |"
+    if _NOT_WAV.fullmatch(text):
+        return f"sox {text} -b 16 -t wav - speed {factor} |"
     return f"sox -t wav {text} -t wav - speed {factor} |"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterable
@@ -193,12 +194,24 @@ def test_flac_is_read(tmp_path: Path) -> None:
         ("flac -dcs /d/a.flac |", "flac -dcs /d/a.flac | sox -t wav - -t wav - speed 0.9 |"),
         ("flac -dcs /d/a.flac|", "flac -dcs /d/a.flac | sox -t wav - -t wav - speed 0.9 |"),
         ("wavs.ark:17", "wav-copy wavs.ark:17 - | sox -t wav - -t wav - speed 0.9 |"),
+        ("/d/a.FLAC", "sox /d/a.FLAC -b 16 -t wav - speed 0.9 |"),  # the script's command fails
+        ("/d/b.aiff", "sox /d/b.aiff -b 16 -t wav - speed 0.9 |"),
+        ("/d/flac.1", "sox -t wav /d/flac.1 -t wav - speed 0.9 |"),
     ],
 )
 def test_commands_are_those_of_perturb_data_dir_speed(plain: str, changed: str) -> None:
     assert with_speed(plain, "0.9") == changed
     assert split_speed(changed) == (plain.replace("flac|", "flac |"), "0.9")
     assert split_speed(plain) == (plain, None)
+
+
+@pytest.mark.skipif(shutil.which("sox") is None, reason="sox is not installed")
+def test_speed_of_flac_is_changed_by_sox_as_the_command_says(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(tmp_path / "a.flac", audio(RATE, 1).T, RATE, subtype="PCM_24")
+    wave = io_ark.load(with_speed(str(tmp_path / "a.flac"), "0.8"), kind="wave")
+    assert wave.samples.dtype == np.int16
+    assert abs(wave.samples.shape[1] - RATE / 0.8) <= 1
 
 
 @pytest.mark.parametrize(("factor", "hertz"), [("0.9", 900.0), ("1.1", 1100.0), ("1.0", 1000.0), ("0.5", 500.0)])
