@@ -25,7 +25,7 @@ from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import as_like, astype, full, is_traced, is_traced_or_differentiated, namespace
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.options.spectral import FbankOptions, FrameOptions, SpectrogramOptions
+from kaldi_compat.options.spectral import FrameOptions
 
 A = TypeVar("A")
 
@@ -183,13 +183,7 @@ def resolved(
 
 def columns_of(options: FrameOptions, steps: tuple[Step, ...]) -> int:
     """Return the number of columns of a feature after these steps."""
-    if isinstance(options, FbankOptions):
-        columns = options.num_mel_bins + options.use_energy
-    elif isinstance(options, SpectrogramOptions):
-        points = options.padded_window_size
-        columns = points if options.return_raw_fft else points // 2 + 1
-    else:
-        columns = int(options.num_ceps)  # type: ignore[attr-defined]
+    columns = options.dim
     for step in steps:
         columns *= STEPS[step.kind].widens(step.options)
     return columns

@@ -24,6 +24,8 @@ from kaldi_compat.functional.array_api import (
     take_frames,
 )
 from kaldi_compat.functional.batches import check_features, zero_past
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import CmvnKeywords, OnlineCmvnKeywords, SlidingCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
 
 __all__ = ["apply_cmvn", "cmvn_stats", "online_cmvn", "sliding_cmvn"]
@@ -189,14 +191,18 @@ def apply_normalization(features: Array, stats: Array, options: CmvnOptions) -> 
     return normalized
 
 
-def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) -> Array:
+@takes_options(CmvnOptions)
+def apply_cmvn(
+    features: Array, stats: Any, options: CmvnOptions | None = None, **changes: Unpack[CmvnKeywords]
+) -> Array:
     """Normalize features by statistics: an utterance's own, its speaker's, or a corpus's (Kaldi: ApplyCmvn).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         stats: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row for means only.
             See :func:`fake_stats` for dimensions to skip.
-        options: means only or variances too, or the inverse; Kaldi's defaults if None.
+        options, changes: means only or variances too, or the inverse, as a dataclass or by name; Kaldi's defaults if
+            not given.
 
     Returns:
         Features of the same shape and dtype.
@@ -206,11 +212,11 @@ def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) 
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
-    >>> apply_cmvn(x, cmvn_stats(x), CmvnOptions(norm_vars=True)).tolist()
+    >>> apply_cmvn(x, cmvn_stats(x), norm_vars=True).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """
     check_features(features)
-    options = options or CmvnOptions()
+    options = configured("apply_cmvn", CmvnOptions, options, changes)
     if not options.norm_means:
         return features
     matrix = as_like(stats, features)
@@ -218,12 +224,15 @@ def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) 
     return apply_normalization(features, matrix, options)
 
 
-def normalize_utterances(features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(CmvnOptions)
+def normalize_utterances(
+    features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[CmvnKeywords]
+) -> Array:
     """Normalize each utterance by its own mean, and by its variance with ``norm_vars``.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: means only or variances too; Kaldi's defaults if None.
+        options, changes: means only or variances too, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -236,7 +245,7 @@ def normalize_utterances(features: Array, options: CmvnOptions | None = None, *,
     >>> normalize_utterances(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
-    options = options or CmvnOptions()
+    options = configured("normalize_utterances", CmvnOptions, options, changes)
     return zero_past(apply_normalization(features, cmvn_stats(features, lengths=lengths), options), lengths)
 
 
@@ -264,14 +273,19 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
     return xp.clip(start - overhang, 0, None), end - overhang
 
 
+@takes_options(SlidingCmvnOptions)
 def sliding_mean_and_variance(
-    features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None
+    features: Array,
+    options: SlidingCmvnOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[SlidingCmvnKeywords],
 ) -> tuple[Array, Array, Array]:
     """Compute mean and variance of the window around or before each frame.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the window; Kaldi's defaults if None.
+        options, changes: the window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
@@ -279,7 +293,7 @@ def sliding_mean_and_variance(
         ``(..., frames)`` (``(frames,)`` without lengths).
     """
     lengths = check_features(features, lengths)
-    options = options or SlidingCmvnOptions()
+    options = configured("sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
     xp = namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
@@ -321,12 +335,19 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
     return mean + origin, variance, size
 
 
-def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(SlidingCmvnOptions)
+def sliding_cmvn(
+    features: Array,
+    options: SlidingCmvnOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[SlidingCmvnKeywords],
+) -> Array:
     """Normalize each frame by the mean (and variance) of a sliding window (Kaldi: SlidingWindowCmn).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the window; Kaldi's defaults if None.
+        options, changes: the window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -336,11 +357,10 @@ def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, 
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> options = SlidingCmvnOptions(cmn_window=2, center=True)
-    >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), options).tolist()
+    >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), cmn_window=2, center=True).tolist()
     [[-1.0], [1.0], [2.0]]
     """
-    options = options or SlidingCmvnOptions()
+    options = configured("sliding_cmvn", SlidingCmvnOptions, options, changes)
     mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
     return zero_past(normalized_by(features, mean, variance, size, options), lengths)
 
@@ -355,6 +375,7 @@ def normalized_by(features: Array, mean: Array, variance: Array, size: Array, op
     return astype(centred, features.dtype)
 
 
+@takes_options(OnlineCmvnOptions)
 def online_cmvn(
     features: Array,
     stats: Any,
@@ -362,13 +383,14 @@ def online_cmvn(
     *,
     skip_dims: Sequence[int] = (),
     lengths: Any | None = None,
+    **changes: Unpack[OnlineCmvnKeywords],
 ) -> Array:
     """Normalize each frame over the frames before it (Kaldi: OnlineCmvn), for a speaker's first utterance.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         stats: ``(2, dim + 1)``: statistics of a corpus, which count as frames that the window lacks at the begin.
-        options: the window, and what is normalized; Kaldi's defaults if None.
+        options, changes: the window, and what is normalized, as a dataclass or by name; Kaldi's defaults if not given.
         skip_dims: dimensions to leave unchanged.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
@@ -381,11 +403,11 @@ def online_cmvn(
 
     >>> import numpy as np
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]])
-    >>> online_cmvn(frames, cmvn_stats(frames), OnlineCmvnOptions(cmn_window=2, global_frames=1)).tolist()
+    >>> online_cmvn(frames, cmvn_stats(frames), cmn_window=2, global_frames=1).tolist()
     [[-1.5], [1.0], [1.0], [1.0]]
     """
     lengths = check_features(features, lengths)
-    options = options or OnlineCmvnOptions()
+    options = configured("online_cmvn", OnlineCmvnOptions, options, changes)
     corpus = as_like(stats, features)
     check_stats(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
     return apply_online_normalization(features, corpus, options, skip_dims, lengths)

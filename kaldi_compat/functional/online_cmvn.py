@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +21,8 @@ from kaldi_compat.functional.cmvn import (
     fake_stats,
     mean_and_variance,
 )
+from kaldi_compat.options.base import ConstructorSignature, configured
+from kaldi_compat.options.constructors import OnlineCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions
 
 logger = logging.getLogger("kaldi_compat")
@@ -51,15 +52,18 @@ class OnlineCmvn:
     ([[-1.5]], [[1.0], [1.0], [1.0]])
     """
 
+    Options = OnlineCmvnOptions
+    __signature__ = ConstructorSignature()
+
     def __init__(
         self,
         stats: npt.ArrayLike,
         options: OnlineCmvnOptions | None = None,
         *,
         skip_dims: Sequence[int] = (),
-        **changes: Any,
+        **changes: Unpack[OnlineCmvnKeywords],
     ) -> None:
-        self.options = dataclasses.replace(options or OnlineCmvnOptions(), **changes)
+        self.options = configured("OnlineCmvn", OnlineCmvnOptions, options, changes)
         self.skip_dims = tuple(skip_dims)
         self._corpus = np.asarray(stats, np.float64)
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)

@@ -1,10 +1,12 @@
 # Written by `make generate`: do not edit.
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack as Unpack
 
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, GlobalCmvnOptions, LowFrameRateOptions, PadFramesOptions, StackFramesOptions, UtteranceCmvnOptions, VoicedCmvnOptions
-from kaldi_compat.options.pitch import InterpolatePitchOptions, PitchOptions, ProcessPitchOptions, SmoothPitchOptions
-from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, OnlineCmvnOptions, ReverberationOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions, VadOptions
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, OnlineCmvnOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
 from kaldi_compat.options.spectral import Dft, Engine, FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions
 
 class CenteredMeanConstructor:
@@ -88,18 +90,6 @@ class GlobalCmvnConstructor:
         *,
         mean: float = 0.0,
         std: float = 1.0,
-    ) -> None: ...
-
-class InterpolatePitchConstructor:
-    def __init__(
-        self,
-        options: InterpolatePitchOptions | None = None,
-        *,
-        linear_interpolation: bool = False,
-        pitch_interval: float = 4.0,
-        interpolator_factor: float = 1e-05,
-        max_voicing_prob: float = 0.9,
-        max_pitch_change_per_frame: float = 10.0,
     ) -> None: ...
 
 class LowFrameRateConstructor:
@@ -257,17 +247,6 @@ class ProcessPitchConstructor:
         add_raw_log_pitch: bool = False,
     ) -> None: ...
 
-class ReverberationConstructor:
-    def __init__(
-        self,
-        options: ReverberationOptions | None = None,
-        *,
-        shift_output: bool = True,
-        normalize_output: bool = True,
-        volume: float = 0.0,
-        duration: float = 0.0,
-    ) -> None: ...
-
 class ShiftedDeltaConstructor:
     def __init__(
         self,
@@ -288,15 +267,6 @@ class SlidingCmvnConstructor:
         max_warnings: int = 5,
         norm_vars: bool = False,
         center: bool = False,
-    ) -> None: ...
-
-class SmoothPitchConstructor:
-    def __init__(
-        self,
-        options: SmoothPitchOptions | None = None,
-        *,
-        normalization_window_size: int = 151,
-        average_window_size: int = 5,
     ) -> None: ...
 
 class SpectrogramConstructor:
@@ -352,17 +322,6 @@ class UtteranceCmvnConstructor:
         epsilon: float = 0.0,
     ) -> None: ...
 
-class VadConstructor:
-    def __init__(
-        self,
-        options: VadOptions | None = None,
-        *,
-        vad_energy_threshold: float = 5.0,
-        vad_energy_mean_scale: float = 0.5,
-        vad_frames_context: int = 0,
-        vad_proportion_threshold: float = 0.6,
-    ) -> None: ...
-
 class VoicedCmvnConstructor:
     def __init__(
         self,
@@ -378,3 +337,23 @@ class VoicedCmvnConstructor:
         norm_vars: bool = False,
         center: bool = False,
     ) -> None: ...
+
+CenteredMeanKeywords = TypedDict("CenteredMeanKeywords", {"context": int}, total=False)
+CmvnKeywords = TypedDict("CmvnKeywords", {"norm_means": bool, "norm_vars": bool, "reverse": bool}, total=False)
+DeltaKeywords = TypedDict("DeltaKeywords", {"delta_order": int, "delta_window": int}, total=False)
+FloorKeywords = TypedDict("FloorKeywords", {"minimum": float}, total=False)
+InterpolatePitchKeywords = TypedDict("InterpolatePitchKeywords", {"linear_interpolation": bool, "pitch_interval": float, "interpolator_factor": float, "max_voicing_prob": float, "max_pitch_change_per_frame": float}, total=False)
+LowFrameRateKeywords = TypedDict("LowFrameRateKeywords", {"stack": int, "stride": int}, total=False)
+OnlineCmvnKeywords = TypedDict("OnlineCmvnKeywords", {"cmn_window": int, "global_frames": int, "norm_means": bool, "norm_vars": bool, "speaker_frames": int}, total=False)
+PadFramesKeywords = TypedDict("PadFramesKeywords", {"length": int, "multiple": int, "value": float}, total=False)
+PitchKeywords = TypedDict("PitchKeywords", {"sample_frequency": float, "frame_length": float, "frame_shift": float, "preemphasis_coefficient": float, "min_f0": float, "max_f0": float, "soft_min_f0": float, "penalty_factor": float, "lowpass_cutoff": float, "resample_frequency": float, "delta_pitch": float, "nccf_ballast": float, "nccf_ballast_online": bool, "lowpass_filter_width": int, "upsample_filter_width": int, "max_frames_latency": int, "frames_per_chunk": int, "simulate_first_pass_online": bool, "recompute_frame": int, "snip_edges": bool}, total=False)
+ProcessPitchKeywords = TypedDict("ProcessPitchKeywords", {"pitch_scale": float, "pov_scale": float, "pov_offset": float, "delta_pitch_scale": float, "delta_pitch_noise_stddev": float, "normalization_left_context": int, "normalization_right_context": int, "delta_window": int, "delay": int, "add_pov_feature": bool, "add_normalized_log_pitch": bool, "add_delta_pitch": bool, "add_raw_log_pitch": bool}, total=False)
+ReverberationKeywords = TypedDict("ReverberationKeywords", {"shift_output": bool, "normalize_output": bool, "volume": float, "duration": float}, total=False)
+ShiftedDeltaKeywords = TypedDict("ShiftedDeltaKeywords", {"delta_window": int, "num_blocks": int, "block_shift": int}, total=False)
+SlidingCmvnKeywords = TypedDict("SlidingCmvnKeywords", {"cmn_window": int, "min_cmn_window": int, "max_warnings": int, "norm_vars": bool, "center": bool}, total=False)
+SmoothPitchKeywords = TypedDict("SmoothPitchKeywords", {"normalization_window_size": int, "average_window_size": int}, total=False)
+SpliceKeywords = TypedDict("SpliceKeywords", {"left_context": int, "right_context": int}, total=False)
+StackFramesKeywords = TypedDict("StackFramesKeywords", {"size": int}, total=False)
+UtteranceCmvnKeywords = TypedDict("UtteranceCmvnKeywords", {"norm_vars": bool, "unbiased": bool, "epsilon": float}, total=False)
+VadKeywords = TypedDict("VadKeywords", {"vad_energy_threshold": float, "vad_energy_mean_scale": float, "vad_frames_context": int, "vad_proportion_threshold": float}, total=False)
+VoicedCmvnKeywords = TypedDict("VoicedCmvnKeywords", {"vad_energy_threshold": float, "vad_energy_mean_scale": float, "vad_frames_context": int, "vad_proportion_threshold": float, "cmn_window": int, "min_cmn_window": int, "max_warnings": int, "norm_vars": bool, "center": bool}, total=False)

@@ -28,6 +28,8 @@ from kaldi_compat.functional.batches import check_features, frames_inside
 from kaldi_compat.functional.block_deltas import deltas
 from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
 from kaldi_compat.functional.means import window_means
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import ProcessPitchKeywords, Unpack
 from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions
 
@@ -144,6 +146,7 @@ class PitchDeltas(NamedTuple):
     filters: Sequence[Filter]
 
 
+@takes_options(ProcessPitchOptions)
 def process_pitch(
     features: Array,
     options: ProcessPitchOptions | None = None,
@@ -151,12 +154,13 @@ def process_pitch(
     *,
     generator: Generator | None = None,
     deltas: PitchDeltas | None = None,
+    **changes: Unpack[ProcessPitchKeywords],
 ) -> Array:
     """Compute features for speech recognition from correlation and pitch (Kaldi: ProcessPitch).
 
     Args:
         features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
-        options: None for Kaldi's defaults.
+        options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
@@ -170,12 +174,12 @@ def process_pitch(
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not fit.
 
     >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
-    >>> process_pitch(track, ProcessPitchOptions(add_delta_pitch=False)).round(3)
+    >>> process_pitch(track, add_delta_pitch=False).round(3)
     array([[-0.584, -0.02 ],
            [-0.724,  0.   ],
            [-0.584,  0.02 ]], dtype=float32)
     """
-    options = options or ProcessPitchOptions()
+    options = configured("process_pitch", ProcessPitchOptions, options, changes)
     lengths = check_features(features, lengths)
     _check_track(features, lengths)
     noise = None

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
@@ -90,12 +92,13 @@ class Paths:
         return features
 
 
-def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
+@takes_options(PitchOptions)
+def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: Unpack[PitchKeywords]) -> Array:
     """Compute normalized correlation and pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
     Args:
         samples: ``(samples,)`` at ``options.sample_frequency``, on Kaldi's scale (16-bit integers), NumPy or torch.
-        options: None for Kaldi's defaults.
+        options, changes: the range and the grid of pitches, as a dataclass or by name; Kaldi's defaults if not given.
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
@@ -111,15 +114,20 @@ def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
     """
     xp = namespace(samples)
     audio: Any = samples if isinstance(samples, np.ndarray) else at_least_float32(samples.detach()).cpu().numpy()
-    ((_, features),) = track_pitches([("", audio)], options or PitchOptions())
+    options = configured("track_pitch", PitchOptions, options, changes)
+    ((_, features),) = track_pitches([("", audio)], options)
     tracked: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)
     return tracked
 
 
+@takes_options(PitchOptions)
 def track_pitches(
-    utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
+    utterances: Iterable[tuple[Key, npt.NDArray[Any]]],
+    options: PitchOptions | None = None,
+    **changes: Unpack[PitchKeywords],
 ) -> list[tuple[Key, Floats]]:
     """Apply :func:`track_pitch` to many utterances together: keys and samples give keys and features, in order."""
+    options = configured("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]
     for key, samples in utterances:
         keys.append(key)

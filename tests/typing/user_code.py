@@ -16,6 +16,7 @@ from kaldi_compat import (
     BucketBatchSampler,
     Cmvn,
     CmvnOptions,
+    DeltaOptions,
     Deltas,
     Fbank,
     FbankOptions,
@@ -38,9 +39,13 @@ from kaldi_compat import (
     WaveDataset,
     collate,
     load_options,
+    process_pitch,
+    track_pitch,
 )
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
+from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.numpy import Fbank as ArrayFbank
 
 # Options by name, with their types.
@@ -73,6 +78,16 @@ SlidingCmvn(window=300)  # error
 Cmvn(norm_vars=True)
 Cmvn(torch.zeros(2, 14), skip_dims=[0], norm_means=True)
 Cmvn(norm_var=True)  # error
+
+# Functions take options by name, too.
+deltas: Tensor = add_deltas(torch.zeros(50, 13), delta_order=1)
+delta_array: npt.NDArray[np.float32] = add_deltas(np.zeros((50, 13), np.float32), DeltaOptions(), delta_window=3)
+add_deltas(torch.zeros(50, 13), order=1)  # error
+add_deltas(torch.zeros(50, 13), delta_order="one")  # error
+track_pitch(torch.zeros(16000), min_f0=60)
+track_pitch(torch.zeros(16000), fmin=60)  # error
+process_pitch(torch.zeros(50, 2), add_delta_pitch=False, lengths=None)
+sliding_cmvn(torch.zeros(50, 13), CmvnOptions())  # error
 
 # Options as a dataclass, alone or changed by name.
 options = FbankOptions(num_mel_bins=80)

@@ -67,11 +67,6 @@ class Fbank(FbankConstructor, MelFeature):
         return fbank
 
     @property
-    def dim(self) -> int:
-        """Number of columns: the mel bins, and the energy with ``use_energy``."""
-        return self.options.num_mel_bins + self.options.use_energy
-
-    @property
     def are_log_energies(self) -> bool:
         """True if the features are the logs of the mel energies and nothing else."""
         return self.options.use_log_fbank and not self.options.use_energy

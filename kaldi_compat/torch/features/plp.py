@@ -53,11 +53,6 @@ class Plp(PlpConstructor, MelFeature):
         banks = mel_banks(self.options, vtln_warp)
         return torch.from_numpy(banks.weights * tables.equal_loudness(banks.centers))
 
-    @property
-    def dim(self) -> int:
-        """Number of columns: the cepstral coefficients, including C0 or the energy."""
-        return self.options.num_ceps
-
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the loudness of the mel bins, an all-pole model of it, and the model's cepstra."""
         options = self.options

@@ -40,7 +40,7 @@ ALL = slice(None)
 class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
 
-    A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
+    A new feature overrides :meth:`energies` and :meth:`features_of_energies`; its options have ``dim``.
 
     Args:
         options: the options; Kaldi's defaults if None.
@@ -88,7 +88,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     @property
     def dim(self) -> int:
         """Number of columns of the features."""
-        raise NotImplementedError
+        return self.options.dim
 
     @property
     def are_log_energies(self) -> bool:
