@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +26,8 @@ from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
 from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram
-from kaldi_compat.torch.streaming.base import ChunkFrames, Stream, StreamChain
-from kaldi_compat.torch.streaming.features import FeatureStream
-from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
+from kaldi_compat.torch.streaming.base import StreamChain
+from kaldi_compat.torch.streaming.calls import StreamCall
 
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
@@ -165,7 +164,7 @@ def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:
     return module
 
 
-class FrontendStream:
+class FrontendStream(StreamCall):
     """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
     The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. The call is that
@@ -189,12 +188,8 @@ class FrontendStream:
         if frontend.preset.why_no_stream:
             raise why_no_stream(frontend.preset)
         self.frontend, self.slots = frontend, slots
-        steps = [_stream_of(module, slots) for module in frontend.steps]
-        self._chain = StreamChain(FeatureStream(frontend.feature, slots), *steps)
-        for stream in self._chain.streams:
-            inner: Any = getattr(stream, "_feature", None)
-            if inner is not None:
-                inner.trust_scale()
+        modules: Any = [frontend.feature, *frontend.steps]
+        self._chain = StreamChain(*(module.stream(slots) for module in modules))
 
     def __repr__(self) -> str:
         return f"<FrontendStream of {self.frontend.preset.name!r}, {self.slots} slot{'s' * (self.slots != 1)}>"
@@ -203,17 +198,17 @@ class FrontendStream:
         """Discard everything received so far, in every slot."""
         self._chain.reset()
 
-    def flush(self) -> ChunkFrames:
+    def flush(self) -> Any:
         """End all slots, return their last frames, and reset."""
         return self._chain.flush()
 
-    def __call__(
+    def _take(
         self,
         chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
-    ) -> ChunkFrames:
+    ) -> Any:
         """Return the frames that are complete with a chunk of each slot.
 
         Args:
@@ -234,10 +229,5 @@ class FrontendStream:
             check_values(audio)
         return self._chain(audio, lengths, final=final)
 
-
-def _stream_of(module: Any, slots: int) -> Stream:
-    if isinstance(module, model_input.LowFrameRate):
-        return LowFrameRateStream(module.options, slots)
-    if isinstance(module, model_input.StackFrames):
-        return StackFramesStream(module.options, slots)
-    return FrameStream(module, slots)
+    if not TYPE_CHECKING:  # type checkers take it from StreamCall
+        __call__ = _take

@@ -27,7 +27,6 @@ from kaldi_compat.torch.features.mfcc import Mfcc as _Mfcc
 from kaldi_compat.torch.features.plp import Plp as _Plp
 from kaldi_compat.torch.features.spectral import MelFeature, SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram as _Spectrogram
-from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors import frames
 from kaldi_standins.kaldifeat.options import (
     FbankOptions,
@@ -272,7 +271,7 @@ class OnlineFeature:
     def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
         self._feature = _feature(self.feature_type, opts)
-        self._stream = FeatureStream(self._feature)
+        self._stream = self._feature.stream()
         self._frames: list[Tensor] = []
         self._discarded = 0
         self._finished = False

@@ -26,6 +26,7 @@ from kaldi_compat import (
     Frontend,
     Mfcc,
     MfccOptions,
+    OnlineCmvn,
     Pitch,
     PitchOptions,
     Plp,
@@ -134,10 +135,17 @@ Frontend.from_preset("my.json")
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())
 stream = FeatureStream(fbank, slots=2)
-frames_and_counts = stream(torch.zeros(2, 8000))
-if isinstance(frames_and_counts, tuple):
-    counted: Tensor = frames_and_counts[1]
-chunk_frames: list[Tensor] = Frontend.from_preset("ast").stream()(torch.zeros(8000))  # error
+slot_frames, slot_counts = stream(torch.zeros(2, 8000), [8000, 4000], vtln_warp=[0.9, 1.1])
+chunk_frames: Tensor = fbank.stream()(torch.zeros(8000), final=True)
+chunk_pair: tuple[Tensor, Tensor] = Deltas().stream(2)(torch.zeros(2, 50, 13), [50, 40])
+one_frame: Tensor = Pitch().stream(max_latency=50)(torch.zeros(8000))
+Cmvn(torch.zeros(2, 14)).stream().flush().shape
+OnlineCmvn(torch.zeros(2, 14)).stream().new_speaker()
+wrong_frames: list[Tensor] = Frontend.from_preset("ast").stream()(torch.zeros(8000))  # error
+fbank.stream()(torch.zeros(8000), vtln=1.1)  # error
+Deltas().stream()(torch.zeros(50, 13), vtln_warp=1.1)  # error
+Deltas().stream(max_latency=5)  # error
+FeatureStream(FbankOptions())  # error
 
 # Items and batches of data sets, and the state of a sampler.
 data = WaveDataset("wav.scp", feature=fbank, transform=SpecAugment(), text="text", tokenizer=str.encode)

@@ -6,12 +6,6 @@ a type checker. When it runs, these classes are empty, and the call is that of `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from torch import Tensor
-
-Warp = float | Sequence[float] | Tensor
-
 
 class SpectralCall:
     """Call of the spectral features."""

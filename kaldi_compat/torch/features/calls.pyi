@@ -1,13 +1,15 @@
 # Written by `make generate`: do not edit.
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, overload
 
 from torch import Tensor
 
 from kaldi_compat.pitch.process import Generator as PitchGenerator
+from kaldi_compat.torch.streaming.base import Stream
+from kaldi_compat.torch.streaming.calls import Warp
+from kaldi_compat.torch.streaming.features import FeatureStream
+from kaldi_compat.torch.streaming.pitch import ProcessPitchStream
 from kaldi_compat.torch.tensors.dither import Generator
-
-Warp = float | Sequence[float] | Tensor
 
 class SpectralCall:
     @overload
@@ -16,6 +18,7 @@ class SpectralCall:
     def __call__(self, samples: Tensor, lengths: Tensor | Sequence[int], *, vtln_warp: Warp = 1.0, generator: Generator = None) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(self, samples: Sequence[Tensor], lengths: None = None, *, vtln_warp: Warp = 1.0, generator: Generator = None) -> list[Tensor]: ...
+    def stream(self, slots: int = 1) -> FeatureStream: ...
 
 class PitchCall:
     @overload
@@ -32,6 +35,7 @@ class ProcessPitchCall:
     def __call__(self, features: Tensor, lengths: Tensor | Sequence[int], *, generator: PitchGenerator | None = None) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(self, features: Sequence[Tensor], lengths: None = None, *, generator: PitchGenerator | None = None) -> list[Tensor]: ...
+    def stream(self, slots: int = 1) -> ProcessPitchStream: ...
 
 class PostProcessingCall:
     @overload
@@ -40,3 +44,4 @@ class PostProcessingCall:
     def __call__(self, features: Tensor, lengths: Tensor | Sequence[int]) -> tuple[Tensor, Tensor]: ...
     @overload
     def __call__(self, features: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
+    def stream(self, slots: int = 1) -> Stream[Any]: ...

@@ -37,6 +37,7 @@ from kaldi_compat.options.frontend import (
     VoicedCmvnOptions,
 )
 from kaldi_compat.torch.features.postprocessing import Deltas, PostProcessing
+from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 
 
 class LowFrameRate(LowFrameRateConstructor, PostProcessing):
@@ -50,6 +51,7 @@ class LowFrameRate(LowFrameRateConstructor, PostProcessing):
     """
 
     Options = LowFrameRateOptions
+    _stream = LowFrameRateStream
     options: LowFrameRateOptions
     function = staticmethod(stacking.low_frame_rate)
 
@@ -69,6 +71,7 @@ class StackFrames(StackFramesConstructor, PostProcessing):
     """
 
     Options = StackFramesOptions
+    _stream = StackFramesStream
     options: StackFramesOptions
     function = staticmethod(stacking.stack_frames)
 
@@ -136,6 +139,7 @@ class Floor(FloorConstructor, PostProcessing):
     """
 
     Options = FloorOptions
+    _stream = FrameStream
     options: FloorOptions
     function = staticmethod(normalization.floor_features)
 
@@ -150,6 +154,7 @@ class RepeatedDeltas(Deltas):
     """
 
     function = staticmethod(deltas.repeated_deltas)
+    _stream = None  # the edges of each order are repeated
 
 
 class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
@@ -191,6 +196,7 @@ class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
     """
 
     Options = GlobalCmvnOptions
+    _stream = FrameStream
     options: GlobalCmvnOptions
     shift: Tensor
     scale: Tensor

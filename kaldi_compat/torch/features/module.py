@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.torch.features.script import scriptable
 
@@ -30,6 +31,7 @@ class ConfiguredModule(nn.Module):
     Options: ClassVar[type[Any]]
     options: Any
     __signature__ = ConstructorSignature()
+    _stream: Any = None  # the class of its streams; None for a module that needs whole utterances
 
     def __init_subclass__(cls) -> None:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
@@ -41,6 +43,16 @@ class ConfiguredModule(nn.Module):
 
     def setup(self) -> None:
         """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
+
+    def stream(self, slots: int = 1) -> Any:
+        """Return a stream of this module: it takes the input in chunks, of ``slots`` utterances at once.
+
+        Raises:
+            OptionError: the module needs whole utterances.
+        """
+        if self._stream is None:
+            raise OptionError(f"{type(self).__name__} has no stream: it needs whole utterances")
+        return self._stream(self, slots)
 
     def example(self) -> Tensor:
         """Return an input of two rows, which ``torch.jit.script`` traces the module with."""

@@ -26,6 +26,7 @@ from kaldi_compat.pitch.process import pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.features.calls import PitchCall, ProcessPitchCall
 from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 from kaldi_compat.torch.tensors.pitch import Tables, track_batch
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     """
 
     Options = PitchOptions
+    _stream = PitchStream
     options: PitchOptions
 
     def setup(self) -> None:
@@ -89,6 +91,10 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         if alone:
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
+
+    def stream(self, slots: int = 1, *, max_latency: int = 3000) -> PitchStream:
+        """Return a stream, which takes audio in chunks: see :class:`~kaldi_compat.PitchStream`."""
+        return PitchStream(self, slots, max_latency=max_latency)
 
     def example(self) -> Tensor:
         """Return a second of audio."""
@@ -159,6 +165,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
     """
 
     Options = ProcessPitchOptions
+    _stream = ProcessPitchStream
     options: ProcessPitchOptions
 
     def setup(self) -> None:

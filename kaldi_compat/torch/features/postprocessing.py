@@ -45,6 +45,14 @@ from kaldi_compat.options.postprocessing import (
 )
 from kaldi_compat.torch.features.calls import PostProcessingCall
 from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.streaming.postprocessing import (
+    DeltaStream,
+    OnlineCmvnStream,
+    ShiftedDeltaStream,
+    SlidingCmvnStream,
+    SpliceStream,
+)
+from kaldi_compat.torch.streaming.stacking import FrameStream
 
 
 class PostProcessing(PostProcessingCall, ConfiguredModule):
@@ -111,6 +119,7 @@ class Deltas(DeltaConstructor, PostProcessing):
 
     function = staticmethod(deltas.add_deltas)
     Options = DeltaOptions
+    _stream: Any = DeltaStream
     options: DeltaOptions
 
     def setup(self) -> None:
@@ -132,6 +141,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
     """
 
     Options = ShiftedDeltaOptions
+    _stream = ShiftedDeltaStream
     options: ShiftedDeltaOptions
 
     def setup(self) -> None:
@@ -159,6 +169,7 @@ class Splice(SpliceConstructor, PostProcessing):
     """
 
     Options = SpliceOptions
+    _stream = SpliceStream
     options: SpliceOptions
     function = staticmethod(splice)
 
@@ -171,6 +182,7 @@ class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
     """
 
     Options = SlidingCmvnOptions
+    _stream = SlidingCmvnStream
     options: SlidingCmvnOptions
     function = staticmethod(sliding_cmvn)
 
@@ -254,6 +266,7 @@ class Cmvn(CmvnConstructor, _WithStats):
             raise OptionError("reverse and skip_dims need statistics: pass stats")
         given = None if stats is None else fake_stats(self._checked(stats, self.options), skip_dims)
         self.register_buffer("stats", given, persistent=False)
+        self._stream = None if given is None else FrameStream
 
     def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize by the given statistics, or each utterance by its own."""
@@ -285,11 +298,16 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStats):
     """
 
     Options = OnlineCmvnOptions
+    _stream = OnlineCmvnStream
     options: OnlineCmvnOptions
     stats: Tensor
     skip_dims: tuple[int, ...]
 
-    if not TYPE_CHECKING:  # type checkers take the constructor from OnlineCmvnConstructor
+    if TYPE_CHECKING:
+
+        def stream(self, slots: int = 1) -> OnlineCmvnStream: ...
+
+    else:  # type checkers take the constructor from OnlineCmvnConstructor
 
         def __init__(self, stats, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)

@@ -12,21 +12,23 @@ from torch import Tensor, get_num_threads
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import tables
-from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.engine import features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.plan import Plan, plan_of
 from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.checks import Audio, AudioFeature, Warps, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
-from kaldi_compat.torch.features.calls import SpectralCall, Warp
-from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for
+from kaldi_compat.torch.features.calls import SpectralCall
+from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
 from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.streaming.calls import Warp
+from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
 from kaldi_compat.torch.tensors.dft import dft_matrix, spectrum
-from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, noise_of_frames
+from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, frame_seeds, noise_of_frames
 from kaldi_compat.torch.tensors.energies import in_groups, mel_sums, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON, frames_of, log_energy, num_frames, preemphasize
 
@@ -56,6 +58,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     Options: ClassVar[type[FrameOptions]]
     windowed_energy_floor: ClassVar[float] = EPSILON
     kind = Tensor
+    _stream = FeatureStream
     options: FrameOptions
     window: Tensor
     dft_rounded: Tensor
@@ -190,6 +193,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         transformed = spectrum(frames, self.points, matrix)
         return self.features_of_energies(self.energies(transformed, filter_bank), energy)
 
+    def _exact_plan(self) -> Plan | None:
+        """Return the plan of the exact engine, if it computes plain audio on a CPU."""
+        return plan_of(self.options) if is_exact(self) else None
+
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
@@ -307,13 +314,6 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
 def _as_array(samples: Tensor) -> Any:
     return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).numpy(force=True)
-
-
-def frame_seeds(generator: Generator) -> Seeds:
-    """Return the source of the noise states of frames for the exact engine."""
-    if generator is not None and not isinstance(generator, torch.Generator):
-        return generator.frame_seeds
-    return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
 def _is_exported() -> bool:

@@ -21,7 +21,6 @@ from kaldi_compat.options.frontend import (
     StackFramesOptions,
     UtteranceCmvnOptions,
 )
-from kaldi_compat.torch.streaming.stacking import LowFrameRateStream, StackFramesStream
 
 MODULES: list[Any] = [
     LowFrameRate(),
@@ -112,8 +111,8 @@ def test_streams_give_the_frames_of_the_whole(cuts: list[int], stack: int, strid
     features = frames(30)
     options = LowFrameRateOptions(stack=stack, stride=stride)
     for stream, whole in [
-        (LowFrameRateStream(options), low_frame_rate(features, options)),
-        (StackFramesStream(StackFramesOptions(size=stack)), stack_frames(features, StackFramesOptions(size=stack))),
+        (LowFrameRate(options).stream(), low_frame_rate(features, options)),
+        (StackFrames(size=stack).stream(), stack_frames(features, StackFramesOptions(size=stack))),
     ]:
         parts = [stream(part) for part in torch.tensor_split(features, cuts)]
         assert torch.equal(torch.cat([*parts, stream.flush()]), whole)

@@ -41,7 +41,7 @@ def test_module_agrees_with_kaldi(options: OnlineCmvnOptions, length: int, skipp
 @settings(max_examples=30)
 @given(options=OPTIONS, cuts=st.lists(st.integers(0, 90), max_size=4).map(sorted), other=st.integers(0, 90))
 def test_stream_adapts_to_each_speaker_as_kaldi_does(options: OnlineCmvnOptions, cuts: list[int], other: int) -> None:
-    stream = OnlineCmvnStream(OnlineCmvn(STATS, options), slots=2)
+    stream = OnlineCmvn(STATS, options).stream(2)
     by_slot = [exact.OnlineCmvn(STATS, options) for _ in range(2)]
     for utterance in range(3):
         if utterance == 2:
