@@ -13,8 +13,8 @@ from typing import Any
 
 MODULES = ("frontend", "pitch", "postprocessing", "spectral")
 # Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
-POSITIONAL = {"CmvnOptions": ["stats: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
-POSITIONAL["OnlineCmvnOptions"] = ["stats: Any"]
+POSITIONAL = {"CmvnOptions": ["statistics: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
+POSITIONAL["OnlineCmvnOptions"] = ["statistics: Any"]
 KEYWORD_ONLY = {
     "CmvnOptions": ["skip_dims: Sequence[int] = ()"],
     "OnlineCmvnOptions": ["skip_dims: Sequence[int] = ()"],

@@ -9,7 +9,7 @@ The classes have the options and the call of the torch modules of the same names
     features, counts = fbank(batch, lengths)        # (B, T) -> (B, frames, 80), (B,)
     features = fbank([samples, others])             # a list of (frames, 80)
     stream = fbank.stream()                         # audio in chunks
-    online = OnlineCmvn(stats)                      # normalizes frames as they arrive, as apply-cmvn-online
+    online = OnlineCmvn(statistics)                      # normalizes frames as they arrive, as apply-cmvn-online
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, run_local, verified
-from kaldi_compat.dump.write import STATS, read_manifest
+from kaldi_compat.dump.write import STATISTICS, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
@@ -297,11 +297,11 @@ def resumed(job: Job) -> Plan:
     current = updated(plan, job, layout.plan, with_failures)
     mine = {shard.number for shard in plan.part(*options.part)}
     if options.cmvn_levels:
-        made_without = [n for n, each in manifests.items() if n not in mine and each and STATS not in each.files]
+        made_without = [n for n, each in manifests.items() if n not in mine and each and STATISTICS not in each.files]
         if made_without:
             raise DumpError(
-                f"{layout.of_archive(made_without[0], STATS)} is missing: other parts of the plan {layout.plan} were "
-                f"made without --cmvn: {how_to_start_over(options)}"
+                f"{layout.of_archive(made_without[0], STATISTICS)} is missing: other parts of the plan {layout.plan} "
+                f"were made without --cmvn: {how_to_start_over(options)}"
             )
     if options.retry_failed:
         for number in mine.intersection(with_failures):

@@ -26,7 +26,7 @@ from kaldi_compat.dump.plan import Plan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.report_audio import inspect_audio
 from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram
-from kaldi_compat.dump.write import DURATIONS, read_stats
+from kaldi_compat.dump.write import DURATIONS, read_statistics
 from kaldi_compat.functional.cmvn import mean_and_variance
 
 PICTURES = 4
@@ -104,9 +104,11 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
         counts, edges = np.histogram(durations, BINS)
         yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
         yield "Longest and shortest utterances", _extremes(job, plan, min(3, len(durations)))
-    stats = summed(stats for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)))
-    if stats is not None and np.isfinite(stats).all():
-        mean, variance = mean_and_variance(stats)
+    statistics = summed(
+        statistics for _, statistics in read_statistics(job.layout, (shard.number for shard in plan.shards))
+    )
+    if statistics is not None and np.isfinite(statistics).all():
+        mean, variance = mean_and_variance(statistics)
         deviation = np.sqrt(variance)
         lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
         drawn = curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))

@@ -54,8 +54,8 @@ class ShardRunner:
         self.inputs = InputWatch(job, plan.settings, plan.stamps)
         self.compute = Computer(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
-        self.wants_stats = job.options.wants_stats
-        self.encode = Encoder(job.options, with_stats=self.wants_stats)
+        self.wants_statistics = job.options.wants_statistics
+        self.encode = Encoder(job.options, with_statistics=self.wants_statistics)
         self.recordings = Script.open(str(job.layout.in_data(SCRIPT))) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
@@ -85,7 +85,7 @@ class ShardRunner:
 
         These are by speaker whatever the level, since a dump that is resumed may ask for another one.
         """
-        if not self.wants_stats:
+        if not self.wants_statistics:
             return None
         return speakers_of(self.job, lines_of(self.plan, shard, self.job.layout.data))
 

@@ -289,7 +289,7 @@ def verified(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) ->
     """
 
     options, kept = job.options, dict[int, Counts]()
-    check = partial(verified_manifest, job.layout, checksums=options.verify, with_stats=bool(options.cmvn_levels))
+    check = partial(verified_manifest, job.layout, checksums=options.verify, with_statistics=bool(options.cmvn_levels))
     with ThreadPoolExecutor(min(options.nj, cores())) as pool:
         for number, found in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
             try:

@@ -20,7 +20,7 @@ class CenteredMeanConstructor:
 class CmvnConstructor:
     def __init__(
         self,
-        stats: Any = None,
+        statistics: Any = None,
         options: CmvnOptions | None = None,
         *,
         skip_dims: Sequence[int] = (),
@@ -140,7 +140,7 @@ class MfccConstructor:
 class OnlineCmvnConstructor:
     def __init__(
         self,
-        stats: Any,
+        statistics: Any,
         options: OnlineCmvnOptions | None = None,
         *,
         skip_dims: Sequence[int] = (),

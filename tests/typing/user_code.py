@@ -139,7 +139,7 @@ slot_frames, slot_counts = stream(torch.zeros(2, 8000), [8000, 4000], vtln_warp=
 chunk_frames: Tensor = fbank.stream()(torch.zeros(8000), final=True)
 chunk_pair: tuple[Tensor, Tensor] = Deltas().stream(2)(torch.zeros(2, 50, 13), [50, 40])
 one_frame: Tensor = Pitch().stream(max_latency=50)(torch.zeros(8000))
-Cmvn(torch.zeros(2, 14)).stream().flush().shape
+flushed: Tensor = Cmvn(torch.zeros(2, 14)).stream().flush()
 OnlineCmvn(torch.zeros(2, 14)).stream().new_speaker()
 wrong_frames: list[Tensor] = Frontend.from_preset("ast").stream()(torch.zeros(8000))  # error
 fbank.stream()(torch.zeros(8000), vtln=1.1)  # error

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.functional.cmvn import (
-    cmvn_stats,
+    cmvn_statistics,
     filled_window,
     normalized_by,
     normalized_online,
@@ -196,13 +196,13 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     ([[-1.5]], [[1.0], [1.0]])
     """
 
-    takes = "OnlineCmvn(stats)"
+    takes = "OnlineCmvn(statistics)"
     module: Any
 
     def reset(self) -> None:
         """Discard everything received so far, in every slot."""
         super().reset()
-        self._seen = torch.zeros(self.slots, *self.module.stats.shape, dtype=torch.float64)
+        self._seen = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
         self._speaker = self._seen
 
     def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
@@ -212,7 +212,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         self._seen, self._speaker = self._seen.to(chunk.device), self._speaker.to(chunk.device)
-        self._seen = self._seen + cmvn_stats(chunk, lengths=torch.from_numpy(lengths).to(chunk.device))
+        self._seen = self._seen + cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(chunk.device))
         result = super()._advance(chunk, lengths, ended)
         is_over = torch.from_numpy(ended).to(chunk.device)[:, None, None]
         self._speaker = torch.where(is_over, self._seen, self._speaker)
@@ -239,5 +239,5 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         most = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = filled_window(window, speaker, most, options)
-        window = filled_window(window, self.module.stats.to(frames.device), options.global_frames, options)
+        window = filled_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
         return normalized_online(now, window, options, self.module.skip_dims)

@@ -18,7 +18,7 @@ from kaldi_compat.pitch import interpolate, process, smooth, tracker
 FEATURES = np.random.default_rng(1).normal(8, 3, (30, 4)).astype(np.float32)
 TRACK = np.stack((np.linspace(0.1, 0.9, 30), np.linspace(90, 120, 30)), -1).astype(np.float32)
 AUDIO = (3000 * np.sin(0.1 * np.arange(4000))).astype(np.float32)
-STATISTICS = cmvn.cmvn_stats(FEATURES)
+STATISTICS = cmvn.cmvn_statistics(FEATURES)
 
 # A function, what it takes before its options, their class, and a change that has an effect.
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...], type[Any], dict[str, Any]]] = [

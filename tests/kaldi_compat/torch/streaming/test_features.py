@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.functional.cmvn import cmvn_stats, sliding_cmvn
+from kaldi_compat.functional.cmvn import cmvn_statistics, sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
@@ -329,7 +329,7 @@ def test_module_makes_its_stream_which_takes_no_other(stream: Any, module: Any) 
 
 
 def test_module_that_repeats_the_edges_of_each_order_has_no_stream() -> None:
-    with pytest.raises(OptionError, match="^RepeatedDeltas has no stream: it needs whole utterances"):
+    with pytest.raises(OptionError, match=r"^RepeatedDeltas has no stream: it needs whole utterances"):
         RepeatedDeltas().stream()
     with pytest.raises(OptionError, match=r"^DeltaStream takes a module: Deltas\(\), not RepeatedDeltas"):
         DeltaStream(RepeatedDeltas())
@@ -337,9 +337,9 @@ def test_module_that_repeats_the_edges_of_each_order_has_no_stream() -> None:
 
 def test_normalization_by_given_statistics_streams_and_by_own_does_not() -> None:
     features = noise(600).reshape(30, 20)
-    module = Cmvn(cmvn_stats(features[:10]), norm_vars=True)
+    module = Cmvn(cmvn_statistics(features[:10]), norm_vars=True)
     assert_same(stream_all(module.stream(), features, [7]), module(features))
-    with pytest.raises(OptionError, match="^Cmvn has no stream"):
+    with pytest.raises(OptionError, match=r"^Cmvn has no stream"):
         Cmvn().stream()
 
 
