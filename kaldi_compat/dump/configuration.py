@@ -17,7 +17,7 @@ from kaldi_compat.options.config import (
     UsageError,
     find_flag,
     flag_table,
-    normalise,
+    normalize,
     parse_config,
     spell_as_flags,
     split_flag,
@@ -76,8 +76,8 @@ def take_overrides(
             others.append(argument)
             continue
         name, equals, rest = argument.partition("=")
-        if normalise(name)[2:] in own or normalise(name)[2:].removeprefix("no-") in own:
-            others.append(f"{normalise(name)}{equals}{rest}")
+        if normalize(name)[2:] in own or normalize(name)[2:].removeprefix("no-") in own:
+            others.append(f"{normalize(name)}{equals}{rest}")
             continue
         name, value = split_flag(argument)
         flag = find_flag({**own, **flags}, name)
@@ -100,7 +100,7 @@ def check_overrides(overrides: Iterable[str], feature: str) -> None:
     flags = feature_flags(feature)
     for line in overrides:
         name, _ = split_flag(line)
-        if normalise(name) not in flags:
+        if normalize(name) not in flags:
             raise UsageError(f"--{name} is not an option of {spectral_of(feature) or PITCH}")
 
 
@@ -159,7 +159,7 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
         options = found[job.spectral] = _options_of(job, conf, texts)
         defaults = {field.name: field.default for field in fields(options)}
         for name, instead in NOT_IN_CONF.items():
-            flag = f"--{normalise(name)}={getattr(options, name)}"
+            flag = f"--{normalize(name)}={getattr(options, name)}"
             place = job.conf_paths()[conf] or conf
             unused = f"{place}: {flag} has no place in the configuration of a dump, {instead}"
             require(getattr(options, name) == defaults[name], unused)
@@ -174,7 +174,7 @@ def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
     table = flag_table(options)
     values = set_values(job, conf, texts.get(conf, ""))
     try:
-        return options(**{table[normalise(name)].field: value for name, value in values.items()})
+        return options(**{table[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:
         message = spell_as_flags(str(error), options)
         given = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []

@@ -27,7 +27,7 @@ from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of
 from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.config import normalise
+from kaldi_compat.options.config import normalize
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ def changes_since(plan: Plan, job: Job) -> dict[str, bool]:
         changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
         changes |= {conf: False} if options is None else changed
     for name, *values in _differences(before["options"], now["options"]):
-        changes[normalise(name)] = _only_mends(normalise(name), *values)
+        changes[normalize(name)] = _only_mends(normalize(name), *values)
     return changes
 
 

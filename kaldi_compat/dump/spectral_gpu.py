@@ -117,7 +117,7 @@ class PackedComputer(SpectralComputer):
                 samples = resample_waveform(alone, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
             for warp in set(warps) - self._good_warps:
-                self.module.filter_bank(warp)  # refuses factors that move bands out of their range
+                self.module._filter_bank(warp)  # refuses factors that move bands out of their range
                 self._good_warps.add(warp)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {audio.block.names()[0]}: {error}") from error

@@ -128,7 +128,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
-        feature.trust_scale()  # the preset says what scale the model takes
+        feature._trust_scale()  # the preset says what scale the model takes
         return feature
 
     def _listed(self, samples: Any, lengths: Any) -> list[npt.NDArray[Any]] | None:

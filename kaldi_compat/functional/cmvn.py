@@ -322,7 +322,7 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
     # which an offset does not change, loses no digits.
     wide = float64(features)
     origin = wide[..., :1, :]
-    centred = wide - origin
+    centered = wide - origin
 
     def window_average(values: Array) -> Array:
         sums: Any = running_sum(values, -2)
@@ -330,8 +330,8 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
         average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
         return average
 
-    mean = window_average(centred)
-    variance = window_average(centred * centred) - mean * mean
+    mean = window_average(centered)
+    variance = window_average(centered * centered) - mean * mean
     return mean + origin, variance, size
 
 
@@ -368,11 +368,11 @@ def sliding_cmvn(
 def normalized_by(features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions) -> Array:
     """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see sliding_mean_and_variance)."""
     xp = namespace(features)
-    centred = float64(features) - mean
+    centered = float64(features) - mean
     if options.norm_vars:
         floored = xp.maximum(variance, full((), SLIDING_VARIANCE_FLOOR, variance))
-        centred = xp.where((size > 1)[..., None], centred / xp.sqrt(floored), full((), 0.0, centred))
-    return astype(centred, features.dtype)
+        centered = xp.where((size > 1)[..., None], centered / xp.sqrt(floored), full((), 0.0, centered))
+    return astype(centered, features.dtype)
 
 
 @takes_options(OnlineCmvnOptions)
@@ -459,10 +459,10 @@ def normalized_online(
     if not options.norm_means:
         return features
     xp = namespace(features)
-    centred = float64(features) - mean
+    centered = float64(features) - mean
     if options.norm_vars:
-        centred = centred / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
-    normalized: Array = astype(centred, features.dtype)
+        centered = centered / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
+    normalized: Array = astype(centered, features.dtype)
     if not skip_dims:
         return normalized
     chosen: Array = xp.where(

@@ -67,7 +67,7 @@ def log_pitch(pitch: Array) -> Array:
     return astype(log, pitch.dtype)
 
 
-def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
+def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
     """Subtract from the log pitch its mean over neighbours, weighted by their probability of voicing.
 
     Args:
@@ -87,7 +87,7 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     begin = xp.clip(now - left, 0, None)
     end = xp.clip(now + right + 1, None, frames)
     if xp is np and lengths is None and frames:
-        in_order: Array = _normalised_in_kaldis_order(logs, weight, weighted, begin, end)
+        in_order: Array = _normalized_in_kaldis_order(logs, weight, weighted, begin, end)
         return in_order
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
@@ -108,12 +108,12 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     if lengths is not None:  # a window past the length is empty, and 0 / 0 has no gradient
         total = xp.where(end > begin, total, full((), 1.0, total))
     mean: Array = window_sum(weighted) / total
-    normalised: Array = logs - astype(mean, features.dtype)
-    return normalised
+    normalized: Array = logs - astype(mean, features.dtype)
+    return normalized
 
 
-def _normalised_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: Any, end: Any) -> Any:
-    """Return :func:`normalised_log_pitch` of arrays ``(..., frames)``, with Kaldi's running sums."""
+def _normalized_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: Any, end: Any) -> Any:
+    """Return :func:`normalized_log_pitch` of arrays ``(..., frames)``, with Kaldi's running sums."""
     columns = np.stack((weight, weighted), -1).astype(np.float64)
     sums = window_sums(np.moveaxis(columns, -2, 0), begin, end)
     with np.errstate(divide="ignore", invalid="ignore"):  # a window without frames has no mean: NaN, as in Kaldi
@@ -274,7 +274,7 @@ def undelayed_features(
         columns.append(options.pov_scale * pov_feature(features[..., 0]) + options.pov_offset)
     if options.add_normalized_log_pitch:
         left, right = options.normalization_left_context, options.normalization_right_context
-        columns.append(normalised_log_pitch(features, left, right, lengths) * options.pitch_scale)
+        columns.append(normalized_log_pitch(features, left, right, lengths) * options.pitch_scale)
     if options.add_delta_pitch:
         logs = log_pitch(pitch)[..., None]
         of_logs = deltas or pitch_deltas(options, precision(logs))

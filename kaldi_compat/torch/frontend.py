@@ -145,7 +145,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         # The FFT of torch is more accurate than Kaldi's, which the exact engine repeats.
         engine: Engine = "torch" if self.preset.double_precision and self.engine == "auto" else self.engine
         feature = CLASSES[self.preset.feature](options, engine=engine, dft=self.dft)
-        feature.trust_scale()  # the preset says what scale the model takes
+        feature._trust_scale()  # the preset says what scale the model takes
         return feature if like is None else feature.to(like.device)
 
     def _listed(self, samples: Any, lengths: Any) -> list[Tensor] | None:

@@ -90,8 +90,8 @@ def _num_frames(options: Any, num_samples: int, flush: bool) -> int:
 class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
-    def mel_weights(self, vtln_warp: float) -> Tensor:
-        weights = super().mel_weights(vtln_warp).clone()
+    def _mel_weights(self, vtln_warp: float) -> Tensor:
+        weights = super()._mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
             weights[weights[:, 0].nonzero()[:1], 0] = 0.0
         return weights
@@ -120,7 +120,7 @@ def _feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeatu
     """Return the feature with these options, on their device."""
     if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
         kind = _IN_HTK_MODE[kind]
-    return kind(opts.ours()).to(opts.device).trust_scale()  # of any scale
+    return kind(opts.ours()).to(opts.device)._trust_scale()  # of any scale
 
 
 class OfflineFeature(nn.Module):
@@ -140,7 +140,7 @@ class OfflineFeature(nn.Module):
         # The same feature of frames that are laid end to end.
         options = dataclasses.replace(self.computer.options, frame_shift=self.computer.options.frame_length)
         self._of_frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
-        self._of_frames.trust_scale()
+        self._of_frames._trust_scale()
 
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None

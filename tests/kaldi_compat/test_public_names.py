@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+import torch
 
 import kaldi_compat
 from generate import promised_names
@@ -111,3 +112,12 @@ def test_only_the_wing_for_torch_imports_torch_at_its_top() -> None:
         if ast.unparse(statement).startswith(("import torch", "from torch"))
     }
     assert found and {path.parts[0] for path in found} == {"torch"}
+
+
+def test_modules_show_no_hooks_of_the_project() -> None:
+    inherited = set(dir(torch.nn.Module()))
+    shared = {"Options", "options", "setup", "stream"}
+    tables = {"window", "mel", "size", "shift", "points"}
+    own = {"dft", "dim", "energies", "engine", "features_of_energies", "from_feature_extractor"}
+    assert {name for name in dir(kaldi_compat.Fbank()) if name[0] != "_"} - inherited == shared | tables | own
+    assert {name for name in dir(kaldi_compat.Deltas()) if name[0] != "_"} - inherited == shared

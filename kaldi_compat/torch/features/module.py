@@ -54,20 +54,20 @@ class ConfiguredModule(nn.Module):
             raise OptionError(f"{type(self).__name__} has no stream: it needs whole utterances")
         return self._stream(self, slots)
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return an input of two rows, which ``torch.jit.script`` traces the module with."""
         raise NotImplementedError
 
     def __prepare_scriptable__(self) -> nn.Module:
-        return scriptable(self, self.example())
+        return scriptable(self, self._example())
 
-    def constant(self, name: str, value: Tensor) -> None:
+    def _constant(self, name: str, value: Tensor) -> None:
         """Register a tensor that moves with the module but is not saved with it."""
         self.register_buffer(name, value, persistent=False)
 
-    def table(self, name: str, values: npt.NDArray[Any]) -> None:
+    def _table(self, name: str, values: npt.NDArray[Any]) -> None:
         """Register a table of the exact engine as a constant."""
-        self.constant(name, torch.from_numpy(np.ascontiguousarray(values)))
+        self._constant(name, torch.from_numpy(np.ascontiguousarray(values)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
         # Features stay in single precision in a model that is moved to half precision.

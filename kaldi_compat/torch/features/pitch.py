@@ -61,7 +61,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         super().setup()
         self._constants = PitchConstants.of(self.options)
         for name, table in Tables.of(self._constants)._asdict().items():
-            self.constant(name, table)
+            self._constant(name, table)
 
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
@@ -96,7 +96,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         """Return a stream, which takes audio in chunks: see :class:`~kaldi_compat.PitchStream`."""
         return PitchStream(self, slots, max_latency=max_latency)
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return a second of audio."""
         return torch.ones(2, int(self.options.sample_frequency))
 
@@ -173,7 +173,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         super().setup()
         self._deltas = [pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return a few frames of correlation and pitch."""
         return torch.ones(2, 8, 2)
 

@@ -66,21 +66,21 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         OptionError: Kaldi's program would refuse the options.
     """
 
-    function: ClassVar[Callable[..., Any]]  # of features, options and lengths
+    _function: ClassVar[Callable[..., Any]]  # of features, options and lengths
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Any:
-        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``function``.
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Any:
+        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``_function``.
 
         Returns:
             Features; or, with lengths, features and their numbers of frames, where these depend on the features.
         """
-        return self.function(features, self.options, lengths=lengths)
+        return self._function(features, self.options, lengths=lengths)
 
-    def lengths_after(self, lengths: Tensor) -> Tensor:
+    def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
         return lengths
 
@@ -93,8 +93,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
                 in the result.
 
         Returns:
-            Features of :meth:`lengths_after` as many frames; with ``lengths``, that and their numbers of frames; a list
-            for a list.
+            Features; with ``lengths``, that and their numbers of frames; a list for a list.
 
         Raises:
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
@@ -104,10 +103,10 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         lengths = check_features(features, lengths)
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
-        processed = self.process(features, lengths)
+        processed = self._process(features, lengths)
         if lengths is None or isinstance(processed, tuple):
             return processed
-        return processed, self.lengths_after(lengths)
+        return processed, self._lengths_after(lengths)
 
 
 class Deltas(DeltaConstructor, PostProcessing):
@@ -117,7 +116,7 @@ class Deltas(DeltaConstructor, PostProcessing):
     torch.Size([2, 50, 26])
     """
 
-    function = staticmethod(deltas.add_deltas)
+    _function = staticmethod(deltas.add_deltas)
     Options = DeltaOptions
     _stream: Any = DeltaStream
     options: DeltaOptions
@@ -127,10 +126,10 @@ class Deltas(DeltaConstructor, PostProcessing):
         super().setup()
         self._filters = _by_precision(lambda dtype: deltas.delta_filters(self.options, dtype))
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Filter the features, with the edge frames repeated."""
         filters = self._filters[features.dtype is torch.float64]
-        return self.function(features, self.options, lengths=lengths, filters=filters)
+        return self._function(features, self.options, lengths=lengths, filters=filters)
 
 
 class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
@@ -149,7 +148,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
         super().setup()
         self._filters = _by_precision(lambda dtype: deltas.shifted_delta_filters(self.options, dtype))
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Filter the features, with the edge frames repeated."""
         left, right = deltas.shifted_delta_context(self.options)
         extended = with_context(features, left, right, lengths)
@@ -171,7 +170,7 @@ class Splice(SpliceConstructor, PostProcessing):
     Options = SpliceOptions
     _stream = SpliceStream
     options: SpliceOptions
-    function = staticmethod(splice)
+    _function = staticmethod(splice)
 
 
 class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
@@ -184,7 +183,7 @@ class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
     Options = SlidingCmvnOptions
     _stream = SlidingCmvnStream
     options: SlidingCmvnOptions
-    function = staticmethod(sliding_cmvn)
+    _function = staticmethod(sliding_cmvn)
 
 
 class _WithStatistics(PostProcessing):
@@ -204,19 +203,19 @@ class _WithStatistics(PostProcessing):
         check_statistics(matrix, matrix.shape[1] - 1, options)
         return matrix
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return features of a few frames, of the dimension of the statistics."""
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize."""
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
                 f"statistics of dimension {self.statistics.shape[1] - 1} do not fit features of {features.shape[-1]}"
             )
-        return self.normalize(features, lengths)
+        return self._normalize(features, lengths)
 
-    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize features that the statistics fit. Overridden by subclasses."""
         raise NotImplementedError
 
@@ -268,7 +267,7 @@ class Cmvn(CmvnConstructor, _WithStatistics):
         self.register_buffer("statistics", given, persistent=False)
         self._stream = None if given is None else FrameStream
 
-    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize by the given statistics, or each utterance by its own."""
         if self.statistics is None:
             return normalize_utterances(features, self.options, lengths=lengths)
@@ -316,6 +315,6 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStatistics):
             fake_statistics(matrix, self.skip_dims)  # checks the dimensions
             self.register_buffer("statistics", matrix, persistent=False)
 
-    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize each frame over those before it."""
         return apply_online_normalization(features, self.statistics, self.options, self.skip_dims, lengths)

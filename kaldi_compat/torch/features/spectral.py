@@ -56,8 +56,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """
 
     Options: ClassVar[type[FrameOptions]]
-    windowed_energy_floor: ClassVar[float] = EPSILON
-    kind = Tensor
+    _windowed_energy_floor: ClassVar[float] = EPSILON
+    _kind = Tensor
     _stream = FeatureStream
     options: FrameOptions
     window: Tensor
@@ -72,8 +72,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         self.dft = checked_dft(dft)
         if dft == "matmul":
             rounded, rest = dft_matrix(self.size, self.points)
-            self.constant("dft_rounded", rounded)
-            self.constant("dft_rest", rest)
+            self._constant("dft_rounded", rounded)
+            self._constant("dft_rest", rest)
 
     def setup(self) -> None:
         """Compute the constants. Subclasses with further constants override this and call it first."""
@@ -85,7 +85,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, which must be even: "
                 "change frame_length or pass round_to_power_of_two=True"
             )
-        self.table("window", tables.window(self.options.window_type, self.size, self.options.blackman_coeff))
+        self._table("window", tables.window(self.options.window_type, self.size, self.options.blackman_coeff))
         self._scale_is_known = False
 
     @property
@@ -94,21 +94,11 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return self.options.dim
 
     @property
-    def are_log_energies(self) -> bool:
+    def _are_log_energies(self) -> bool:
         """True if the features are the logs of the floored energies and nothing else."""
         return False
 
-    @property
-    def uses_magnitude(self) -> bool:
-        """True if energies are sums of magnitudes, False if of powers."""
-        return False
-
-    @property
-    def is_raw_fft(self) -> bool:
-        """True if the features are the numbers of the FFT themselves."""
-        return False
-
-    def filter_bank(self, vtln_warp: float) -> Tensor | None:
+    def _filter_bank(self, vtln_warp: float) -> Tensor | None:
         """Return the weights (fft_bins, bands) from power spectra to energies; None if the spectra are the energies."""
         return None
 
@@ -117,7 +107,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
         Args:
             spectrum: real and imaginary parts of the spectra; may be overwritten.
-            filter_bank: weights in place of ``filter_bank(1.0)``, for VTLN; None for the module's own.
+            filter_bank: weights in place of ``_filter_bank(1.0)``, for VTLN; None for the module's own.
         """
         raise NotImplementedError
 
@@ -125,14 +115,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Compute the second step: energies (..., bands) and log energies of frames (...) -> features (..., dim)."""
         raise NotImplementedError
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return audio of a few frames."""
         return torch.ones(2, self.size + 4 * self.shift)
 
-    def needs_energy(self, raw: bool) -> bool:
+    def _needs_energy(self, raw: bool) -> bool:
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
-        options: Any = self.options
-        return bool(options.use_energy) and bool(options.raw_energy) == raw
+        return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
     def forward(
         self,
@@ -162,9 +151,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        return self.features_of(samples, lengths, vtln_warp, generator)
+        return self._features_of(samples, lengths, vtln_warp, generator)
 
-    def features_of_frames(
+    def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
     ) -> Tensor:
         """Compute the features of frames of audio. Each row depends on its frame alone.
@@ -182,13 +171,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
             frames = frames - frames.mean(-1, keepdim=True)
-        if self.needs_energy(raw=True):
+        if self._needs_energy(raw=True):
             energy = log_energy(frames)
         if options.preemphasis_coefficient != 0:
             frames = preemphasize(frames, options.preemphasis_coefficient)
         frames = frames * self.window.to(frames.dtype)
-        if self.needs_energy(raw=False):
-            energy = log_energy(frames, self.windowed_energy_floor)
+        if self._needs_energy(raw=False):
+            energy = log_energy(frames, self._windowed_energy_floor)
         matrix = (self.dft_rounded, self.dft_rest) if self.dft == "matmul" else None
         transformed = spectrum(frames, self.points, matrix)
         return self.features_of_energies(self.energies(transformed, filter_bank), energy)
@@ -200,17 +189,17 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
-    def compute(self, audio: Audio, generator: Generator) -> Any:
+    def _compute(self, audio: Audio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
         engine = engine_for(self, audio.samples, audio.lengths, audio.tracing, audio.warps, generator)
         if engine == "triton":
             return kernels.features(self, audio.samples, audio.lengths, audio.warps, generator)
         return self._by_exact(audio, generator) if engine == "exact" else self._by_torch(audio, generator)
 
-    def compute_list(self, utterances: list[Audio], generator: Generator) -> list[Tensor]:
+    def _compute_list(self, utterances: list[Audio], generator: Generator) -> list[Tensor]:
         """Compute the features of utterances (T,): by the exact engine all at once."""
         if {engine_for(self, each.samples, None, each.tracing, 1.0, generator) for each in utterances} != {"exact"}:
-            return [self.compute(each, generator) for each in utterances]
+            return [self._compute(each, generator) for each in utterances]
         arrays = [_as_array(each.samples) for each in utterances]
         warps: Any = [each.warps for each in utterances]
         features = features_of_list(plan_of(self.options), arrays, warps, frame_seeds(generator), get_num_threads())
@@ -250,10 +239,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return features if counts is None else (zero_past(features, counts), counts)
 
     def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing) -> Tensor:
-        """:meth:`features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
+        """:meth:`_features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
         rows, count, _ = frames.shape
         if recorded.traced_or_differentiated or frames.numel() == 0:
-            return self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
+            return self._features_of_frames(frames, None if noise is None else noise(ALL), banks)
         if frames.device.type == "cpu":
             _keep_freed_memory()
             # noise needs as much memory as everything else
@@ -261,20 +250,20 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         else:
             block = max(1, DEVICE_BLOCK // rows)
         if block >= count:
-            return self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
+            return self._features_of_frames(frames, None if noise is None else noise(ALL), banks)
         parts = [slice(start, start + block) for start in range(0, count, block)]
-        features = [self.features_of_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts]
+        features = [self._features_of_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts]
         return torch.cat(features, 1)
 
     def _filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
         """Filter banks for VTLN factors, one or one per row; None for the module's own."""
         if isinstance(warps, float):
-            bank = None if warps == 1 else self.filter_bank(warps)
+            bank = None if warps == 1 else self._filter_bank(warps)
             return None if bank is None else bank.to(like)
-        banks = [bank for bank in map(self.filter_bank, warps) if bank is not None]
+        banks = [bank for bank in map(self._filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
+    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
         """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported.
 
         Raises:
@@ -285,7 +274,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
                 "of them is without data (meta): move it to the other's device"
             )
-        audio = super().checked(samples, lengths, vtln_warp)
+        audio = super()._checked(samples, lengths, vtln_warp)
         if audio.tracing.traced and self.options.dither != 0 and _is_exported():
             warn_user(
                 f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
@@ -293,21 +282,21 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             )
         return audio
 
-    def checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
+    def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
         """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
         given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if given_here and samples.device.type != "cpu" and not is_traced(samples):
-            return super().checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape))
-        return super().checked_lengths(lengths, samples).to(samples.device)
+            return super()._checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape))
+        return super()._checked_lengths(lengths, samples).to(samples.device)
 
-    def check_scale(self, samples: Tensor) -> float:
+    def _check_scale(self, samples: Tensor) -> float:
         """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
         if samples.is_meta or (samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing())):
             return 0.0
         values: Any = samples.detach()
         # NumPy looks at a number in a third of torch's time.
         in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
-        peak = super().check_scale(values.numpy(force=True) if in_numpy else values)
+        peak = super()._check_scale(values.numpy(force=True) if in_numpy else values)
         self._scale_is_known = peak > 0
         return peak
 
@@ -339,7 +328,7 @@ class MelFeature(SpectralFeature):
     """Base class of the spectral features on a mel filter bank."""
 
     options: MelFeatureOptions
-    filled_mel: Tensor
+    _filled_mel: Tensor
 
     def setup(self) -> None:
         """Compute the constants."""
@@ -347,10 +336,10 @@ class MelFeature(SpectralFeature):
         self._set_mel(1.0)
 
     def _set_mel(self, vtln_warp: float) -> None:
-        filled, self._groups = in_groups(self.mel_weights(vtln_warp).numpy())
-        self.constant("filled_mel", torch.from_numpy(filled).to(self.window.device))
+        filled, self._groups = in_groups(self._mel_weights(vtln_warp).numpy())
+        self._constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 
-    def warped(self, vtln_warp: float) -> MelFeature:
+    def _warped(self, vtln_warp: float) -> MelFeature:
         """Return a copy for one VTLN factor, which the torch engine computes without a factor as an argument."""
         copied = copy.deepcopy(self)
         copied.engine = "torch"
@@ -360,26 +349,26 @@ class MelFeature(SpectralFeature):
     @property
     def mel(self) -> Tensor:
         """The filter bank: (fft_bins, num_mel_bins)."""
-        return self.filled_mel[:, : self.options.num_mel_bins]
+        return self._filled_mel[:, : self.options.num_mel_bins]
 
-    def mel_weights(self, vtln_warp: float) -> Tensor:
+    def _mel_weights(self, vtln_warp: float) -> Tensor:
         """Compute the filter bank for a VTLN factor, on the CPU: (fft_bins, num_mel_bins)."""
         return torch.from_numpy(mel_banks(self.options, vtln_warp).weights)
 
-    def filter_bank(self, vtln_warp: float) -> Tensor:
+    def _filter_bank(self, vtln_warp: float) -> Tensor:
         """Return the filter bank for a VTLN factor, on the module's device: (fft_bins, num_mel_bins)."""
         if vtln_warp == 1:
             return self.mel
-        return _warped_banks.get((self.options, vtln_warp), self.window.device, lambda: self.mel_weights(vtln_warp))
+        return _warped_banks.get((self.options, vtln_warp), self.window.device, lambda: self._mel_weights(vtln_warp))
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum."""
-        return self.mel_energies(
+        return self._mel_energies(
             power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum)), filter_bank
         )
 
-    def mel_energies(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:
+    def _mel_energies(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Apply the filter bank to spectra (..., fft_bins)."""
         if filter_bank is not None:
             return matmul(power, filter_bank)
-        return mel_sums(power, self.filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)
+        return mel_sums(power, self._filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)

@@ -33,12 +33,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     Options = SpectrogramOptions
     options: SpectrogramOptions
 
-    @property
-    def is_raw_fft(self) -> bool:
-        """True with ``return_raw_fft``."""
-        return self.options.return_raw_fft
-
-    def needs_energy(self, raw: bool) -> bool:
+    def _needs_energy(self, raw: bool) -> bool:
         """True for the energy in the first column."""
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 

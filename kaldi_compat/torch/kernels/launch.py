@@ -146,11 +146,11 @@ def _features(
 ) -> Tensor:
     """Return features (rows * count, dim)."""
     device, total = rows.device, len(rows) * count
-    mel = module.filter_bank(1.0)
+    mel = module._filter_bank(1.0)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((total, width), dtype=torch.float32)
-    raw = module.needs_energy(raw=True)
-    energy = 1 if raw else 2 if module.needs_energy(raw=False) else 0
+    raw = module._needs_energy(raw=True)
+    energy = 1 if raw else 2 if module._needs_energy(raw=False) else 0
     log_energy = energies.new_empty(total) if energy else None
     factors, bins = _tables(module.points, device)
     no_filters = Filters(bins, energies, bins), None
@@ -185,12 +185,12 @@ def _features(
                 module.options.preemphasis_coefficient,
                 module.options.waveform_scale,
                 module.options.dither,
-                EPSILON if raw else module.windowed_energy_floor,
+                EPSILON if raw else module._windowed_energy_floor,
                 EPSILON,
                 **constants,
                 maxnreg=_registers(device, module.points),
             )
-    return energies if module.are_log_energies else module.features_of_energies(energies, log_energy)
+    return energies if module._are_log_energies else module.features_of_energies(energies, log_energy)
 
 
 def kernel_options(
@@ -218,9 +218,9 @@ def kernel_options(
         "REMOVE_DC": options.remove_dc_offset,
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
         "ENERGY": energy,
-        "MAGNITUDE": module.uses_magnitude,
-        "MEL": module.filter_bank(1.0) is not None,
-        "LOG": module.are_log_energies,
+        "MAGNITUDE": not getattr(module.options, "use_power", True),
+        "MEL": module._filter_bank(1.0) is not None,
+        "LOG": module._are_log_energies,
         "BANKS": banks,
         "num_warps": 1,  # its barriers cost nothing
         "num_stages": 1,
@@ -303,7 +303,7 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence
 def _filters_of_warps(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> Filters:
     """Return the filter banks of a feature's class for VTLN factors, on the host: PLP's has another loudness."""
     module = kind(options)
-    weights = np.stack([module.mel_weights(warp).numpy() for warp in warps])
+    weights = np.stack([module._mel_weights(warp).numpy() for warp in warps])
     return sparse_filters(weights, _row(2 * (weights.shape[1] - 1)), least)
 
 

@@ -114,8 +114,8 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
     ) -> ChunkFrames:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
-        if self._feature.warns_of_scale and not self._scale_is_known:
-            self._feature.check_scale(chunk)
+        if self._feature._warns_of_scale and not self._scale_is_known:
+            self._feature._check_scale(chunk)
             self._scale_is_known = bool(chunk.any())
         samples = chunk.numpy(force=True)
         seeds = frame_seeds(generator) if self.options.dither != 0 else None

@@ -160,7 +160,7 @@ def _at_frames(there: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
 def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     """Compute the number of frames in integer arithmetic, for sizes that may be symbols of a compiler.
 
-    For centred frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
+    For centered frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
     """
     count = num_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
@@ -216,12 +216,13 @@ def correlations(windows: Tensor, constants: PitchConstants, tables: Tables) -> 
     """
     size, first = constants.window, constants.first_lag
     mean = (windows[..., :size].double().sum(-1) / size).to(windows.dtype)
-    centred = windows - mean[..., None]
-    base = centred[..., :size]
+    centered = windows - mean[..., None]
+    base = centered[..., :size]
     # A product of matrices would be subject to TF32 and autocast, and would copy all windows.
-    inner = torch.stack([(base * centred[..., k : k + size]).sum(-1) for k in range(first, first + constants.lags)], -1)
+    lags = range(first, first + constants.lags)
+    inner = torch.stack([(base * centered[..., k : k + size]).sum(-1) for k in lags], -1)
     # The energy of every window at once: squares times a band of ones, which adds no cancellation.
-    energies = matmul(centred[..., first:] ** 2, tables.band.to(windows.dtype))
+    energies = matmul(centered[..., first:] ** 2, tables.band.to(windows.dtype))
     return inner, (base**2).sum(-1)[..., None] * energies
 
 
