@@ -27,7 +27,7 @@ from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.functional.checks import Audio, AudioFeature
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio
 from kaldi_compat.functional.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
@@ -146,14 +146,14 @@ class ArrayFeature(AudioFeature):
         """Return a stream of these features, which takes audio in chunks."""
         return ArrayStream(self)
 
-    def _compute(self, audio: Audio, generator: Generator) -> Any:
+    def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
         features, counts = features_of_rows(
             self.plan, audio.samples, audio.lengths, audio.warps, self._seeds(generator)
         )
         return features if counts is None else (features, counts)
 
-    def _compute_list(self, utterances: list[Audio], generator: Generator) -> list[Floats]:
+    def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
         """Compute the features of utterances (T,), all at once."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
         return features_of_list(self.plan, samples, warps, self._seeds(generator))

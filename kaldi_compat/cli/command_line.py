@@ -62,7 +62,7 @@ class CommandLine(Generic[Standard]):
     arguments: tuple[str, ...]
 
 
-def parse(argv: Sequence[str], options: type[Any], standard: type[Standard]) -> CommandLine[Standard]:
+def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]) -> CommandLine[Standard]:
     """Parse a command line without the program's name.
 
     Configuration files are read first, so that the command line overrides them. Options end at the first argument that
@@ -71,14 +71,14 @@ def parse(argv: Sequence[str], options: type[Any], standard: type[Standard]) -> 
 
     Args:
         argv: the arguments.
-        options: the dataclass of the program's own options.
+        options: the dataclass of the program's own options, or their flags.
         standard: the dataclass of the options that it shares with others, such as :class:`StandardOptions`.
 
     Raises:
         OptionError: an unknown option, an invalid value, or a bad configuration file.
     """
     standard_flags = flag_table(standard)
-    flags = flag_table(options) | standard_flags
+    flags = (options if isinstance(options, dict) else flag_table(options)) | standard_flags
     named = list(takewhile(lambda argument: argument != "--", argv))
     given = list(takewhile(_is_flag, named))
     values: dict[str, Scalar] = {}

@@ -34,7 +34,7 @@ from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
-    Plan,
+    DumpPlan,
     check_inputs,
     how_to_start_over,
     lines_of,
@@ -258,7 +258,7 @@ def with_speeds(job: Job) -> Job:
 
 
 @contextlib.contextmanager
-def planned(job: Job) -> Iterator[Plan]:
+def planned(job: Job) -> Iterator[DumpPlan]:
     """Make or read the plan, and lock it: nobody else may work on these archives, except on other parts of the plan."""
     layout = job.layout
     make_directory(layout.log)
@@ -283,7 +283,7 @@ def planned(job: Job) -> Iterator[Plan]:
         os.close(held)
 
 
-def resumed(job: Job) -> Plan:
+def resumed(job: Job) -> DumpPlan:
     """Read the plan to resume, and discard the archives that are to be made again.
 
     Raises:

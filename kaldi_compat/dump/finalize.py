@@ -26,7 +26,7 @@ from kaldi_compat.dump.files import (
 )
 from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
-from kaldi_compat.dump.plan import Plan, how_to_start_over
+from kaldi_compat.dump.plan import DumpPlan, how_to_start_over
 from kaldi_compat.dump.write import DURATIONS, FRAMES, STATISTICS, Manifest, read_manifest, read_statistics
 from kaldi_compat.exact.arrays import Doubles
 
@@ -104,7 +104,7 @@ def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_bytes() == in_bytes(text)
 
 
-def start_over(layout: Layout, plan: Plan) -> None:
+def start_over(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives: remove traces of older dumps, keep the old ``feats.scp`` as backup."""
     make_directory(layout.log)
     features = layout.in_data("feats.scp")
@@ -144,7 +144,7 @@ def link_to_storage(archive: Path, storage: Path) -> None:
     archive.symlink_to(Path("storage") / str(chosen) / archive.name)
 
 
-def finalize(job: Job, plan: Plan) -> Outcome:
+def finalize(job: Job, plan: DumpPlan) -> Outcome:
     """Write the files of the data directory from the archives' manifests. Repeating it does no harm.
 
     Raises:
@@ -178,7 +178,7 @@ def finalize(job: Job, plan: Plan) -> Outcome:
     return outcome
 
 
-def outcome_of(job: Job, plan: Plan) -> Outcome:
+def outcome_of(job: Job, plan: DumpPlan) -> Outcome:
     """Sum up the manifests of all archives."""
     done, seconds = 0, 0.0
     failures: list[tuple[str, str]] = []
@@ -191,7 +191,7 @@ def outcome_of(job: Job, plan: Plan) -> Outcome:
     return Outcome(done, _wanted(job, plan), tuple(failures), seconds, work)
 
 
-def _wanted(job: Job, plan: Plan) -> int:
+def _wanted(job: Job, plan: DumpPlan) -> int:
     path = job.layout.in_data(UTT2SPK)
     if not path.is_file():
         return plan.count
@@ -215,7 +215,7 @@ def frame_shift(conf: str) -> str:
     return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
 
 
-def _manifests(layout: Layout, plan: Plan) -> Iterator[Manifest]:
+def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
@@ -230,7 +230,7 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
                 out.write(chunk)
 
 
-def write_cmvn(job: Job, plan: Plan) -> list[str]:
+def write_cmvn(job: Job, plan: DumpPlan) -> list[str]:
     """Add up the archives' statistics: cmvn.scp by speaker as ``steps/compute_cmvn_stats.sh`` does, cmvn.ark over all.
 
     Returns:

@@ -66,7 +66,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DumpPlan:
     """The archives to be made.
 
     Attributes:
@@ -97,7 +97,7 @@ class Plan:
         return self.shards[number - 1 :: count]
 
 
-def make_plan(job: Job) -> Plan:
+def make_plan(job: Job) -> DumpPlan:
     """Divide a data directory's utterances over archives, as evenly as ``utils/split_scp.pl`` does.
 
     Raises:
@@ -120,7 +120,7 @@ def make_plan(job: Job) -> Plan:
     shards = tuple(
         Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
     )
-    return Plan(listing, settings_of(job), shards)
+    return DumpPlan(listing, settings_of(job), shards)
 
 
 def listing_of(job: Job) -> str:
@@ -157,13 +157,13 @@ def settings_of(job: Job) -> dict[str, Any]:
     }
 
 
-def write_plan(plan: Plan, path: Path) -> None:
+def write_plan(plan: DumpPlan, path: Path) -> None:
     """Write a plan completely or not at all."""
     header = {"listing": plan.listing, "archives": len(plan.shards), **plan.settings}
     write_sealed(path, [header, *map(dataclasses.asdict, plan.shards)])
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> DumpPlan:
     """Read a plan.
 
     Raises:
@@ -181,10 +181,10 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"the plan {path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise PlanError(f"{path} is not a plan of this version: delete it and start again ({error})") from None
-    return Plan(listing, header, shards)
+    return DumpPlan(listing, header, shards)
 
 
-def changes_since(plan: Plan, job: Job) -> dict[str, bool]:
+def changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     """Compare a job with the plan that it resumes.
 
     Returns:
@@ -218,7 +218,7 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
     return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(now)
 
 
-def updated(plan: Plan, job: Job, path: Path, with_failures: Sequence[int]) -> Plan:
+def updated(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
     """Return the plan to resume, with the job's settings as far as they may differ.
 
     Args:
@@ -271,7 +271,7 @@ def how_to_start_over(options: DumpOptions) -> str:
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
-def lines_of(plan: Plan, shard: Shard, data: Path) -> Iterator[bytes]:
+def lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
     """Yield the lines of the list of utterances that an archive is made of, without their ends."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)

@@ -28,7 +28,7 @@ from kaldi_compat.dump.commands import read_from_command
 from kaldi_compat.dump.entries import Audio, Entry, Failure, OnGrid, failed
 from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import DumpOptions, Job
-from kaldi_compat.dump.plan import Plan, Shard, lines_of
+from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of
 from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
@@ -94,7 +94,7 @@ Read = list[Audio | Failure | Lines]
 
 
 def tasks_of(
-    job: Job, plan: Plan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
+    job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
     """Yield the files to read for an archive, in order, and a failure for each invalid line.
 

@@ -23,7 +23,7 @@ from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack
-from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer, in_halves
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
@@ -45,7 +45,7 @@ class PackedComputer(SpectralComputer):
     The numbers equal those of :class:`SpectralComputer` up to rounding.
     """
 
-    def __init__(self, job: Job, plan: Plan, device: str) -> None:
+    def __init__(self, job: Job, plan: DumpPlan, device: str) -> None:
         super().__init__(job, plan, device)
         self.transfers = Transfers(device)
         self.frame_options = feature_options(self.feature.options, self.extractor.options)

@@ -25,7 +25,7 @@ from kaldi_compat.dump.errors import (
     as_user_error,
 )
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import Plan, Shard
+from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
@@ -35,7 +35,7 @@ SECONDS_BETWEEN_REPORTS = 0.2
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
+def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Make these archives.
 
     Raises:
@@ -55,7 +55,7 @@ def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -
                 monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
 
 
-def _opened(job: Job, plan: Plan, device: str, *, owns_process: bool) -> ShardRunner:
+def _opened(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
     """Open a device, and return what makes archives on it.
 
     Raises:
@@ -90,7 +90,9 @@ class _Workers:
         devices: one for each worker.
     """
 
-    def __init__(self, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]) -> None:
+    def __init__(
+        self, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]
+    ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
         self.tries: Counter[int] = Counter()
@@ -183,7 +185,7 @@ class _Workers:
                 clear_unfinished(self.job.layout, worker.shard.number)
 
 
-def _start_worker(job: Job, plan: Plan, device: str) -> _Worker:
+def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
     # A forked child of a process that has threads, or a GPU open, is not safe to use.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
@@ -229,7 +231,7 @@ def _end(worker: _Worker) -> None:
     worker.lifeline.close()
 
 
-def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
+def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
     """Run a worker: make archives as they are assigned, until the parent is gone."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         # Linux kills this process when its parent dies, even if a thread of ours can no longer run.
@@ -273,7 +275,7 @@ def _reporter(tasks: Any, shard: Shard) -> Any:
     return report
 
 
-def complete(job: Job, plan: Plan) -> dict[int, Counts]:
+def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
     """Return what was done of each complete archive, by its number; files are compared by size."""
     found = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in found if manifest is not None}

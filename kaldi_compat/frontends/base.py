@@ -23,7 +23,7 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.array_api import as_like, astype, full, is_traced, is_traced_or_differentiated, namespace
+from kaldi_compat.functional.array_api import as_like, astype, full, namespace, tracing
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -83,7 +83,8 @@ class PresetFrontend(Generic[A]):
         utterances = self._listed(samples, lengths)
         if utterances is not None:
             return [self(each, sampling_rate=rate) for each in utterances]
-        if is_traced(samples):
+        recorded = tracing(samples)
+        if recorded.traced:
             audio = on_unit_scale(samples)
         else:
             audio = checked_samples(samples, self.preset, has_lengths=lengths is not None)
@@ -93,14 +94,14 @@ class PresetFrontend(Generic[A]):
         if ends is not None:
             ends = as_like(ends, audio)
             audio = zero_past(audio[..., None], ends)[..., 0]
-        if _is_on_host(audio) and not is_traced_or_differentiated(audio):
+        if _is_on_host(audio) and not recorded.traced_or_differentiated:
             check_values(audio)
             if ends is None:
                 warn_of_channels(audio)
         if rate != target:
             audio = self._resampled(audio, rate)
             ends = None if ends is None else num_resampled(ends, rate, target)
-        if self.preset.shortens_frame and not is_traced(audio) and self._has_short_frame(audio, ends):
+        if self.preset.shortens_frame and not recorded.traced and self._has_short_frame(audio, ends):
             return self._row_by_row(audio, ends)
         return self._features(self.feature, audio, ends)
 

@@ -85,7 +85,7 @@ def checked_list(
     return utterances
 
 
-class Audio(NamedTuple):
+class CheckedAudio(NamedTuple):
     """Audio that was checked.
 
     Attributes:
@@ -115,11 +115,11 @@ class AudioFeature:
     size: int
     _warns_of_scale = True
 
-    def _compute(self, audio: Audio, generator: Any) -> Any:
+    def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
         raise NotImplementedError
 
-    def _compute_list(self, utterances: list[Audio], generator: Any) -> list[Any]:
+    def _compute_list(self, utterances: list[CheckedAudio], generator: Any) -> list[Any]:
         """Compute the features of utterances (T,), each with one VTLN factor."""
         raise NotImplementedError
 
@@ -133,7 +133,7 @@ class AudioFeature:
         audio = [self._checked(each, None, warp) for each, warp in zip(utterances, factors, strict=True)]
         return self._compute_list(audio, generator)
 
-    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
+    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
 
         Raises:
@@ -152,7 +152,7 @@ class AudioFeature:
                 self._check_scale(samples)
         if lengths is not None:
             lengths = self._checked_lengths(lengths, samples)
-        return Audio(samples, lengths, normalized_warps(vtln_warp, samples.shape), recorded)
+        return CheckedAudio(samples, lengths, normalized_warps(vtln_warp, samples.shape), recorded)
 
     def _checked_lengths(self, lengths: Any, samples: Any) -> Any:
         """Return the checked lengths of the rows of audio."""

@@ -225,7 +225,7 @@ def apply_cmvn(
 
 
 @takes_options(CmvnOptions)
-def normalize_utterances(
+def apply_own_cmvn(
     features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[CmvnKeywords]
 ) -> Array:
     """Normalize each utterance by its own mean, and by its variance with ``norm_vars``.
@@ -242,10 +242,10 @@ def normalize_utterances(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> normalize_utterances(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
+    >>> apply_own_cmvn(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
-    options = configured("normalize_utterances", CmvnOptions, options, changes)
+    options = configured("apply_own_cmvn", CmvnOptions, options, changes)
     return zero_past(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 

@@ -17,14 +17,14 @@ from kaldi_compat.options.base import configured, takes_options
 from kaldi_compat.options.constructors import CenteredMeanKeywords, FloorKeywords, Unpack, UtteranceCmvnKeywords
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, UtteranceCmvnOptions
 
-__all__ = ["apply_shift_and_scale", "floor_features", "normalize_utterance", "subtract_centered_mean"]
+__all__ = ["apply_shift_and_scale", "floor_features", "subtract_centered_mean", "utterance_cmvn"]
 
 # A standard deviation of less than this share of the mean is rounding error: the column is constant.
 CONSTANT = 2.0**-18
 
 
 @takes_options(UtteranceCmvnOptions)
-def normalize_utterance(
+def utterance_cmvn(
     features: Array,
     options: UtteranceCmvnOptions | None = None,
     *,
@@ -47,11 +47,11 @@ def normalize_utterance(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> normalize_utterance(np.array([[1.0], [3.0], [9.0]]), norm_vars=True, lengths=2).tolist()
+    >>> utterance_cmvn(np.array([[1.0], [3.0], [9.0]]), norm_vars=True, lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("normalize_utterance", UtteranceCmvnOptions, options, changes)
+    options = configured("utterance_cmvn", UtteranceCmvnOptions, options, changes)
     xp = namespace(features)
     # NumPy adds up frames one by one, which needs double precision; torch adds pairs, on devices without doubles too.
     wide: Any = float64(features) if isinstance(features, np.ndarray) else at_least_float32(features)

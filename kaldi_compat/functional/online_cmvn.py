@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
-from kaldi_compat.exact.sliding import fused
+from kaldi_compat.exact.sliding import multiply_add_double
 from kaldi_compat.functional.blocks import utterances
 from kaldi_compat.functional.cmvn import (
     VARIANCE_FLOOR,
@@ -238,5 +238,5 @@ def _filled(window: Doubles, other: Doubles, most: float, size: int) -> Doubles:
     added = np.minimum(size - counts[lacking], most)
     lacking, added = lacking[added > 0], added[added > 0]
     result: Doubles = window.copy()
-    result[lacking] = fused((added / other[0, -1])[:, None, None], other, window[lacking])
+    result[lacking] = multiply_add_double((added / other[0, -1])[:, None, None], other, window[lacking])
     return result

@@ -17,7 +17,7 @@ from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
-from kaldi_compat.pitch.search import Found, latency, search
+from kaldi_compat.pitch.search import Lattice, latency, search
 
 Key = TypeVar("Key")
 _ROWS = 768  # frames searched at once: what they need stays in the cache, and long audio needs little memory
@@ -26,7 +26,7 @@ _ROWS = 768  # frames searched at once: what they need stays in the cache, and l
 class _Kept(threading.local):
     """Memory of the paths of each thread's last block: taking it anew for each block costs a tenth of the time."""
 
-    memory: Found | None = None
+    memory: Lattice | None = None
 
 
 _kept = _Kept()
@@ -40,12 +40,12 @@ class Paths:
         memory: for the frames, if it is of the right shape.
     """
 
-    def __init__(self, options: PitchOptions, memory: Found | None = None) -> None:
+    def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
         self.constants = PitchConstants.of(options)
         self.costs = np.zeros(self.constants.states, np.float32)
         shapes = self.constants.states, self.constants.lags
         fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
-        self._memory = memory if memory is not None and fits else Found.empty(self.constants, 0)
+        self._memory = memory if memory is not None and fits else Lattice.empty(self.constants, 0)
         self._count = 0
 
     def __len__(self) -> int:
@@ -61,21 +61,21 @@ class Paths:
         """
         count = len(self) + end - begin
         if count > len(self._memory.best):
-            undecided, self._memory = self._found(), Found.empty(self.constants, max(count, 2 * len(self)))
+            undecided, self._memory = self._found(), Lattice.empty(self.constants, max(count, 2 * len(self)))
             self._keep(undecided)
         self._count = count
         search(self.constants, frames, begin, end, self.costs, self._found(), ends)
 
-    def _found(self) -> Found:
+    def _found(self) -> Lattice:
         return self._memory.part(0, len(self))
 
-    def _keep(self, undecided: Found) -> None:
+    def _keep(self, undecided: Lattice) -> None:
         self._count = len(undecided.best)
         pairs: Any = zip(self._memory, undecided, strict=True)
         for memory, kept in pairs:
             memory[: self._count] = kept
 
-    def memory_up_to(self, frames: int) -> Found | None:
+    def memory_up_to(self, frames: int) -> Lattice | None:
         """Return the memory for other paths, which end these; None if it is for more frames."""
         return self._memory if len(self._memory.best) <= frames else None
 

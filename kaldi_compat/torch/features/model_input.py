@@ -102,7 +102,7 @@ class PadFrames(PadFramesConstructor, PostProcessing):
 
 
 class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
-    """Normalization of each utterance (:func:`~kaldi_compat.functional.normalization.normalize_utterance`).
+    """Normalization of each utterance (:func:`~kaldi_compat.functional.normalization.utterance_cmvn`).
 
     >>> import torch
     >>> from kaldi_compat import UtteranceCmvn
@@ -112,7 +112,7 @@ class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
 
     Options = UtteranceCmvnOptions
     options: UtteranceCmvnOptions
-    _function = staticmethod(normalization.normalize_utterance)
+    _function = staticmethod(normalization.utterance_cmvn)
 
 
 class CenteredMean(CenteredMeanConstructor, PostProcessing):

@@ -27,7 +27,7 @@ from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.features.calls import PitchCall, ProcessPitchCall
 from kaldi_compat.torch.features.module import ConfiguredModule
 from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
-from kaldi_compat.torch.tensors.pitch import Tables, track_batch
+from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
@@ -60,7 +60,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         """Compute the constants."""
         super().setup()
         self._constants = PitchConstants.of(self.options)
-        for name, table in Tables.of(self._constants)._asdict().items():
+        for name, table in PitchTables.of(self._constants)._asdict().items():
             self._constant(name, table)
 
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
@@ -110,9 +110,9 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             features[i, : len(row)] = row
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> PitchTables:
         """Return the tables on the module's device."""
-        return Tables(*(getattr(self, name) for name in Tables._fields))
+        return PitchTables(*(getattr(self, name) for name in PitchTables._fields))
 
     def _wants_torch(self, samples: Tensor) -> bool:
         """Return True if torch computes. The first pass of online decoding is simulated only in NumPy."""

@@ -21,9 +21,9 @@ from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
     apply_online_normalization,
+    apply_own_cmvn,
     check_statistics,
     fake_statistics,
-    normalize_utterances,
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
@@ -270,7 +270,7 @@ class Cmvn(CmvnConstructor, _WithStatistics):
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize by the given statistics, or each utterance by its own."""
         if self.statistics is None:
-            return normalize_utterances(features, self.options, lengths=lengths)
+            return apply_own_cmvn(features, self.options, lengths=lengths)
         return zero_past(apply_normalization(features, self.statistics, self.options), lengths)
 
 

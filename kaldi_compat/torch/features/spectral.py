@@ -17,7 +17,7 @@ from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
 from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.checks import Audio, AudioFeature, Warps, warn_user
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.calls import SpectralCall
@@ -189,14 +189,14 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
-    def _compute(self, audio: Audio, generator: Generator) -> Any:
+    def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
         engine = engine_for(self, audio.samples, audio.lengths, audio.tracing, audio.warps, generator)
         if engine == "triton":
             return kernels.features(self, audio.samples, audio.lengths, audio.warps, generator)
         return self._by_exact(audio, generator) if engine == "exact" else self._by_torch(audio, generator)
 
-    def _compute_list(self, utterances: list[Audio], generator: Generator) -> list[Tensor]:
+    def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
         """Compute the features of utterances (T,): by the exact engine all at once."""
         if {engine_for(self, each.samples, None, each.tracing, 1.0, generator) for each in utterances} != {"exact"}:
             return [self._compute(each, generator) for each in utterances]
@@ -205,14 +205,14 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         features = features_of_list(plan_of(self.options), arrays, warps, frame_seeds(generator), get_num_threads())
         return [torch.from_numpy(each) for each in features]
 
-    def _by_exact(self, audio: Audio, generator: Generator) -> Any:
+    def _by_exact(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths = _as_array(audio.samples), None if audio.lengths is None else audio.lengths.numpy()
         seeds, threads = frame_seeds(generator), get_num_threads()
         features, counts = features_of_rows(plan_of(self.options), samples, lengths, audio.warps, seeds, threads)
         computed = torch.from_numpy(features)
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
-    def _by_torch(self, audio: Audio, generator: Generator) -> Any:
+    def _by_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths, warps, recorded = audio
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
@@ -263,7 +263,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         banks = [bank for bank in map(self._filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
+    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
         """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported.
 
         Raises:

@@ -161,7 +161,7 @@ def faults() -> list[str]:
     return sorted({fault for fault in _faults.values() if fault})
 
 
-class Variant(NamedTuple):
+class KernelKind(NamedTuple):
     """What decides, besides the module and the samples' type, which code a kernel is compiled to.
 
     Attributes:
@@ -183,13 +183,13 @@ def _variant(
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float],
     generator: Generator,
-) -> Variant:
+) -> KernelKind:
     from kaldi_compat.torch.kernels.launch import WIDE
 
     several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
     counter_based = generator is None or isinstance(generator, torch.Generator)
     noise = "" if module.options.dither == 0 else "torch" if counter_based else "kaldi"
-    return Variant(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
+    return KernelKind(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
 
 
 def _fault_of(
@@ -218,7 +218,9 @@ def _fault_of(
 
 
 @torch.no_grad()
-def _fault(module: Feature, device: torch.device, dtype: torch.dtype, variant: Variant, warps: Sequence[float]) -> str:
+def _fault(
+    module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
+) -> str:
     """Compare the kernels with torch's operations; return their fault, or an empty string.
 
     Raises:

@@ -25,7 +25,7 @@ _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 
 
-class Tables(NamedTuple):
+class PitchTables(NamedTuple):
     """Tables of the tracker as tensors.
 
     Attributes:
@@ -44,7 +44,7 @@ class Tables(NamedTuple):
     lowpass_weights: Tensor
 
     @classmethod
-    def of(cls, constants: PitchConstants) -> Tables:
+    def of(cls, constants: PitchConstants) -> PitchTables:
         """Return the tables on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
@@ -65,7 +65,7 @@ def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
 
 
 def track_batch(
-    samples: Tensor, lengths: Tensor | None, constants: PitchConstants, tables: Tables
+    samples: Tensor, lengths: Tensor | None, constants: PitchConstants, tables: PitchTables
 ) -> tuple[Tensor, Tensor]:
     """Track pitch in a padded batch, entirely in torch on its device.
 
@@ -171,7 +171,7 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     return (2 * count + constants.shift) // (2 * constants.shift)
 
 
-def downsampled(samples: Tensor, constants: PitchConstants, tables: Tables) -> Tensor:
+def downsampled(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
     """Resample audio to the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
 
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
@@ -207,7 +207,7 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
     return torch.where(inside, windows - constants.preemphasis * previous, 0 * windows)
 
 
-def correlations(windows: Tensor, constants: PitchConstants, tables: Tables) -> tuple[Tensor, Tensor]:
+def correlations(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
     """Correlate a frame's window with later ones: ``(..., span)`` -> two ``(..., lags)``.
 
     Returns:
@@ -282,7 +282,7 @@ def _ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
     return (energy * constants.window) ** 2 * constants.ballast
 
 
-def local_costs(correlation: Tensor, tables: Tables) -> Tensor:
+def local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
     """Compute the cost of each state in each frame, eq. 5 of the paper: ``(..., lags)`` -> ``(..., states)``.
 
     In Kaldi's order of operations: in silence the rounding decides which state comes first.
@@ -291,7 +291,7 @@ def local_costs(correlation: Tensor, tables: Tables) -> Tensor:
     return (1 - interpolated) + interpolated * tables.discount.to(correlation.dtype)
 
 
-def path_features(correlation: Tensor, path: Tensor, tables: Tables) -> Tensor:
+def path_features(correlation: Tensor, path: Tensor, tables: PitchTables) -> Tensor:
     """Return (NCCF, pitch in Hz) along a path.
 
     ``(..., lags)`` correlation without ballast and ``(...,)`` states -> ``(..., 2)``.

@@ -15,12 +15,12 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
 from kaldi_compat.dump.finalize import frame_shift
 from kaldi_compat.dump.options import DumpOptions, Layout
-from kaldi_compat.dump.plan import Plan, Shard, lines_of, make_plan, read_plan, updated, write_plan
+from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of, make_plan, read_plan, updated, write_plan
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import job_of, left_by_a_dead_process, make_data
 
 
-def texts_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
+def texts_of(plan: DumpPlan, shard: Shard, data: Path) -> list[str]:
     return [line.decode() for line in lines_of(plan, shard, data)]
 
 

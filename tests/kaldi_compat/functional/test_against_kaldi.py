@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from kaldi_compat.functional.cmvn import (
     apply_cmvn,
+    apply_own_cmvn,
     cmvn_statistics,
     fake_statistics,
-    normalize_utterances,
     sliding_cmvn,
 )
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
@@ -100,7 +100,7 @@ SLIDING_OPTIONS = st.builds(
         st.builds(partial, st.just(add_deltas), options=DELTA_OPTIONS),
         st.builds(partial, st.just(add_shifted_deltas), options=SHIFTED_OPTIONS),
         st.builds(partial, st.just(sliding_cmvn), options=SLIDING_OPTIONS),
-        st.just(partial(normalize_utterances, options=VARS)),
+        st.just(partial(apply_own_cmvn, options=VARS)),
     ),
     extra=st.integers(0, 9),
 )
