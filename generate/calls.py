@@ -32,35 +32,24 @@ from typing import Any, overload
 from torch import Tensor
 
 from kaldi_compat.pitch.process import Generator as PitchGenerator
-"""
-OF_MODULES = """\
 from kaldi_compat.torch.streaming.base import Stream
-from kaldi_compat.torch.streaming.calls import Warp
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.streaming.pitch import ProcessPitchStream
-from kaldi_compat.torch.tensors.dither import Generator
-"""
-OF_STREAMS = """\
 from kaldi_compat.torch.tensors.dither import Generator
 
 Warp = float | Sequence[float] | Tensor
 """
 
 
-def of_modules() -> str:
-    """Return the text of ``kaldi_compat/torch/features/calls.pyi``."""
-    classes = [
+def source() -> str:
+    """Return the text of ``kaldi_compat/torch/calls.pyi``. Without lengths, a chunk is of one stream."""
+    modules = [
         _class(name, samples, keywords, FORMS)
         + f"    def stream(self, slots: int = 1) -> {stream}: ...\n" * bool(stream)
         for name, (samples, keywords, stream) in CALLS.items()
     ]
-    return "".join([HEADER, OF_MODULES, *classes])
-
-
-def of_streams() -> str:
-    """Return the text of ``kaldi_compat/torch/streaming/calls.pyi``: without lengths, a chunk is of one stream."""
-    classes = [_class(name, "chunk", keywords, FORMS[:2]) for name, keywords in STREAM_CALLS.items()]
-    return "".join([HEADER, OF_STREAMS, *classes])
+    streams = [_class(name, "chunk", keywords, FORMS[:2]) for name, keywords in STREAM_CALLS.items()]
+    return "".join([HEADER, *modules, *streams])
 
 
 def _class(name: str, samples: str, keywords: list[str], forms: list[tuple[str, str, str]]) -> str:

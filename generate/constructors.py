@@ -36,12 +36,7 @@ from typing_extensions import Unpack as Unpack
 
 CLASS = """
 class {name}Constructor:
-    def __init__(
-        self,
-{before}        options: {name}Options | None = None,
-        *,
-{parameters}
-    ) -> None: ...
+    def __init__(self, {parameters}) -> None: ...
 """
 
 
@@ -76,12 +71,8 @@ def _class(kind: type[Any]) -> str:
         f"{field.name}: {type(field.default).__name__} = {_literal(field.default)}"
         for field in dataclasses.fields(kind)
     ]
-    keywords = [*_of_class(KEYWORD_ONLY, kind), *options]
-    return CLASS.format(
-        name=_stem(kind),
-        before="".join(f"        {each},\n" for each in _of_class(POSITIONAL, kind)),
-        parameters="\n".join(f"        {each}," for each in keywords),
-    )
+    before = [*_of_class(POSITIONAL, kind), f"options: {kind.__name__} | None = None", "*"]
+    return CLASS.format(name=_stem(kind), parameters=", ".join([*before, *_of_class(KEYWORD_ONLY, kind), *options]))
 
 
 def _keywords(kind: type[Any]) -> str:

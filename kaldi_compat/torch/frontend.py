@@ -18,6 +18,7 @@ from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
+from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
@@ -27,7 +28,6 @@ from kaldi_compat.torch.features.script import scriptable
 from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram
 from kaldi_compat.torch.streaming.base import StreamChain
-from kaldi_compat.torch.streaming.calls import StreamCall
 
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 

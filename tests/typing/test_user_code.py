@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")
 WRONG = {number for number, line in enumerate(USER_CODE.read_text().split("\n"), 1) if line.endswith("# error")}
 CONSTRUCTORS = ROOT / "kaldi_compat" / "options" / "constructors.pyi"
-CALLS = ROOT / "kaldi_compat" / "torch" / "features" / "calls.pyi"
+CALLS = ROOT / "kaldi_compat" / "torch" / "calls.pyi"
 MODULES = [
     each
     for each in (getattr(kaldi_compat, name) for name in kaldi_compat.__all__)
@@ -98,8 +98,7 @@ def test_static_call_is_that_of_the_running_code(module: type[Any]) -> None:
 @pytest.mark.parametrize("stream", [*STREAMS, StreamChain])
 def test_static_call_of_a_stream_is_that_of_the_running_code(stream: type[Any]) -> None:
     name = next(base.__name__ for base in stream.__mro__ if base.__name__.endswith("Call"))
-    text = (ROOT / "kaldi_compat" / "torch" / "streaming" / "calls.pyi").read_text()
-    found = next(each for each in ast.parse(text).body if getattr(each, "name", "") == name)
+    found = next(each for each in ast.parse(CALLS.read_text()).body if getattr(each, "name", "") == name)
     for call in (each for each in ast.walk(found) if getattr(each, "name", "") == "__call__"):
         declared = [*call.args.args, *call.args.kwonlyargs, *filter(None, [call.args.kwarg])]
         assert [each.arg for each in declared] == list(inspect.signature(stream.__call__).parameters)

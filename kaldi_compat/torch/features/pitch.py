@@ -24,7 +24,7 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
-from kaldi_compat.torch.features.calls import PitchCall, ProcessPitchCall
+from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
 from kaldi_compat.torch.features.module import ConfiguredModule
 from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch

@@ -43,7 +43,7 @@ from kaldi_compat.options.postprocessing import (
     SlidingCmvnOptions,
     SpliceOptions,
 )
-from kaldi_compat.torch.features.calls import PostProcessingCall
+from kaldi_compat.torch.calls import PostProcessingCall
 from kaldi_compat.torch.features.module import ConfiguredModule
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,

@@ -20,10 +20,9 @@ from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
-from kaldi_compat.torch.features.calls import SpectralCall
+from kaldi_compat.torch.calls import SpectralCall, Warp
 from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
 from kaldi_compat.torch.features.module import ConfiguredModule
-from kaldi_compat.torch.streaming.calls import Warp
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device

@@ -19,7 +19,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.torch.streaming.calls import ChainCall, StreamCall
+from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 Options = TypeVar("Options")
@@ -149,6 +149,9 @@ class WindowStream(WindowFlow, Stream[Options]):
         """Discard everything received so far, in every slot."""
         self.history = History(self.slots)
         self.done: Counts = np.zeros(self.slots, np.int64)
+
+    def _frames_in(self, end: Counts) -> Counts:
+        return end  # a frame for each frame, unless a subclass says otherwise
 
     def _frames(self, first: Counts, counts: Counts) -> Tensor:
         longest = int(counts.max(initial=0))

@@ -14,8 +14,8 @@ from torch import Tensor
 from kaldi_compat.exact.stream import AudioFlow, ChunkStream
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.torch.calls import FeatureStreamCall, Warp
 from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, WindowStream
-from kaldi_compat.torch.streaming.calls import FeatureStreamCall, Warp
 from kaldi_compat.torch.streaming.history import Counts
 from kaldi_compat.torch.tensors.dither import Generator, frame_seeds
 from kaldi_compat.torch.tensors.frames import reflected

@@ -22,8 +22,8 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, emphasized, variance_of
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
+from kaldi_compat.torch.calls import ProcessPitchStreamCall
 from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream
-from kaldi_compat.torch.streaming.calls import ProcessPitchStreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
 if TYPE_CHECKING:

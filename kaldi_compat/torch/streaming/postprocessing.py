@@ -28,7 +28,7 @@ from kaldi_compat.options.postprocessing import (
     SpliceOptions,
 )
 from kaldi_compat.torch.streaming.base import Configured, Options, WindowStream
-from kaldi_compat.torch.streaming.history import Counts, Flags
+from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
@@ -45,9 +45,6 @@ class ContextStream(WindowStream[Options]):
     @abc.abstractmethod
     def _inside(self, features: Tensor) -> Tensor:
         """Compute frames of those with their context: (slots, left + frames + right, dim) -> (slots, frames, any)."""
-
-    def _frames_in(self, end: Counts) -> Counts:
-        return end
 
     def _frames_decided_by(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
@@ -133,6 +130,14 @@ class SpliceStream(ContextStream[SpliceOptions]):
         return splice_inside(features, self.options)
 
 
+def _kept_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the number of the first kept frame, the numbers of the frames to compute, all kept frames, and these."""
+    kept = history.as_column(history.start)
+    times = torch.minimum(history.numbers(first, count), history.as_column(np.maximum(history.end, 1)) - 1)
+    frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
+    return kept, times, frames, torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
+
+
 class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     """Sliding-window CMVN of frames in chunks: :func:`~kaldi_compat.functional.cmvn.sliding_cmvn` as a stream.
 
@@ -152,9 +157,6 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
     takes = "SlidingCmvn()"
 
-    def _frames_in(self, end: Counts) -> Counts:
-        return end
-
     def _frames_decided_by(self, end: Counts) -> Counts:
         if self.options.center:
             behind = self.options.cmn_window - self.options.cmn_window // 2 - 1
@@ -169,12 +171,9 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        history = self.history
-        end, kept = history.as_column(np.maximum(history.end, 1)), history.as_column(history.start)
-        times = torch.minimum(history.numbers(first, count), end - 1)
+        kept, times, frames, now = _kept_frames(self.history, first, count)
+        end = self.history.as_column(np.maximum(self.history.end, 1))
         window_start, window_end = sliding_windows(times, end, self.options)
-        frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
-        now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
         mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
         return normalized_by(now, mean, variance, size, self.options)
 
@@ -218,9 +217,6 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         self._speaker = torch.where(is_over, self._seen, self._speaker)
         return result
 
-    def _frames_in(self, end: Counts) -> Counts:
-        return end
-
     def _frames_decided_by(self, end: Counts) -> Counts:
         return end
 
@@ -228,11 +224,8 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         return np.maximum(done - self.options.cmn_window + 1, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        history, options = self.history, self.options
-        end, kept = history.as_column(np.maximum(history.end, 1)), history.as_column(history.start)
-        times = torch.minimum(history.numbers(first, count), end - 1)
-        frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
-        now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
+        options = self.options
+        kept, times, frames, now = _kept_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = window_mean_and_variance(frames, (start - kept).clamp(min=0), times + 1 - kept)
         known = self._speaker[:, :1, -1:].clamp(min=1)  # statistics of no frames are not added

@@ -6,10 +6,11 @@ from torch import Tensor
 
 from kaldi_compat.pitch.process import Generator as PitchGenerator
 from kaldi_compat.torch.streaming.base import Stream
-from kaldi_compat.torch.streaming.calls import Warp
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.streaming.pitch import ProcessPitchStream
 from kaldi_compat.torch.tensors.dither import Generator
+
+Warp = float | Sequence[float] | Tensor
 
 class SpectralCall:
     @overload
@@ -45,3 +46,27 @@ class PostProcessingCall:
     @overload
     def __call__(self, features: Sequence[Tensor], lengths: None = None) -> list[Tensor]: ...
     def stream(self, slots: int = 1) -> Stream[Any]: ...
+
+class StreamCall:
+    @overload
+    def __call__(self, chunk: Tensor, lengths: None = None, *, final: bool | Tensor | Sequence[bool] = False) -> Tensor: ...
+    @overload
+    def __call__(self, chunk: Tensor, lengths: Tensor | Sequence[int], *, final: bool | Tensor | Sequence[bool] = False) -> tuple[Tensor, Tensor]: ...
+
+class FeatureStreamCall(StreamCall):
+    @overload
+    def __call__(self, chunk: Tensor, lengths: None = None, *, final: bool | Tensor | Sequence[bool] = False, vtln_warp: Warp = 1.0, generator: Generator = None) -> Tensor: ...
+    @overload
+    def __call__(self, chunk: Tensor, lengths: Tensor | Sequence[int], *, final: bool | Tensor | Sequence[bool] = False, vtln_warp: Warp = 1.0, generator: Generator = None) -> tuple[Tensor, Tensor]: ...
+
+class ProcessPitchStreamCall(StreamCall):
+    @overload
+    def __call__(self, chunk: Tensor, lengths: None = None, *, final: bool | Tensor | Sequence[bool] = False, generator: PitchGenerator | None = None) -> Tensor: ...
+    @overload
+    def __call__(self, chunk: Tensor, lengths: Tensor | Sequence[int], *, final: bool | Tensor | Sequence[bool] = False, generator: PitchGenerator | None = None) -> tuple[Tensor, Tensor]: ...
+
+class ChainCall:
+    @overload
+    def __call__(self, chunk: Tensor, lengths: None = None, *, final: bool | Tensor | Sequence[bool] = False, **parameters: Any) -> Tensor: ...
+    @overload
+    def __call__(self, chunk: Tensor, lengths: Tensor | Sequence[int], *, final: bool | Tensor | Sequence[bool] = False, **parameters: Any) -> tuple[Tensor, Tensor]: ...
