@@ -25,7 +25,7 @@ from io_ark.streams import Access, StreamSource
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.system import SIGPIPE
-from kaldi_compat.dump.failures import shortened
+from kaldi_compat.dump.failures import shorten
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     """
     command = rxfilename.rstrip().removesuffix("|")
     Access(pipes).check_command(command)
-    name = f"{shortened(command)}|"
+    name = f"{shorten(command)}|"
     deadline = time.monotonic() + timeout if timeout else None
     process, descriptor = COMMANDS.spawn(command, name)
     with open(descriptor, "rb", buffering=0) as raw:
@@ -158,7 +158,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     # The object is complete. It does not matter how a command ends whose output is not read to its end.
     if status not in (0, *_STOPPED_READING):
         how = "was ended after its time" if status is None else describe_status(status)
-        logger.warning("the command %r %s", hide_secrets(shortened(command.strip())), how)
+        logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), how)
     return value
 
 

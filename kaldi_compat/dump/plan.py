@@ -22,7 +22,7 @@ from io_ark.text import printable
 from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.failures import shortened
+from kaldi_compat.dump.failures import shorten
 from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of
 from kaldi_compat.dump.options import DumpOptions, Job
@@ -74,7 +74,7 @@ class DumpPlan:
         settings: everything that decides the bytes of the archives: the version, the decisive options, the digests of
             the files of the data directory, and the texts of the configuration files.
         shards: the archives in order.
-        stamps: of the inputs in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
+        stamps: the inputs' stamps in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
     """
 
     listing: str
@@ -218,13 +218,13 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
     return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(now)
 
 
-def updated(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
+def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
     """Return the plan to resume, with the job's settings as far as they may differ.
 
     Args:
         plan: as it was read.
         job: what is to be made now.
-        path: of the plan.
+        path: where the plan is stored.
         with_failures: numbers of the complete archives that have failed utterances.
 
     Raises:
@@ -318,7 +318,7 @@ def _wrong_with(key: bytes) -> str:
 
 
 def _shown(key: bytes) -> str:
-    return repr(shortened(key.decode(errors="replace")))
+    return repr(shorten(key.decode(errors="replace")))
 
 
 def _refuse_duplicates(path: Path) -> None:

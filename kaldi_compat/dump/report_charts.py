@@ -69,7 +69,7 @@ def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]
     Args:
         x: places of the values.
         lines: name and values of each line.
-        names: of the axes, with units.
+        names: labels of the axes, with units.
     """
     low = min(0.0, *(float(line.min()) for _, line in lines))
     high = max(float(line.max()) for _, line in lines)

@@ -207,7 +207,7 @@ def _results(
         parts, row: the utterances.
         objects: by the number of an utterance, its compressed matrix as archives have it.
         matrices: those of the others.
-        statistics: of those that the device has counted.
+        statistics: CMVN statistics by utterance, where the device has computed them.
     """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.durations() for part in parts])

@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
-from kaldi_compat.dump.devices import devices_of, prepare_device, watched, why_unavailable
+from kaldi_compat.dump.devices import devices_of, prepare_device, watch_device, why_unavailable
 from kaldi_compat.dump.errors import (
     DumpError,
     LostDeviceError,
@@ -51,7 +51,7 @@ def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monito
     elif shards:
         runner = _opened(job, plan, devices[0], owns_process=False)
         for shard in shards:
-            with watched(devices[0]):
+            with watch_device(devices[0]):
                 monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
 
 
@@ -85,7 +85,7 @@ class _Workers:
     """Worker processes, and the archives that wait for one of them.
 
     Args:
-        job, plan, monitor: of the dump.
+        job, plan, monitor: the dump, what it makes, and its progress.
         shards: the archives to be made.
         devices: one for each worker.
     """
@@ -245,7 +245,7 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> N
             return
         while True:
             shard = tasks.recv()
-            with watched(device):
+            with watch_device(device):
                 runner(shard, _reporter(tasks, shard))
             tasks.send(("done", shard.number))
     except EOFError:
@@ -281,7 +281,7 @@ def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
     return {number: manifest.counts for number, manifest in found if manifest is not None}
 
 
-def verified(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
+def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
     """Return what was done of each of these archives that is complete and undamaged, by its number.
 
     Args:

@@ -145,7 +145,7 @@ def _is_on_host(values: Any) -> bool:
     return isinstance(values, np.ndarray) or values.device.type == "cpu"
 
 
-def resolved(
+def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
     """Return a preset without the steps whose statistics are missing, and the statistics.

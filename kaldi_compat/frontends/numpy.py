@@ -25,7 +25,7 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.frontends.audio import check_values, on_unit_scale
-from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, load_preset, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
@@ -72,7 +72,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> None:
-        self.preset, numbers = resolved(preset, statistics, dither)
+        self.preset, numbers = load_preset(preset, statistics, dither)
         self.resample = resample
         self.feature = self._feature(self.preset.feature_options)
         self.steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
@@ -106,7 +106,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
                     or int16. Rows are utterances, not channels.
                 lengths: number of samples in each row of ``(B, T)``; the samples after them are ignored.
-                sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
+                sampling_rate: rate of the audio in Hz; the model's if None. Audio of another rate is resampled.
 
             Returns:
                 float32 ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of

@@ -30,7 +30,7 @@ def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, on
 
     Args:
         x, bounds: the features.
-        weights: of the frames, (frames,); None for 1.
+        weights: weight of each frame, (frames,); None for 1.
         onto: statistics (utterances, 2, dim + 1) onto which the frames are added one by one.
     """
     none = [None] * (len(bounds) - 1)

@@ -258,7 +258,7 @@ def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) ->
 
 
 def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Compute :func:`most_probable_paths` of one utterance with so many pitches on its grids.
+    """Compute :func:`most_probable_paths` of one utterance, which has ``states`` pitches on its grids.
 
     A step costs half the square of the difference in Hz. All log probabilities are halved, since half of the difference
     can then simply be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.

@@ -30,8 +30,8 @@ class Analysis:
     """Search of an utterance at all times.
 
     Attributes:
-        constants: of the tracker.
-        frames: of the utterance.
+        constants: the tracker's numbers and tables.
+        frames: the audio as the search reads it.
         first: result of the search before the energy was revised, of the frames that were there by then or more.
         final: result of the search with the revised energy.
     """

@@ -187,7 +187,7 @@ def process_pitch(
     wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
     if options.add_delta_pitch and wanted and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
-    return delayed(undelayed_features(features, noise, options, lengths, deltas), options.delay)
+    return delay_frames(undelayed_features(features, noise, options, lengths, deltas), options.delay)
 
 
 def _check_track(features: Array, lengths: Any) -> None:
@@ -288,7 +288,7 @@ def undelayed_features(
     return processed
 
 
-def delayed(features: Array, delay: int) -> Array:
+def delay_frames(features: Array, delay: int) -> Array:
     """Repeat the first frame ``delay`` times before the features."""
     frames = features.shape[-2]
     if delay == 0 or frames == 0:

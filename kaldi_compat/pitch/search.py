@@ -53,7 +53,7 @@ class Lattice(NamedTuple):
 
     @classmethod
     def empty(cls, constants: PitchConstants, frames: int) -> Lattice:
-        """Return memory for so many frames."""
+        """Return memory for this number of frames."""
         before, correlation = np.empty((frames, constants.states), np.int16), np.empty((frames, constants.lags), F32)
         best, path = np.empty((2, frames), np.int16)
         return cls(before, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
@@ -94,7 +94,7 @@ def search(
     """Search the cheapest paths of the rows ``begin`` to ``end``, and trace the best ones.
 
     Args:
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
         frames: of one or several utterances.
         begin, end: rows.
         costs: (states,): of the paths before row ``begin``; set to those at the last row. Later utterances start
@@ -189,7 +189,7 @@ def local_costs(constants: PitchConstants, searched: Floats, scale: Floats, grou
     """Compute the cost of each state on each frame, eq. 5 of the paper: (frames, states).
 
     Args:
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
         searched: (frames, lags): correlation with ballast.
         scale: (frames,): factors on it.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.

@@ -36,7 +36,7 @@ class Paths:
     """The cheapest paths of the last frames of audio, whose states are not decided yet.
 
     Args:
-        options: of the tracker.
+        options: the tracker's options.
         memory: for the frames, if it is of the right shape.
     """
 
@@ -55,7 +55,7 @@ class Paths:
         """Search the rows ``begin`` to ``end``.
 
         Args:
-            frames: of the utterances.
+            frames: the audio as the search reads it.
             begin, end: the rows.
             ends: the frame after the last one of each utterance, counted from the first that is not decided.
         """
@@ -80,7 +80,7 @@ class Paths:
         return self._memory if len(self._memory.best) <= frames else None
 
     def agreed(self, max_latency: int) -> int:
-        """Return the number of frames on which all paths agree, or that are so many frames back."""
+        """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
         most = min(len(self), max_latency) - 1
         return len(self) - 1 - latency(self._found().before, most)
 
@@ -145,7 +145,7 @@ def track_block(
     Args:
         samples: int16 or float32 of shape (T,), contiguous: where the samples of all utterances are.
         starts, lengths: (utterances,): of each utterance.
-        options: of the tracker.
+        options: the tracker's options.
 
     Returns:
         (rows, 2): the features of all frames, and the boundaries of the utterances: (utterances + 1,).

@@ -84,7 +84,7 @@ def normalized(block: ArrayBlock, statistics: DoubleMatrix, options: Options) ->
 
     Args:
         block: the features.
-        statistics: of each, or the same for all: (entries or 1, 2, dim + 1).
+        statistics: for each entry, or one for all: (entries or 1, 2, dim + 1).
         options: options of the program.
 
     Raises:

@@ -89,7 +89,7 @@ class CallBlock:
     """Utterances of calls.
 
     Attributes:
-        keys, feats, roles: of each utterance; each OTHER follows its ONE.
+        keys, feats, roles: key, features and role of each utterance; each OTHER follows its ONE.
         size: bytes of the features.
     """
 
@@ -145,7 +145,7 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
                 table.prefetch(list(chain.from_iterable(of_calls[number : number + size])))
             keys, feats = present(utterances, table)
             counts.failed += len(utterances) - len(keys)
-            roles = [ONE, OTHER] if compared(keys, feats) else [ALONE] * len(keys)
+            roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
             if not block.takes(feats):
                 yield block
                 block = CallBlock()
@@ -170,7 +170,7 @@ def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[st
     return keys, feats
 
 
-def compared(keys: list[str], feats: list[Matrix]) -> bool:
+def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
     """Return True if two utterances are sides of equal length with frames, which are compared.
 
     Raises:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.frontends.audio import INT16_SCALE, check_values, on_unit_scale
-from kaldi_compat.frontends.base import PresetFrontend, check_graph, resolved, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, check_graph, load_preset, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
@@ -73,7 +73,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         dft: Dft = "fft",
     ) -> None:
         super().__init__()
-        self.preset, numbers = resolved(preset, statistics, dither)
+        self.preset, numbers = load_preset(preset, statistics, dither)
         self.resample = resample
         self.engine: Engine = engine
         self.dft: Dft = dft
@@ -122,7 +122,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
                 for the GPU.
             lengths: number of samples in each row of ``(B, T)``, a tensor or a list; the samples after them are
                 ignored.
-            sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
+            sampling_rate: rate of the audio in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
 
         Returns:
             ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of each row,

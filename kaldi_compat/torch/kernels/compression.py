@@ -90,7 +90,7 @@ def _cut(array: Array, bounds: Integers) -> list[memoryview]:
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return which matrices of so many rows, and of ``dim`` columns, the kernels can compress.
+    """Return which matrices, of these numbers of rows and ``dim`` columns, the kernels can compress.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])

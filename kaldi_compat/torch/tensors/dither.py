@@ -53,10 +53,10 @@ def frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseSource
     """Return the ``rand_r()`` states of frames.
 
     Args:
-        shape: of the frames.
+        shape: shape of the array of frames.
         valid: mask of the frames that exist, which take the states, in order; None if all do. One on a GPU is waited
             for, since the number of states that the source gives depends on it.
-        source: of the states.
+        source: gives the states.
 
     Returns:
         int32 of that shape, on the CPU; 0 for frames that do not exist.

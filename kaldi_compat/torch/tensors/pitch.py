@@ -72,8 +72,8 @@ def track_batch(
     Args:
         samples: (B, T), float32 or float64, on any device.
         lengths: (B,) numbers of valid samples of the rows; None for all.
-        constants: of the tracker.
-        tables: of the tracker, on the device.
+        constants: the tracker's numbers and tables.
+        tables: the tracker's tables, on the device.
 
     Returns:
         features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
@@ -129,7 +129,7 @@ class Schedule(NamedTuple):
             lengths: ``(B,)`` numbers of samples.
             longest: upper limit of the lengths.
             frames: number of frames in the result; frames beyond those of an utterance are undefined.
-            constants: of the tracker.
+            constants: the tracker's numbers and tables.
         """
         given = lengths[:, None]
         numbers = torch.arange(0, frames, device=lengths.device)
@@ -187,7 +187,7 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
     Args:
         signal: ``(B, samples)`` resampled.
         frames: number of frames; each must start within the signal.
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
         lengths: ``(B,)`` numbers of valid samples of each signal, which is zero past them.
 
     Returns:
@@ -260,7 +260,7 @@ def search_nccf(
         energy: ``(..., frames)`` mean square from which each frame's ballast is computed.
         better_energy: ``(..., 1)`` mean square known when some frames are searched again.
         recomputed: ``(..., frames)`` mask of these frames.
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
 
     Returns:
         ``(..., frames, lags)``
