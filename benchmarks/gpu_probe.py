@@ -161,7 +161,7 @@ def content(result: Any) -> tuple[object, ...]:
         result.index,
         block.keys,
         (block.data if hasattr(block, "data") else block.values).tobytes(),
-        result.stats.tobytes(),
+        result.statistics.tobytes(),
     )
 
 

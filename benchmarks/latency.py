@@ -36,10 +36,10 @@ def torch_stream() -> Callable[[object], object]:
     """Return our stream of tensors."""
     import torch
 
-    from kaldi_compat import Fbank, FeatureStream
+    from kaldi_compat import Fbank
 
     torch.set_num_threads(1)
-    stream = FeatureStream(Fbank(num_mel_bins=80, dither=0.0))
+    stream = Fbank(num_mel_bins=80, dither=0.0).stream()
     return lambda chunk: stream(torch.from_numpy(chunk))
 
 

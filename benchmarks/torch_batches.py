@@ -17,7 +17,7 @@ from figures import Table, report
 from measuring import Work, parser_of
 from torch import Tensor
 
-from kaldi_compat import Fbank, FeatureStream
+from kaldi_compat import Fbank
 from kaldi_compat.torch.features.engines import Engine
 
 RATE = 16000
@@ -54,7 +54,7 @@ def our_fbank(batch: Tensor, engine: Engine = "auto", *, alone: bool = False) ->
 
 def streams(slots: int, chunk: float, device: str) -> Work:
     """Return work: a second of audio of each stream, in chunks of ``chunk`` seconds."""
-    stream = FeatureStream(Fbank(num_mel_bins=BINS, dither=0.0).to(device), slots)
+    stream = Fbank(num_mel_bins=BINS, dither=0.0).to(device).stream(slots)
     audio = torch.randn(slots, RATE, device=device) * 1000
     chunks = audio.split(int(chunk * RATE), 1)
     return lambda: [stream(part) for part in chunks]

@@ -23,9 +23,7 @@ import io_ark
 from kaldi_compat import (
     Fbank,
     FeaturesOnDevice,
-    FeatureStream,
     SlidingCmvn,
-    SlidingCmvnStream,
     StreamChain,
     WaveDataset,
 )
@@ -109,7 +107,7 @@ def accuracy(model: nn.Module, normalize: SlidingCmvn, batches: FeaturesOnDevice
 
 def follow(model: nn.Module, feature: Fbank, samples: Tensor) -> str:
     """Return the vowels of an utterance that arrives in chunks of a tenth of a second."""
-    stream = StreamChain(FeatureStream(feature), SlidingCmvnStream(WINDOW))
+    stream = StreamChain(feature.stream(), SlidingCmvn(WINDOW).stream())
     chunks = samples.split(RATE // 10)
     frames = [stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)]
     found = model(torch.cat(frames).mT[None]).argmax(1)[0]

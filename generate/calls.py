@@ -1,13 +1,21 @@
-"""Calls of modules, for type checkers and editors: torch declares them as functions of anything to anything."""
+"""Calls of modules and streams, for type checkers and editors: torch declares those of modules as of anything."""
 
 from __future__ import annotations
 
-# The name of the input, and the keyword arguments of the module's ``forward``.
+# The name of the input, the keyword arguments of the module's ``forward``, and the class of its stream.
 CALLS = {
-    "SpectralCall": ("samples", ["vtln_warp: Warp = 1.0", "generator: Generator = None"]),
-    "PitchCall": ("samples", []),
-    "ProcessPitchCall": ("features", ["generator: PitchGenerator | None = None"]),
-    "PostProcessingCall": ("features", []),
+    "SpectralCall": ("samples", ["vtln_warp: Warp = 1.0", "generator: Generator = None"], "FeatureStream"),
+    "PitchCall": ("samples", [], ""),  # has its own method
+    "ProcessPitchCall": ("features", ["generator: PitchGenerator | None = None"], "ProcessPitchStream"),
+    "PostProcessingCall": ("features", [], "Stream[Any]"),
+}
+FINAL = "final: bool | Tensor | Sequence[bool] = False"
+# Base classes, and the keyword arguments of a call.
+STREAM_CALLS = {
+    "StreamCall": [FINAL],
+    "FeatureStreamCall(StreamCall)": [FINAL, "vtln_warp: Warp = 1.0", "generator: Generator = None"],
+    "ProcessPitchStreamCall(StreamCall)": [FINAL, "generator: PitchGenerator | None = None"],
+    "ChainCall": [FINAL, "**parameters: Any"],
 }
 # What goes in, and what comes out: a tensor, a padded batch with its lengths, or a list.
 FORMS = [
@@ -19,11 +27,14 @@ FORMS = [
 HEADER = """\
 # Written by `make generate`: do not edit.
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, overload
 
 from torch import Tensor
 
 from kaldi_compat.pitch.process import Generator as PitchGenerator
+from kaldi_compat.torch.streaming.base import Stream
+from kaldi_compat.torch.streaming.features import FeatureStream
+from kaldi_compat.torch.streaming.pitch import ProcessPitchStream
 from kaldi_compat.torch.tensors.dither import Generator
 
 Warp = float | Sequence[float] | Tensor
@@ -31,14 +42,20 @@ Warp = float | Sequence[float] | Tensor
 
 
 def source() -> str:
-    """Return the text of ``kaldi_compat/torch/features/calls.pyi``."""
-    return HEADER + "".join(_class(name, *call) for name, call in CALLS.items())
+    """Return the text of ``kaldi_compat/torch/calls.pyi``. Without lengths, a chunk is of one stream."""
+    modules = [
+        _class(name, samples, keywords, FORMS)
+        + f"    def stream(self, slots: int = 1) -> {stream}: ...\n" * bool(stream)
+        for name, (samples, keywords, stream) in CALLS.items()
+    ]
+    streams = [_class(name, "chunk", keywords, FORMS[:2]) for name, keywords in STREAM_CALLS.items()]
+    return "".join([HEADER, *modules, *streams])
 
 
-def _class(name: str, samples: str, keywords: list[str]) -> str:
+def _class(name: str, samples: str, keywords: list[str], forms: list[tuple[str, str, str]]) -> str:
     rest = "".join(f", {each}" for each in ["*", *keywords]) if keywords else ""
-    forms = (
+    calls = (
         f"    @overload\n    def __call__(self, {samples}: {given}, lengths: {lengths}{rest}) -> {result}: ...\n"
-        for given, lengths, result in FORMS
+        for given, lengths, result in forms
     )
-    return f"\nclass {name}:\n{''.join(forms)}"
+    return f"\nclass {name}:\n{''.join(calls)}"

@@ -1,7 +1,8 @@
-"""Constructors of the modules, for type checkers and editors.
+"""Keyword arguments of modules and functions, for type checkers and editors.
 
-They cannot run the code that derives a module's keyword arguments from its options dataclass, so they read the
-constructors that this generator writes to ``kaldi_compat/options/constructors.pyi``.
+They cannot run the code that derives keyword arguments from an options dataclass, so they read the constructors of
+modules and the dictionaries of functions' arguments that this generator writes to
+``kaldi_compat/options/constructors.pyi``.
 """
 
 from __future__ import annotations
@@ -12,30 +13,30 @@ from typing import Any
 
 MODULES = ("frontend", "pitch", "postprocessing", "spectral")
 # Parameters that modules have besides their options, by the options or a base class of theirs; and names used in them.
-POSITIONAL = {"CmvnOptions": ["stats: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
-POSITIONAL["OnlineCmvnOptions"] = ["stats: Any"]
+POSITIONAL = {"CmvnOptions": ["statistics: Any = None"], "GlobalCmvnOptions": ["statistics: Any = None"]}
+POSITIONAL["OnlineCmvnOptions"] = ["statistics: Any"]
 KEYWORD_ONLY = {
     "CmvnOptions": ["skip_dims: Sequence[int] = ()"],
     "OnlineCmvnOptions": ["skip_dims: Sequence[int] = ()"],
     "FrameOptions": ['engine: Engine = "auto"', 'dft: Dft = "fft"'],
 }
 NAMES = {"spectral": ["Dft", "Engine"]}
+# Options that no function takes, and options that no module has.
+WITHOUT_FUNCTION = {"Fbank", "GlobalCmvn", "Mfcc", "Plp", "Spectrogram"}
+WITHOUT_MODULE = {"InterpolatePitch", "Reverberation", "SmoothPitch", "Vad"}
 
 HEADER = """\
 # Written by `make generate`: do not edit.
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack as Unpack
 
 """
 
 CLASS = """
 class {name}Constructor:
-    def __init__(
-        self,
-{before}        options: {name}Options | None = None,
-        *,
-{parameters}
-    ) -> None: ...
+    def __init__(self, {parameters}) -> None: ...
 """
 
 
@@ -45,7 +46,9 @@ def source() -> str:
     bases = {name: {base for kind in kinds for base in kind.__mro__[1:]} for name, kinds in defined.items()}
     found = {name: [kind for kind in kinds if kind not in bases[name]] for name, kinds in defined.items()}
     kinds = sorted((each for kinds in found.values() for each in kinds), key=lambda kind: kind.__name__)
-    return HEADER + "".join(map(_import, found, found.values())) + "".join(map(_class, kinds))
+    modules = [_class(kind) for kind in kinds if _stem(kind) not in WITHOUT_MODULE]
+    functions = [_keywords(kind) for kind in kinds if _stem(kind) not in WITHOUT_FUNCTION]
+    return "".join([HEADER, *map(_import, found, found.values()), *modules, "\n", *functions])
 
 
 def _options_in(module: str) -> list[type[Any]]:
@@ -59,7 +62,7 @@ def _stem(kind: type[Any]) -> str:
 
 
 def _import(module: str, kinds: list[type[Any]]) -> str:
-    wanted = [*NAMES.get(module, []), *(kind.__name__ for kind in kinds)]
+    wanted = [*NAMES.get(module, []), *(each.__name__ for each in kinds if _stem(each) not in WITHOUT_MODULE)]
     return f"from kaldi_compat.options.{module} import {', '.join(sorted(wanted))}\n"
 
 
@@ -68,12 +71,14 @@ def _class(kind: type[Any]) -> str:
         f"{field.name}: {type(field.default).__name__} = {_literal(field.default)}"
         for field in dataclasses.fields(kind)
     ]
-    keywords = [*_of_class(KEYWORD_ONLY, kind), *options]
-    return CLASS.format(
-        name=_stem(kind),
-        before="".join(f"        {each},\n" for each in _of_class(POSITIONAL, kind)),
-        parameters="\n".join(f"        {each}," for each in keywords),
-    )
+    before = [*_of_class(POSITIONAL, kind), f"options: {kind.__name__} | None = None", "*"]
+    return CLASS.format(name=_stem(kind), parameters=", ".join([*before, *_of_class(KEYWORD_ONLY, kind), *options]))
+
+
+def _keywords(kind: type[Any]) -> str:
+    types = ", ".join(f'"{field.name}": {type(field.default).__name__}' for field in dataclasses.fields(kind))
+    name = f"{_stem(kind)}Keywords"
+    return f'{name} = TypedDict("{name}", {{{types}}}, total=False)\n'
 
 
 def _of_class(parameters: dict[str, list[str]], kind: type[Any]) -> list[str]:

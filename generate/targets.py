@@ -30,7 +30,7 @@ TARGETS: Mapping[str, Callable[[], str]] = {
     "io_ark/__init__.pyi": io_ark_stub.source,
     "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),
     "kaldi_compat/__init__.pyi": public_names.source,
-    "kaldi_compat/torch/features/calls.pyi": calls.source,
+    "kaldi_compat/torch/calls.pyi": calls.source,
     "kaldi_compat/native/signatures.txt": lambda: native.signatures(ROOT / "kaldi_compat" / "native"),
     "kaldi_compat/frontends/names.pyi": preset_names.source,
     "kaldi_compat/options/constructors.pyi": constructors.source,

@@ -9,7 +9,7 @@ The classes have the options and the call of the torch modules of the same names
     features, counts = fbank(batch, lengths)        # (B, T) -> (B, frames, 80), (B,)
     features = fbank([samples, others])             # a list of (frames, 80)
     stream = fbank.stream()                         # audio in chunks
-    online = OnlineCmvn(stats)                      # normalizes frames as they arrive, as apply-cmvn-online
+    online = OnlineCmvn(statistics)                      # normalizes frames as they arrive, as apply-cmvn-online
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.functional.checks import Audio, AudioFeature
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio
 from kaldi_compat.functional.online_cmvn import OnlineCmvn
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.options.constructors import (
@@ -64,7 +64,7 @@ class ArrayFeature(AudioFeature):
     """
 
     Options: ClassVar[type[FrameOptions]]
-    kind = np.ndarray
+    _kind = np.ndarray
     __signature__ = ConstructorSignature()
 
     def __init_subclass__(cls) -> None:
@@ -140,23 +140,25 @@ class ArrayFeature(AudioFeature):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        return self.features_of(samples, lengths, vtln_warp, generator)
+        return self._features_of(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
         """Return a stream of these features, which takes audio in chunks."""
         return ArrayStream(self)
 
-    def compute(self, audio: Audio, generator: Generator) -> Any:
+    def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
-        features, counts = features_of_rows(self.plan, audio.samples, audio.lengths, audio.warps, self.seeds(generator))
+        features, counts = features_of_rows(
+            self.plan, audio.samples, audio.lengths, audio.warps, self._seeds(generator)
+        )
         return features if counts is None else (features, counts)
 
-    def compute_list(self, utterances: list[Audio], generator: Generator) -> list[Floats]:
+    def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
         """Compute the features of utterances (T,), all at once."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
-        return features_of_list(self.plan, samples, warps, self.seeds(generator))
+        return features_of_list(self.plan, samples, warps, self._seeds(generator))
 
-    def seeds(self, generator: Generator) -> Seeds:
+    def _seeds(self, generator: Generator) -> Seeds:
         """Return the source of the noise states of frames."""
         source = self._random if generator is None else generator
         if isinstance(source, np.random.Generator):
@@ -220,8 +222,8 @@ class ArrayStream:
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
         feature = self.feature
-        seeds = feature.seeds(generator) if feature.options.dither != 0 else None
-        return self._chunks.advance(feature.checked(samples).samples, final, vtln_warp, seeds)
+        seeds = feature._seeds(generator) if feature.options.dither != 0 else None
+        return self._chunks.advance(feature._checked(samples).samples, final, vtln_warp, seeds)
 
 
 class Fbank(FbankConstructor, ArrayFeature):

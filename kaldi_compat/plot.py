@@ -64,7 +64,7 @@ def show_features(
     >>> fbank = Fbank(num_mel_bins=40, dither=0.0)
     >>> axes = plot.show_features(fbank(np.random.default_rng(0).standard_normal(16000) * 1000), fbank)
     >>> axes.get_xlabel(), axes.get_ylabel()
-    ('time in seconds', 'mel bin (centre in Hz)')
+    ('time in seconds', 'mel bin (center in Hz)')
     """
     drawn: Axes = _axes(axes, title)
     values, configured = _as_features(features), _frame_options(options)
@@ -282,7 +282,7 @@ def _range(values: Floats) -> tuple[float, float]:
 
 
 def _frame_times(count: int, options: Any) -> Floats:
-    """Return the centres of frames: in seconds, or the numbers of the frames if there are no options."""
+    """Return the centers of frames: in seconds, or the numbers of the frames if there are no options."""
     frames = np.arange(count, dtype=np.float64)
     if options is None:
         return frames
@@ -297,14 +297,14 @@ def _time_extent(count: int, options: FrameOptions | None) -> tuple[float, float
 
 
 def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
-    """Label the vertical axis by the kind of feature: mel bins with their centres in Hz, Hz, or coefficients."""
+    """Label the vertical axis by the kind of feature: mel bins with their centers in Hz, Hz, or coefficients."""
     if isinstance(options, FbankOptions):
         centers = mel_banks(options).centers
         first = int(options.use_energy and not options.htk_compat)
         if columns >= len(centers) + first:
             bins = np.unique(np.linspace(0, len(centers) - 1, TICKS).round().astype(int))
             axes.set_yticks(bins + first, [f"{bin_} ({centers[bin_]:.0f})" for bin_ in bins])
-        axes.set_ylabel("mel bin (centre in Hz)")
+        axes.set_ylabel("mel bin (center in Hz)")
     elif isinstance(options, SpectrogramOptions):
         frequencies = np.linspace(0, options.sample_frequency / 2, TICKS - 1)
         step = options.sample_frequency / options.padded_window_size

@@ -83,7 +83,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
     def _made(self, options: Any) -> SpectralFeature:
         feature = self.feature_type(options).to(self.config.device)
-        feature.trust_scale()  # as in lhotse, audio may be on any scale
+        feature._trust_scale()  # as in lhotse, audio may be on any scale
         return feature
 
     @property

@@ -93,7 +93,7 @@ def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.de
     # constants are used by later calls under other ones.
     with ThreadPoolExecutor(1) as thread:
         module = thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
-    module.warns_of_scale = False  # as in torchaudio, audio may be on any scale
+    module._warns_of_scale = False  # as in torchaudio, audio may be on any scale
     return module
 
 
@@ -129,7 +129,7 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
     if (key, vtln_warp) not in _names:
         module = _module(*key)
         if vtln_warp != 1 and isinstance(module, MelFeature):
-            module = module.warped(vtln_warp)
+            module = module._warped(vtln_warp)
         name = f"{feature}{len(_names)}"
         setattr(_compiled, name, module)
         _names[key, vtln_warp] = name
@@ -358,7 +358,7 @@ def get_mel_banks(
     vtln_high: float,
     vtln_warp_factor: float,
 ) -> tuple[Tensor, Tensor]:
-    """Return the mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centres in Hz ``(num_bins, 1)``.
+    """Return the mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centers in Hz ``(num_bins, 1)``.
 
     Raises:
         OptionError: the frequencies are out of order or range.

@@ -17,7 +17,6 @@ from kaldi_compat import PitchOptions, plot, track_pitch
 from kaldi_compat.exact.tables import window
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.numpy import Fbank, Mfcc, Spectrogram
-from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 from kaldi_compat.options.spectral import WINDOW_TYPES, FbankOptions
 
 __all__ = [
@@ -100,7 +99,7 @@ def cmvn() -> Any:
     """Cepstra before and after normalization."""
     mfcc = Mfcc(num_ceps=13)
     before = mfcc(_speech(), generator=np.random.default_rng(0))
-    after = sliding_cmvn(before, SlidingCmvnOptions(cmn_window=100, center=True, norm_vars=True))
+    after = sliding_cmvn(before, cmn_window=100, center=True, norm_vars=True)
     figure, axes = pyplot.subplots(2, 1, figsize=(8, 5), sharex=True, layout="constrained")
     plot.show_features(before, mfcc, axes=axes[0], title="MFCC")
     plot.show_features(

@@ -24,7 +24,7 @@ Weights = npt.NDArray[np.float32]
 PART = 1 << 13  # frames
 
 
-def changed(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
+def with_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
     """Return other posteriors with as many frames under the keys of a block."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
@@ -58,7 +58,7 @@ def frame_sums(frames: Integers, weights: Weights, count: int) -> Weights:
     return sums
 
 
-def kept(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
+def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
     """Return posteriors with those entries for which the mask, (entries,), is true."""
     if entries.all():
         return posteriors
@@ -70,7 +70,7 @@ def kept(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
 def first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
     """Return the first integers of each frame."""
     starts = np.cumsum(lists.counts) - lists.counts
-    return kept(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
+    return select_entries(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
 
 
 def in_reverse(posteriors: PosteriorArrays) -> PosteriorArrays:
@@ -80,7 +80,7 @@ def in_reverse(posteriors: PosteriorArrays) -> PosteriorArrays:
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
 
 
-def hashed(posteriors: PosteriorArrays) -> PosteriorArrays:
+def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     """Add up the weights of each integer of a frame, and return them in the order of a hash table."""
     pairs = frames_of_entries(posteriors) << 32 | posteriors.integers
     places, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
@@ -97,7 +97,7 @@ def scaled(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorAr
     """Multiply the weights of each frame by a factor, (frames,) or one for all; a factor of 0 removes its entries."""
     each = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
     multiplied = posteriors._replace(weights=posteriors.weights * each)
-    return kept(multiplied, np.broadcast_to(each != 0, multiplied.weights.shape))
+    return select_entries(multiplied, np.broadcast_to(each != 0, multiplied.weights.shape))
 
 
 def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:

@@ -19,7 +19,7 @@ from kaldi_compat.options.config import (
     UsageError,
     find_flag,
     flag_table,
-    normalise,
+    normalize,
     read_config,
     split_flag,
 )
@@ -62,7 +62,7 @@ class CommandLine(Generic[Standard]):
     arguments: tuple[str, ...]
 
 
-def parse(argv: Sequence[str], options: type[Any], standard: type[Standard]) -> CommandLine[Standard]:
+def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]) -> CommandLine[Standard]:
     """Parse a command line without the program's name.
 
     Configuration files are read first, so that the command line overrides them. Options end at the first argument that
@@ -71,27 +71,27 @@ def parse(argv: Sequence[str], options: type[Any], standard: type[Standard]) -> 
 
     Args:
         argv: the arguments.
-        options: the dataclass of the program's own options.
+        options: the dataclass of the program's own options, or their flags.
         standard: the dataclass of the options that it shares with others, such as :class:`StandardOptions`.
 
     Raises:
         OptionError: an unknown option, an invalid value, or a bad configuration file.
     """
     standard_flags = flag_table(standard)
-    flags = flag_table(options) | standard_flags
+    flags = (options if isinstance(options, dict) else flag_table(options)) | standard_flags
     named = list(takewhile(lambda argument: argument != "--", argv))
     given = list(takewhile(_is_flag, named))
     values: dict[str, Scalar] = {}
     for name, text in map(split_flag, filter(_is_flag, named)):
-        if normalise(name) in ("help", "version"):
-            found: dict[str, Any] = {normalise(name): True}
+        if normalize(name) in ("help", "version"):
+            found: dict[str, Any] = {normalize(name): True}
             return CommandLine({}, standard(**found), ())
-        if normalise(name) == "config":
+        if normalize(name) == "config":
             path = str(flags["config"].parse(text))
-            values.update((normalise(flag.name), value) for flag, value in read_config(path, flags))
+            values.update((normalize(flag.name), value) for flag, value in read_config(path, flags))
     for name, text in map(split_flag, given):
         flag = find_flag(flags, name)
-        values[normalise(flag.name)] = flag.parse(text)
+        values[normalize(flag.name)] = flag.parse(text)
 
     rest = list(argv[len(given) :])
     if "--" in rest:
@@ -138,13 +138,13 @@ def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
 def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Join an option and its value, which is taken from the arguments that follow if need be."""
     name, equals, _ = argument[2:].partition("=")
-    flag = flags.get(normalise(name))
+    flag = flags.get(normalize(name))
     if equals:
         return argument
     if flag is None:
-        negated = flags.get(normalise(name).removeprefix("no-"))
+        negated = flags.get(normalize(name).removeprefix("no-"))
         is_switched_off = negated is not None and negated.kind == "bool"
-        return f"--{normalise(name).removeprefix('no-')}=false" if is_switched_off else argument
+        return f"--{normalize(name).removeprefix('no-')}=false" if is_switched_off else argument
     if flag.kind == "bool":
         return f"{argument}={following.popleft()}" if following and following[0] in ("true", "false") else argument
     if not following or following[0].startswith("--"):

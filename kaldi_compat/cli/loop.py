@@ -24,7 +24,7 @@ from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 BlockFunction = Callable[[Any], Block]
-# Few, if one entry is refused; and many, if all are.
+# Parts that a block is divided into to find an entry that is refused: fewer cost more if one is, more if all are.
 _PARTS = 8
 _LOG_EVERY = 10
 

@@ -62,9 +62,9 @@ def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Seque
     """Return the smallest length of the arrays of each entry.
 
     Args:
-        parts: of each table, the array of each entry.
+        parts: for each table, the array of each entry.
         tolerance: by how much the lengths of an entry's arrays may differ.
-        keys: of the entries.
+        keys: the entries' keys, for messages.
 
     Raises:
         Skip: lengths differ by more than the tolerance, or one is zero.
@@ -85,7 +85,7 @@ def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Seque
     return common
 
 
-def joined(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
+def join_columns(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
     """Concatenate arrays, each cut to a length. One that is alone is not copied."""
     parts = [array[:length] for array, length in zip(arrays, lengths, strict=True)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -97,8 +97,8 @@ def pasted(
     """Concatenate the columns of matrices, cut to the rows of the shortest one.
 
     Args:
-        parts: of each table, the matrix of each entry.
-        keys: of the entries.
+        parts: for each table, the matrix of each entry.
+        keys: the entries' keys, for messages.
         tolerance: by how much the numbers of rows of an entry's matrices may differ.
 
     Returns:
@@ -111,4 +111,4 @@ def pasted(
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
         raise Skip
     lengths = common_lengths(parts, tolerance, keys)
-    return np.concatenate([joined(each, lengths) for each in parts], axis=1), np.array(lengths)
+    return np.concatenate([join_columns(each, lengths) for each in parts], axis=1), np.array(lengths)

@@ -50,7 +50,7 @@ class SegmentOptions:
     )
 
 
-def cut(recording: Wave, segment: Segment, options: SegmentOptions, line: str = "") -> Wave:
+def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line: str = "") -> Wave:
     """Return the segment's audio (see :meth:`io_ark.Segment.cut`). Warnings show ``line``, the segment's as it is.
 
     Raises:

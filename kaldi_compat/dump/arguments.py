@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
 from kaldi_compat.cli.info import info
-from kaldi_compat.dump.configuration import check_overrides, take_overrides
+from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, check_overrides, feature_flags
 from kaldi_compat.dump.options import FEATURES, DumpOptions
 from kaldi_compat.options.base import Scalar, nearest_name
-from kaldi_compat.options.config import UsageError, flag_table
+from kaldi_compat.options.config import UsageError, flag_table, normalize
 
 PROGRAM_USAGE = """\
 Kaldi's features and archives without Kaldi.
@@ -87,9 +87,11 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
     """
     if not argv or argv[0] != "dump":
         return _without_command(argv)
-    flags = flag_table(DumpOptions) | flag_table(CommonOptions)
-    others, overrides = take_overrides(argv[1:], flags, FEATURES)
-    line = parse(from_script_style(others, flags), DumpOptions, CommonOptions)
+    any_feature = {name: flag for each in FEATURES for name, flag in feature_flags(each).items()} | OWN_FLAGS
+    words = from_script_style(argv[1:], any_feature | flag_table(CommonOptions))
+    first = "".join(words[words.index("--") + 1 :][:1])
+    flags = any_feature | (feature_flags(first) if first in FEATURES else {})
+    line = parse(words, flags, CommonOptions)
     if line.standard.help:
         return DumpArguments(usage(DUMP_USAGE, DumpOptions, CommonOptions))
     if line.standard.version:
@@ -102,8 +104,11 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
         known = nearest_name(feature, FEATURES)
         hint = f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
         raise UsageError(f"there is no feature {feature!r}: {hint}")
-    check_overrides(overrides, feature)
-    return DumpArguments("", feature, data, log, archives, line.values, overrides)
+    values = {field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS}
+    of_feature = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
+    check_overrides(of_feature, feature)
+    overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in of_feature)
+    return DumpArguments("", feature, data, log, archives, values, overrides)
 
 
 def _without_command(argv: Sequence[str]) -> DumpArguments:

@@ -34,22 +34,22 @@ from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock, share
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
-    Plan,
+    DumpPlan,
     check_inputs,
     how_to_start_over,
     lines_of,
     listing_of,
     make_plan,
     read_plan,
-    updated,
+    update_plan,
     write_plan,
 )
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
-from kaldi_compat.dump.workers import complete, run_local, verified
-from kaldi_compat.dump.write import STATS, read_manifest
+from kaldi_compat.dump.workers import complete, run_local, verify_archives
+from kaldi_compat.dump.write import STATISTICS, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
@@ -198,13 +198,13 @@ def dump(job: Job) -> int:
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
-    with planned(job) as found:
+    with locked_plan(job) as found:
         plan = replace(found, stamps=stamps)
         mine = plan.part(number, parts)
         if job.options.shard:  # of all utterances, many parts would spend more time on this than on their own
             own = chain.from_iterable(lines_of(plan, shard, job.layout.data) for shard in mine)
             check_speakers(job, job.layout.in_data(plan.listing), own)
-        before = verified(job, mine, _say) if job.options.resumes or job.options.shard else {}
+        before = verify_archives(job, mine, _say) if job.options.resumes or job.options.shard else {}
         missing = [shard for shard in mine if shard.number not in before]
         prepare_archives(job.layout, [shard.number for shard in missing])
         monitor = Monitor(sum(shard.count for shard in mine), job.options.max_failures, before)
@@ -258,7 +258,7 @@ def with_speeds(job: Job) -> Job:
 
 
 @contextlib.contextmanager
-def planned(job: Job) -> Iterator[Plan]:
+def locked_plan(job: Job) -> Iterator[DumpPlan]:
     """Make or read the plan, and lock it: nobody else may work on these archives, except on other parts of the plan."""
     layout = job.layout
     make_directory(layout.log)
@@ -283,7 +283,7 @@ def planned(job: Job) -> Iterator[Plan]:
         os.close(held)
 
 
-def resumed(job: Job) -> Plan:
+def resumed(job: Job) -> DumpPlan:
     """Read the plan to resume, and discard the archives that are to be made again.
 
     Raises:
@@ -294,14 +294,14 @@ def resumed(job: Job) -> Plan:
     plan = read_plan(layout.plan)
     manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}
     with_failures = [number for number, manifest in manifests.items() if manifest and manifest.failures]
-    current = updated(plan, job, layout.plan, with_failures)
+    current = update_plan(plan, job, layout.plan, with_failures)
     mine = {shard.number for shard in plan.part(*options.part)}
     if options.cmvn_levels:
-        made_without = [n for n, each in manifests.items() if n not in mine and each and STATS not in each.files]
+        made_without = [n for n, each in manifests.items() if n not in mine and each and STATISTICS not in each.files]
         if made_without:
             raise DumpError(
-                f"{layout.of_archive(made_without[0], STATS)} is missing: other parts of the plan {layout.plan} were "
-                f"made without --cmvn: {how_to_start_over(options)}"
+                f"{layout.of_archive(made_without[0], STATISTICS)} is missing: other parts of the plan {layout.plan} "
+                f"were made without --cmvn: {how_to_start_over(options)}"
             )
     if options.retry_failed:
         for number in mine.intersection(with_failures):
@@ -325,10 +325,10 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
         lines.append("pitch was tracked on the CPU: no kernel does that")
     for name, text in NOTES.items():
         if count := int(outcome.work.get(name, 0)):
-            lines.append(f"{counted(count)} {text.format(verb='is' if count == 1 else 'are')}")
+            lines.append(f"{utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")
     lines += outcome.warnings
     reasons = by_reason(outcome.failures)
-    lines += [f"  {counted(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:REASONS_SHOWN]]
+    lines += [f"  {utterances(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:REASONS_SHOWN]]
     if len(reasons) > REASONS_SHOWN:
         lines.append(f"  and {len(reasons) - REASONS_SHOWN} more reasons")
     if outcome.failures:
@@ -337,10 +337,10 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
         _say(line)
 
 
-def counted(utterances: int) -> str:
+def utterances(count: int) -> str:
     """Write a number of utterances.
 
-    >>> counted(1), counted(2)
+    >>> utterances(1), utterances(2)
     ('1 utterance', '2 utterances')
     """
-    return f"{utterances} utterance{'' if utterances == 1 else 's'}"
+    return f"{count} utterance{'' if count == 1 else 's'}"

@@ -27,7 +27,7 @@ from io_ark.streams import Access, StreamSource
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, run_in_process
 from io_ark.streams.system import SIGPIPE
-from kaldi_compat.dump.failures import shortened
+from kaldi_compat.dump.failures import shorten
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     """
     command = rxfilename.rstrip().removesuffix("|")
     Access(pipes).check_command(command)
-    name = f"{shortened(command)}|"
+    name = f"{shorten(command)}|"
     deadline = time.monotonic() + timeout if timeout else None
     raw: Any
     wait: Callable[[float | None], int | None]
@@ -168,7 +168,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     # The object is complete. It does not matter how a command ends whose output is not read to its end.
     if status not in (0, *_STOPPED_READING):
         how = "was ended after its time" if status is None else describe_status(status)
-        logger.warning("the command %r %s", hide_secrets(shortened(command.strip())), how)
+        logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), how)
     return value
 
 

@@ -15,12 +15,10 @@ from kaldi_compat.options.base import Scalar, require
 from kaldi_compat.options.config import (
     Flag,
     UsageError,
-    find_flag,
     flag_table,
-    normalise,
+    normalize,
     parse_config,
     spell_as_flags,
-    split_flag,
 )
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
@@ -48,60 +46,19 @@ def feature_flags(feature: str) -> dict[str, Flag]:
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
-def take_overrides(
-    arguments: Iterable[str], own: Mapping[str, Flag], features: Iterable[str]
-) -> tuple[list[str], tuple[str, ...]]:
-    """Separate the options of features from a dump's other arguments.
-
-    Args:
-        arguments: the command line.
-        own: the flags that are the dump's own.
-        features: names of all features.
-
-    Returns:
-        the other arguments, and the options as lines ``--name=value``.
-
-    Raises:
-        UsageError: an option is unknown, or lacks its value.
-
-    >>> take_overrides(["--num-mel-bins", "80", "--nj=2", "data"], OWN_FLAGS, ["fbank"])
-    (['--nj=2', 'data'], ('--num-mel-bins=80',))
-    """
-    flags = {name: flag for feature in features for name, flag in feature_flags(feature).items()}
-    others: list[str] = []
-    overrides: list[str] = []
-    waiting = iter(arguments)
-    for argument in waiting:
-        if not argument.startswith("--") or argument == "--":
-            others.append(argument)
-            continue
-        name, equals, rest = argument.partition("=")
-        if normalise(name)[2:] in own or normalise(name)[2:].removeprefix("no-") in own:
-            others.append(f"{normalise(name)}{equals}{rest}")
-            continue
-        name, value = split_flag(argument)
-        flag = find_flag({**own, **flags}, name)
-        if value is None and not isinstance(flag.default, bool):
-            value = next(waiting, None)
-            if value is None or value.startswith("--"):
-                raise UsageError(f"--{flag.name} needs a value: --{flag.name}=...")
-        overrides.append(f"--{flag.name}={_as_text(flag.parse(value))}")
-    return others, tuple(overrides)
-
-
-def _as_text(value: Scalar) -> str:
+def as_text(value: Scalar) -> str:
+    """Return the value of an option as a configuration file has it."""
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
     )
 
 
-def check_overrides(overrides: Iterable[str], feature: str) -> None:
+def check_overrides(overrides: Iterable[Flag], feature: str) -> None:
     """Raise :class:`UsageError` unless the options on the command line are those of the feature."""
     flags = feature_flags(feature)
-    for line in overrides:
-        name, _ = split_flag(line)
-        if normalise(name) not in flags:
-            raise UsageError(f"--{name} is not an option of {spectral_of(feature) or PITCH}")
+    for flag in overrides:
+        if normalize(flag.name) not in flags:
+            raise UsageError(f"--{flag.name} is not an option of {spectral_of(feature) or PITCH}")
 
 
 def conf_texts(job: Job) -> dict[str, str]:
@@ -121,7 +78,7 @@ def conf_texts(job: Job) -> dict[str, str]:
     already = set_values(job, job.main_conf, main)
     table = flag_table(options_class(job.main_conf))
     given = parse_config("\n".join(job.overrides), "the command line", table)
-    added = [f"--{flag.name}={_as_text(value)}\n" for flag, value in given if already.get(flag.name) != value]
+    added = [f"--{flag.name}={as_text(value)}\n" for flag, value in given if already.get(flag.name) != value]
     separator = "" if not main or main.endswith("\n") or not added else "\n"
     texts[job.main_conf] = main + separator + "".join(added)
     return texts
@@ -159,7 +116,7 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
         options = found[job.spectral] = _options_of(job, conf, texts)
         defaults = {field.name: field.default for field in fields(options)}
         for name, instead in NOT_IN_CONF.items():
-            flag = f"--{normalise(name)}={getattr(options, name)}"
+            flag = f"--{normalize(name)}={getattr(options, name)}"
             place = job.conf_paths()[conf] or conf
             unused = f"{place}: {flag} has no place in the configuration of a dump, {instead}"
             require(getattr(options, name) == defaults[name], unused)
@@ -174,7 +131,7 @@ def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
     table = flag_table(options)
     values = set_values(job, conf, texts.get(conf, ""))
     try:
-        return options(**{table[normalise(name)].field: value for name, value in values.items()})
+        return options(**{table[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:
         message = spell_as_flags(str(error), options)
         given = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []

@@ -73,7 +73,7 @@ def why_unavailable(error: BaseException, device: str) -> str | None:
 
 
 @contextlib.contextmanager
-def watched(device: str) -> Iterator[None]:
+def watch_device(device: str) -> Iterator[None]:
     """Raise :class:`LostDeviceError` for an error in this block after which a GPU does nothing any more."""
     try:
         yield

@@ -16,7 +16,7 @@ from io_ark.streams import BytesSource
 from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.functional.block_cmvn import stats as cmvn_stats
+from kaldi_compat.functional.block_cmvn import statistics as cmvn_statistics
 
 logger = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 class Encoder:
     """Turns features into bytes as ``copy-feats --compress`` does."""
 
-    def __init__(self, options: DumpOptions, *, with_stats: bool) -> None:
-        self.with_stats = with_stats
+    def __init__(self, options: DumpOptions, *, with_statistics: bool) -> None:
+        self.with_statistics = with_statistics
         self.matrix = codec("matrix")
         self.method = options.compression_method if options.compress else None
         self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
@@ -37,8 +37,10 @@ class Encoder:
         block = features.block
         packed = self._packed(block) if isinstance(block, ArrayBlock) else None
         if packed is not None and isinstance(block, ArrayBlock):
-            stats = self._stats(packed, block) if self.with_stats and features.stats is None else features.stats
-            return [Encoded(features.index, packed, features.durations, stats, frames=block.shapes[:, 0])]
+            sums = features.statistics
+            if self.with_statistics and sums is None:
+                sums = self._statistics(packed, block)
+            return [Encoded(features.index, packed, features.durations, sums, frames=block.shapes[:, 0])]
         if len(features) > 1:
             return [encoded for each in features.each() for encoded in self(each)]
         return [self._alone(features)]
@@ -52,17 +54,17 @@ class Encoder:
         data, objects, _ = pack_arrays(features.keys, features.shapes, 2, features.values)
         return PackedBlock(features.keys, data, objects)
 
-    def _stats(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
+    def _statistics(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
         if self.method is None:
             values = features.values.reshape(-1, int(features.shapes[0, 1]))
-            return cmvn_stats(np.ascontiguousarray(values, np.float32), features.rows())
+            return cmvn_statistics(np.ascontiguousarray(values, np.float32), features.rows())
         # Later steps of a recipe read the features back from the archive, so these are the ones to count.
         stored = (self.matrix.read(BytesSource(packed.data, start)) for start in packed.objects.tolist())
-        return np.concatenate([cmvn_stats(each, np.array([0, len(each)])) for each in stored])
+        return np.concatenate([cmvn_statistics(each, np.array([0, len(each)])) for each in stored])
 
     def _alone(self, features: Features) -> Encoded | Failure:
         """Return the bytes of a matrix that is empty or cannot be compressed."""
-        key, matrix, stats, codec = features.key, features.value, features.stats, self.compressed or self.matrix
+        key, matrix, sums, codec = features.key, features.value, features.statistics, self.compressed or self.matrix
         try:
             try:
                 data, left_uncompressed = _written(codec, matrix), False
@@ -74,13 +76,13 @@ class Encoder:
         except ArkError as error:
             return failed(features.index, key, error)
         frames, keys = len(matrix), features.block.keys
-        if self.with_stats and frames and stats is None:
+        if self.with_statistics and frames and sums is None:
             stored = np.ascontiguousarray(self.matrix.read(BytesSource(data)), np.float32)
-            stats = cmvn_stats(stored, np.array([0, frames]))
+            sums = cmvn_statistics(stored, np.array([0, frames]))
         # A space follows the key in the entry, and a newline here.
         packed = PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
         return Encoded(
-            features.index, packed, features.durations, stats, frames=np.array([frames]),
+            features.index, packed, features.durations, sums, frames=np.array([frames]),
             left_uncompressed=left_uncompressed,
         )  # fmt: skip
 

@@ -151,11 +151,11 @@ class Features(Utterances):
 
     Attributes:
         durations: (utterances,): of the audio, in seconds.
-        stats: CMVN statistics of what the features read back as, (utterances, 2, dim + 1), if they are counted.
+        statistics: CMVN statistics of what the features read back as, (utterances, 2, dim + 1), if they are counted.
     """
 
     durations: Doubles
-    stats: Doubles | None = None
+    statistics: Doubles | None = None
 
     @classmethod
     def of(cls, audio: Audio, features: Any) -> Features:
@@ -168,8 +168,8 @@ class Features(Utterances):
         return float(self.durations.sum())
 
     def _part(self, own: slice, block: Block) -> Self:
-        stats = None if self.stats is None else self.stats[own]
-        return replace(super()._part(own, block), durations=self.durations[own], stats=stats)
+        statistics = None if self.statistics is None else self.statistics[own]
+        return replace(super()._part(own, block), durations=self.durations[own], statistics=statistics)
 
 
 @dataclass(frozen=True)

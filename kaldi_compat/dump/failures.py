@@ -40,10 +40,10 @@ def reason_for(key: str, message: str) -> str:
     message = re.sub(
         rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message
     )
-    return printable(shortened(message))
+    return printable(shorten(message))
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text, without its middle if it is long."""
     if len(text) <= LONGEST_REASON:
         return text

@@ -13,13 +13,13 @@ from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 
 
-class Computer:
+class DeviceComputer:
     """Computes the features of a job, batch by batch, on one device.
 
     Args:
@@ -31,7 +31,7 @@ class Computer:
         memory: makes the memory that wave files are best read to; None for ordinary memory.
     """
 
-    def __init__(self, job: Job, plan: Plan, device: str = "cpu") -> None:
+    def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu") -> None:
         self.tolerance = job.options.paste_length_tolerance
         self.pitch = PitchComputer(job, plan) if job.with_pitch else None
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
@@ -67,7 +67,7 @@ class Computer:
 class PitchComputer:
     """Tracks the pitch of a batch and makes features from it, as compute- and process-kaldi-pitch-feats do."""
 
-    def __init__(self, job: Job, plan: Plan) -> None:
+    def __init__(self, job: Job, plan: DumpPlan) -> None:
         options = configured_options(job, plan.settings["confs"])
         self.seed = plan.seed
         self.options = options["pitch"]
@@ -97,7 +97,7 @@ class PitchComputer:
         return np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
 
 
-def spectral_computer(job: Job, plan: Plan, device: str) -> SpectralComputer:
+def spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
     """Make the computer of spectral features for a device."""
     if device == "cpu":
         return SpectralComputer(job, plan, device)

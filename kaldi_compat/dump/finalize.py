@@ -26,8 +26,9 @@ from kaldi_compat.dump.files import (
 )
 from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
 from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
-from kaldi_compat.dump.plan import Plan, how_to_start_over
-from kaldi_compat.dump.write import DURATIONS, FRAMES, STATS, Manifest, Stats, read_manifest, read_stats
+from kaldi_compat.dump.plan import DumpPlan, how_to_start_over
+from kaldi_compat.dump.write import DURATIONS, FRAMES, STATISTICS, Manifest, read_manifest, read_statistics
+from kaldi_compat.exact.arrays import Doubles
 
 FRAME_SHIFT = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
@@ -103,7 +104,7 @@ def _holds(path: Path, text: str) -> bool:
     return path.is_file() and path.read_bytes() == in_bytes(text)
 
 
-def start_over(layout: Layout, plan: Plan) -> None:
+def start_over(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives: remove traces of older dumps, keep the old ``feats.scp`` as backup."""
     make_directory(layout.log)
     features = layout.in_data("feats.scp")
@@ -143,7 +144,7 @@ def link_to_storage(archive: Path, storage: Path) -> None:
     archive.symlink_to(Path("storage") / str(chosen) / archive.name)
 
 
-def finalize(job: Job, plan: Plan) -> Outcome:
+def finalize(job: Job, plan: DumpPlan) -> Outcome:
     """Write the files of the data directory from the archives' manifests. Repeating it does no harm.
 
     Raises:
@@ -177,7 +178,7 @@ def finalize(job: Job, plan: Plan) -> Outcome:
     return outcome
 
 
-def outcome_of(job: Job, plan: Plan) -> Outcome:
+def outcome_of(job: Job, plan: DumpPlan) -> Outcome:
     """Sum up the manifests of all archives."""
     done, seconds = 0, 0.0
     failures: list[tuple[str, str]] = []
@@ -190,7 +191,7 @@ def outcome_of(job: Job, plan: Plan) -> Outcome:
     return Outcome(done, _wanted(job, plan), tuple(failures), seconds, work)
 
 
-def _wanted(job: Job, plan: Plan) -> int:
+def _wanted(job: Job, plan: DumpPlan) -> int:
     path = job.layout.in_data(UTT2SPK)
     if not path.is_file():
         return plan.count
@@ -214,7 +215,7 @@ def frame_shift(conf: str) -> str:
     return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
 
 
-def _manifests(layout: Layout, plan: Plan) -> Iterator[Manifest]:
+def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
@@ -229,7 +230,7 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
                 out.write(chunk)
 
 
-def write_cmvn(job: Job, plan: Plan) -> list[str]:
+def write_cmvn(job: Job, plan: DumpPlan) -> list[str]:
     """Add up the archives' statistics: cmvn.scp by speaker as ``steps/compute_cmvn_stats.sh`` does, cmvn.ark over all.
 
     Returns:
@@ -240,26 +241,26 @@ def write_cmvn(job: Job, plan: Plan) -> list[str]:
     """
     layout = job.layout
     numbers = [shard.number for shard in plan.shards]
-    for path in (layout.of_archive(number, STATS) for number in numbers):
+    for path in (layout.of_archive(number, STATISTICS) for number in numbers):
         if not path.is_file():
             over = how_to_start_over(job.options)
             raise DumpError(f"{path} is missing: archives of the plan {layout.plan} were made without --cmvn: {over}")
-    runs = partial(read_stats, layout, numbers)
+    runs = partial(read_statistics, layout, numbers)
     matrix = codec("double-matrix")
     spoilt: list[str] = []
     if BY_SPEAKER in job.options.cmvn_levels:
         archive = layout.archives / f"cmvn_{layout.name}.ark"
         script = archive.with_suffix(".scp")
         with whole_file(script) as lines, whole_file(archive) as file:
-            for speaker, stats in by_speaker(runs):
+            for speaker, statistics in by_speaker(runs):
                 file.write(in_bytes(f"{speaker} "))
                 lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
-                matrix.write(file, stats, binary=True)
-                if not np.isfinite(stats).all():
+                matrix.write(file, statistics, binary=True)
+                if not np.isfinite(statistics).all():
                     spoilt.append(speaker)
         _concatenate([script], layout.in_data("cmvn.scp"))
     warnings = [f"the CMVN statistics of {len(spoilt)} speakers have NaN or infinities: {spoilt[0]}"] if spoilt else []
-    if OVERALL in job.options.cmvn_levels and (total := summed(stats for _, stats in runs())) is not None:
+    if OVERALL in job.options.cmvn_levels and (total := summed(statistics for _, statistics in runs())) is not None:
         with whole_file(layout.in_data("cmvn.ark")) as file:
             matrix.write(file, total, binary=True)
         if not np.isfinite(total).all():
@@ -267,7 +268,7 @@ def write_cmvn(job: Job, plan: Plan) -> list[str]:
     return warnings
 
 
-def by_speaker(runs: Callable[[], Iterable[tuple[str, Stats]]]) -> Iterator[tuple[str, Stats]]:
+def by_speaker(runs: Callable[[], Iterable[tuple[str, Doubles]]]) -> Iterator[tuple[str, Doubles]]:
     """Yield each speaker's sum, in the order of ``LC_ALL=C sort``.
 
     If the runs come in that order, as those of sorted lists do, one sum is held at a time; otherwise one per speaker.
@@ -277,19 +278,19 @@ def by_speaker(runs: Callable[[], Iterable[tuple[str, Stats]]]) -> Iterator[tupl
     """
     if all(in_bytes(one) <= in_bytes(next_one) for (one, _), (next_one, _) in pairwise(runs())):
         for speaker, members in groupby(runs(), itemgetter(0)):
-            if (total := summed(stats for _, stats in members)) is not None:
+            if (total := summed(statistics for _, statistics in members)) is not None:
                 yield speaker, total
         return
-    totals: dict[str, Stats] = {}
-    for speaker, stats in runs():
-        totals[speaker] = totals[speaker] + stats if speaker in totals else stats
+    totals: dict[str, Doubles] = {}
+    for speaker, statistics in runs():
+        totals[speaker] = totals[speaker] + statistics if speaker in totals else statistics
     for speaker in sorted(totals, key=in_bytes):
         yield speaker, totals[speaker]
 
 
-def summed(stats: Iterable[Stats]) -> Stats | None:
+def summed(statistics: Iterable[Doubles]) -> Doubles | None:
     """Return the sum of statistics; None if there are none."""
-    total: Stats | None = None
-    for each in stats:
+    total: Doubles | None = None
+    for each in statistics:
         total = each if total is None else total + each
     return total

@@ -68,8 +68,8 @@ class InputWatch:
 
     Args:
         job: the job.
-        settings: of the plan, which hold the digests.
-        stamps: of the inputs as they were when their digests were compared last. An input of another stamp, such as
+        settings: the plan's settings, which hold the digests.
+        stamps: the inputs' stamps when their digests were compared last. An input of another stamp, such as
             another node of a cluster sees, is compared by its digest.
     """
 

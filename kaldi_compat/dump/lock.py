@@ -36,7 +36,7 @@ def lock(path: Path, plan: Path | None = None) -> int:
 
     Args:
         path: the file to lock.
-        plan: of a dump in parts: once it exists, its parts hold the lock together. None for a dump in one part.
+        plan: path of the plan of a dump in parts: once it exists, its parts hold the lock together. None for one part.
 
     Raises:
         DumpError: another dump into the same files is under way.

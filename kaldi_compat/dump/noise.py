@@ -44,8 +44,8 @@ class BlockNoise:
     """Replaces Kaldi's generator for several utterances at once; each has the noise of :class:`UtteranceNoise`.
 
     Attributes:
-        seed: of the dump.
-        keys: of the utterances.
+        seed: the dump's option ``seed``.
+        keys: the utterances' keys.
         counts: (utterances,): their numbers of frames.
         firsts: (utterances,): where each one's first frame lies; by default they follow each other.
         start: the frame whose noise is wanted first.

@@ -111,7 +111,7 @@ class DumpOptions(BaseOptions):
         return tuple(filter(None, self.cmvn.split(",")))
 
     @property
-    def wants_stats(self) -> bool:
+    def wants_statistics(self) -> bool:
         """True if statistics of each archive are kept; they are by speaker, whatever is made of them."""
         return bool(self.cmvn_levels or self.report)
 
@@ -225,7 +225,7 @@ class Layout:
         return self.of_archive(shard, "json")
 
     def of_archive(self, shard: int, name: str) -> Path:
-        """Path of what is kept about an archive: its log, stats, and parts of ``utt2num_frames`` and ``utt2dur``."""
+        """Path of what is kept about an archive: log, statistics, and parts of ``utt2num_frames`` and ``utt2dur``."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
     def in_data(self, name: str) -> Path:

@@ -107,7 +107,7 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
 
     Args:
         parts: the utterances.
-        options: of the frames.
+        options: how audio is cut into frames.
         pinned: use pinned memory, and do not copy samples that are in it.
     """
     size, shift = options.window_size, options.window_shift

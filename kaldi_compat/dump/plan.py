@@ -22,12 +22,12 @@ from io_ark.text import printable
 from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.failures import shortened
+from kaldi_compat.dump.failures import shorten
 from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of
 from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.config import normalise
+from kaldi_compat.options.config import normalize
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DumpPlan:
     """The archives to be made.
 
     Attributes:
@@ -74,7 +74,7 @@ class Plan:
         settings: everything that decides the bytes of the archives: the version, the decisive options, the digests of
             the files of the data directory, and the texts of the configuration files.
         shards: the archives in order.
-        stamps: of the inputs in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
+        stamps: the inputs' stamps in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
     """
 
     listing: str
@@ -97,7 +97,7 @@ class Plan:
         return self.shards[number - 1 :: count]
 
 
-def make_plan(job: Job) -> Plan:
+def make_plan(job: Job) -> DumpPlan:
     """Divide a data directory's utterances over archives, as evenly as ``utils/split_scp.pl`` does.
 
     Raises:
@@ -120,7 +120,7 @@ def make_plan(job: Job) -> Plan:
     shards = tuple(
         Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
     )
-    return Plan(listing, settings_of(job), shards)
+    return DumpPlan(listing, settings_of(job), shards)
 
 
 def listing_of(job: Job) -> str:
@@ -158,13 +158,13 @@ def settings_of(job: Job) -> dict[str, Any]:
     }
 
 
-def write_plan(plan: Plan, path: Path) -> None:
+def write_plan(plan: DumpPlan, path: Path) -> None:
     """Write a plan completely or not at all."""
     header = {"listing": plan.listing, "archives": len(plan.shards), **plan.settings}
     write_sealed(path, [header, *map(dataclasses.asdict, plan.shards)])
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> DumpPlan:
     """Read a plan.
 
     Raises:
@@ -182,10 +182,10 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"the plan {path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise PlanError(f"{path} is not a plan of this version: delete it and start again ({error})") from None
-    return Plan(listing, header, shards)
+    return DumpPlan(listing, header, shards)
 
 
-def changes_since(plan: Plan, job: Job) -> dict[str, bool]:
+def changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     """Compare a job with the plan that it resumes.
 
     Returns:
@@ -203,7 +203,7 @@ def changes_since(plan: Plan, job: Job) -> dict[str, bool]:
         changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
         changes |= {conf: False} if options is None else changed
     for name, *values in _differences(before["options"], now["options"]):
-        changes[normalise(name)] = _only_mends(normalise(name), *values)
+        changes[normalize(name)] = _only_mends(normalize(name), *values)
     return changes
 
 
@@ -219,13 +219,13 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
     return name in ("allow-downsample", "allow-upsample", "pipes", "network") and bool(now)
 
 
-def updated(plan: Plan, job: Job, path: Path, with_failures: Sequence[int]) -> Plan:
+def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
     """Return the plan to resume, with the job's settings as far as they may differ.
 
     Args:
         plan: as it was read.
         job: what is to be made now.
-        path: of the plan.
+        path: where the plan is stored.
         with_failures: numbers of the complete archives that have failed utterances.
 
     Raises:
@@ -272,7 +272,7 @@ def how_to_start_over(options: DumpOptions) -> str:
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
-def lines_of(plan: Plan, shard: Shard, data: Path) -> Iterator[bytes]:
+def lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
     """Yield the lines of the list of utterances that an archive is made of, without their ends."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
@@ -319,7 +319,7 @@ def _wrong_with(key: bytes) -> str:
 
 
 def _shown(key: bytes) -> str:
-    return repr(shortened(key.decode(errors="replace")))
+    return repr(shorten(key.decode(errors="replace")))
 
 
 def _refuse_duplicates(path: Path) -> None:

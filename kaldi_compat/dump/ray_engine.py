@@ -18,7 +18,7 @@ from io_ark.extras import not_installed
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, as_user_error, one_line
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
-from kaldi_compat.dump.plan import Plan, Shard
+from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import read_manifest
@@ -28,7 +28,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_CONNECT = 10.0
 
 
-def run_on_ray(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
+def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Make these archives.
 
     Raises:
@@ -80,7 +80,7 @@ def with_absolute_paths(job: Job) -> Job:
     return replace(job, layout=there, options=options)
 
 
-def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
+def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
@@ -111,7 +111,7 @@ def _run(ray: Any, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monit
 _runners: dict[str, ShardRunner] = {}
 
 
-def make_archive(job: Job, plan: Plan, shard: Shard, directory: str) -> str:
+def make_archive(job: Job, plan: DumpPlan, shard: Shard, directory: str) -> str:
     """Make an archive, as a Ray task; return an error that stops the job in one line, so that Ray does not retry."""
     os.chdir(directory)
     if read_manifest(job.layout, shard.number) is not None:

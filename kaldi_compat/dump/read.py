@@ -23,12 +23,12 @@ from io_ark.tables import Script
 from io_ark.tables.blocks import BlockLoader, FileMemory
 from io_ark.tables.script import split_line
 from io_ark.text import split_words
-from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
+from kaldi_compat.cli.segments import SegmentOptions, cut_segment, parse_segment
 from kaldi_compat.dump.commands import read_from_command
 from kaldi_compat.dump.entries import Audio, Entry, Failure, OnGrid, failed
 from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import DumpOptions, Job
-from kaldi_compat.dump.plan import Plan, Shard, lines_of
+from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of
 from kaldi_compat.dump.speed_perturb import at_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
@@ -94,7 +94,7 @@ Read = list[Audio | Failure | Lines]
 
 
 def tasks_of(
-    job: Job, plan: Plan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
+    job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
     """Yield the files to read for an archive, in order, and a failure for each invalid line.
 
@@ -151,11 +151,11 @@ class TaskReader:
     """Reads tasks, and lines that name files together. Threads may share it.
 
     Args:
-        options: of the dump.
+        options: the dump's options.
         memory: makes the memory that a thread reads wave files to; by default ordinary memory.
 
     Attributes:
-        options: of the dump.
+        options: the dump's options.
         lines_at_once: how many lines should be read together, according to those before.
     """
 
@@ -223,7 +223,7 @@ def read_task(task: Task, options: DumpOptions) -> list[Entry]:
 
 def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> Entry:
     try:
-        return Audio.of(index, key, recording if segment is None else cut(recording, segment, SegmentOptions()))
+        return Audio.of(index, key, recording if segment is None else cut_segment(recording, segment, SegmentOptions()))
     except (Skip, AudioError) as reason:
         return failed(index, key, reason)
 
@@ -234,7 +234,7 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
     Args:
         rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``. With the option ``speeds``, the
             speed is changed here if the command is one of ``utils/perturb_data_dir_speed.sh``.
-        options: of the dump.
+        options: the dump's options.
 
     Raises:
         ArkError: it cannot be read.

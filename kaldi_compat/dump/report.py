@@ -22,11 +22,11 @@ from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import write_whole
 from kaldi_compat.dump.finalize import Outcome, frame_shift, summed
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.report_audio import inspect_audio
 from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram
-from kaldi_compat.dump.write import DURATIONS, read_stats
+from kaldi_compat.dump.write import DURATIONS, read_statistics
 from kaldi_compat.functional.cmvn import mean_and_variance
 
 PICTURES = 4
@@ -70,7 +70,7 @@ summary {{ cursor: pointer; }}
 """
 
 
-def write_report(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> None:
+def write_report(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> None:
     """Write the page of ``--report``."""
     title = f"{job.feature} features of {job.layout.name}"
     body = "\n".join(
@@ -79,7 +79,7 @@ def write_report(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> No
     write_whole(Path(job.options.report), PAGE.format(title=html.escape(title), body=body))
 
 
-def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
+def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
     """Yield the headings and contents of the page."""
     results = [
         ("utterances with features", f"{outcome.utterances} of {outcome.wanted}"),
@@ -104,9 +104,11 @@ def sections(job: Job, plan: Plan, outcome: Outcome, monitor: Monitor) -> Iterab
         counts, edges = np.histogram(durations, BINS)
         yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
         yield "Longest and shortest utterances", _extremes(job, plan, min(3, len(durations)))
-    stats = summed(stats for _, stats in read_stats(job.layout, (shard.number for shard in plan.shards)))
-    if stats is not None and np.isfinite(stats).all():
-        mean, variance = mean_and_variance(stats)
+    statistics = summed(
+        statistics for _, statistics in read_statistics(job.layout, (shard.number for shard in plan.shards))
+    )
+    if statistics is not None and np.isfinite(statistics).all():
+        mean, variance = mean_and_variance(statistics)
         deviation = np.sqrt(variance)
         lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
         drawn = curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
@@ -144,13 +146,13 @@ def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
 
 
-def _extremes(job: Job, plan: Plan, few: int) -> str:
+def _extremes(job: Job, plan: DumpPlan, few: int) -> str:
     longest = heapq.nlargest(few, _durations(job, plan), key=itemgetter(1))
     shortest = heapq.nsmallest(few, _durations(job, plan), key=itemgetter(1))
     return table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
 
 
-def _durations(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
+def _durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
     for shard in plan.shards:
         with open(job.layout.of_archive(shard.number, DURATIONS), "rb") as lines:
             for line in lines:
@@ -158,7 +160,7 @@ def _durations(job: Job, plan: Plan) -> Iterable[tuple[str, float]]:
                 yield key.decode("utf-8", "surrogateescape"), float(seconds)
 
 
-def pictures(job: Job, plan: Plan) -> Iterable[str]:
+def pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
     """Draw the features of some utterances, evenly spread over the list."""
     shift = float(frame_shift(next(iter(plan.settings["confs"].values()))))
     try:

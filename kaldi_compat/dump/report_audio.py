@@ -14,7 +14,7 @@ from io_ark.errors import ArkError
 from kaldi_compat.dump.options import Job
 
 MIN_UTTERANCES, MAX_UTTERANCES = 20, 200
-SHARE_INSPECTED = 20  # one in so many utterances
+SHARE_INSPECTED = 20  # one of this number of utterances
 MAX_SECONDS = 10.0  # for all of it
 SILENT_PEAK = 32  # of 32768: 60 dB below full scale
 SHARE_CLIPPED = 0.001

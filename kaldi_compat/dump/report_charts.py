@@ -17,7 +17,7 @@ Floats = npt.NDArray[Any]
 
 WIDTH, HEIGHT = 640, 250
 LEFT, RIGHT, TOP, BOTTOM = 68, 14, 10, 44
-CENTRED = 'text-anchor="middle"'
+MIDDLE = 'text-anchor="middle"'
 DASHES = ("", "7 4", "2 4")  # of the first, second ... line, so that they differ without colour
 
 
@@ -57,8 +57,8 @@ def _axes(content: str, x: tuple[float, float], y: tuple[float, float], names: t
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(label)}">{"".join(parts)}{content}'
         f'<path class="axis" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>'
-        f'<text class="name" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" {CENTRED}>{html.escape(names[0])}</text>'
-        f'<text class="name" transform="translate(14 {middle}) rotate(-90)" {CENTRED}>{html.escape(names[1])}</text>'
+        f'<text class="name" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" {MIDDLE}>{html.escape(names[0])}</text>'
+        f'<text class="name" transform="translate(14 {middle}) rotate(-90)" {MIDDLE}>{html.escape(names[1])}</text>'
         "</svg>"
     )
 
@@ -69,7 +69,7 @@ def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]
     Args:
         x: places of the values.
         lines: name and values of each line.
-        names: of the axes, with units.
+        names: labels of the axes, with units.
     """
     low = min(0.0, *(float(line.min()) for _, line in lines))
     high = max(float(line.max()) for _, line in lines)

@@ -21,10 +21,10 @@ from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
 from kaldi_compat.dump.errors import EXPECTED, DumpError
-from kaldi_compat.dump.features import Computer
+from kaldi_compat.dump.features import DeviceComputer
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import Plan, Shard, lines_of
+from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of
 from kaldi_compat.dump.read import Clock, TaskReader, read_ahead, tasks_of, waiting_bytes
 from kaldi_compat.dump.speakers import speakers_of
 from kaldi_compat.dump.spectral import Pending
@@ -49,16 +49,16 @@ class ShardRunner:
             commands print there.
     """
 
-    def __init__(self, job: Job, plan: Plan, device: str = "cpu", *, owns_process: bool = False) -> None:
+    def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu", *, owns_process: bool = False) -> None:
         keep_freed_memory()
         self.job = job
         self.owns_process = owns_process
         self.plan = plan
         self.inputs = InputWatch(job, plan.settings, plan.stamps)
-        self.compute = Computer(job, plan, device)
+        self.compute = DeviceComputer(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
-        self.wants_stats = job.options.wants_stats
-        self.encode = Encoder(job.options, with_stats=self.wants_stats)
+        self.wants_statistics = job.options.wants_statistics
+        self.encode = Encoder(job.options, with_statistics=self.wants_statistics)
         self.recordings = Script.open(str(job.layout.in_data(SCRIPT))) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
@@ -88,7 +88,7 @@ class ShardRunner:
 
         These are by speaker whatever the level, since a dump that is resumed may ask for another one.
         """
-        if not self.wants_stats:
+        if not self.wants_statistics:
             return None
         return speakers_of(self.job, lines_of(self.plan, shard, self.job.layout.data))
 

@@ -42,7 +42,7 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
             f"{path} is missing, and --cmvn={BY_SPEAKER} needs it; to make each utterance its own speaker: "
             f"awk '{{print $1, $1}}' {listing} > {path}"
         )
-    if not (job.options.wants_stats and path.is_file()):
+    if not (job.options.wants_statistics and path.is_file()):
         return
     missing, first = 0, b""
     keys = filter(None, map(_key_of, lines))

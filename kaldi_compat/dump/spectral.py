@@ -19,7 +19,7 @@ from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import input_paths
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import CPU, Job
-from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.batch import num_frames
@@ -42,7 +42,7 @@ class SpectralComputer:
 
     memory: Callable[[], RowMemory] | None = None
 
-    def __init__(self, job: Job, plan: Plan, device: str) -> None:
+    def __init__(self, job: Job, plan: DumpPlan, device: str) -> None:
         self.feature = SPECTRAL_FEATURES[job.spectral]
         options = replace(
             configured_options(job, plan.settings["confs"])[job.spectral], device=device, engine=job.options.engine

@@ -23,7 +23,7 @@ from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack
-from kaldi_compat.dump.plan import Plan
+from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer, in_halves
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
@@ -45,7 +45,7 @@ class PackedComputer(SpectralComputer):
     The numbers equal those of :class:`SpectralComputer` up to rounding.
     """
 
-    def __init__(self, job: Job, plan: Plan, device: str) -> None:
+    def __init__(self, job: Job, plan: DumpPlan, device: str) -> None:
         super().__init__(job, plan, device)
         self.transfers = Transfers(device)
         self.frame_options = feature_options(self.feature.options, self.extractor.options)
@@ -59,7 +59,7 @@ class PackedComputer(SpectralComputer):
         self.method = None
         if job.options.compress and not job.with_pitch:
             self.method = CompressionMethod.of(job.options.compression_method)
-        self.wants_sums = job.options.wants_stats and not job.with_pitch
+        self.wants_sums = job.options.wants_statistics and not job.with_pitch
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
         self._good_warps = _good_warps(self.feature.name, self.module.options)
         self._counts = Counter[str]()
@@ -117,7 +117,7 @@ class PackedComputer(SpectralComputer):
                 samples = resample_waveform(alone, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
             for warp in set(warps) - self._good_warps:
-                self.module.filter_bank(warp)  # refuses factors that move bands out of their range
+                self.module._filter_bank(warp)  # refuses factors that move bands out of their range
                 self._good_warps.add(warp)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {audio.block.names()[0]}: {error}") from error
@@ -155,22 +155,22 @@ class PackedComputer(SpectralComputer):
         def collect() -> list[Result]:
             arrays = wait()
             objects: dict[int, Sequence[memoryview]] = {}
-            stats: dict[int, npt.NDArray[np.float64]] = {}
+            statistics: dict[int, npt.NDArray[np.float64]] = {}
             for i, each in enumerate(packed):
                 members, own = each.members.tolist(), arrays[4 * i : 4 * i + 4]
                 if is_compressed:
                     found = zip(members, each.objects(own), strict=True)
                     objects |= {number: pieces for number, pieces in found if pieces is not None}
                 if self.wants_sums:
-                    stats |= dict(zip(members, each.stats(own), strict=True))
+                    statistics |= dict(zip(members, each.statistics(own), strict=True))
             if is_compressed:  # the encoder decides what to do with values that cannot be compressed
                 left = [i for i in range(len(places)) if i not in objects]
                 lost = [features[first:end] for first, end in (places[i] for i in left)]
                 values = dict(zip(left, self.transfers.fetch(lost, computed=True)() if lost else [], strict=True))
-                stats = {number: sums for number, sums in stats.items() if number in objects}
+                statistics = {number: sums for number, sums in statistics.items() if number in objects}
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}
-            return _results(parts, row, objects, values, stats)
+            return _results(parts, row, objects, values, statistics)
 
         return collect
 
@@ -199,7 +199,7 @@ def _results(
     row: Row,
     objects: Mapping[int, Sequence[memoryview]],
     matrices: Mapping[int, npt.NDArray[Any]],
-    stats: Mapping[int, npt.NDArray[np.float64]],
+    statistics: Mapping[int, npt.NDArray[np.float64]],
 ) -> list[Result]:
     """Return the results of a row: those that follow each other in the list together, if they are alike.
 
@@ -207,18 +207,18 @@ def _results(
         parts, row: the utterances.
         objects: by the number of an utterance, its compressed matrix as archives have it.
         matrices: those of the others.
-        stats: of those that the device has counted.
+        statistics: CMVN statistics by utterance, where the device has computed them.
     """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.durations() for part in parts])
     keys = [key for part in parts for key in part.audio.block.keys.split(b"\n")[:-1]]
-    kinds = np.array([2 * (i in objects) + (i in stats) for i in range(len(indices))])
+    kinds = np.array([2 * (i in objects) + (i in statistics) for i in range(len(indices))])
     bounds = np.flatnonzero((np.diff(indices) != 1) | (np.diff(kinds) != 0)) + 1
     found: list[Result] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
         own, numbers = slice(first, end), range(first, end)
         index, names = int(indices[first]), b"".join([key + b"\n" for key in keys[own]])
-        counted = np.stack([stats[i] for i in numbers]) if first in stats else None
+        counted = np.stack([statistics[i] for i in numbers]) if first in statistics else None
         if first in objects:
             pieces: list[Any] = [piece for i in numbers for piece in (keys[i], b" ", *objects[i])]
             sizes = np.array([sum(map(len, objects[i])) for i in numbers])

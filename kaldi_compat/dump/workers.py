@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
-from kaldi_compat.dump.devices import devices_of, prepare_device, watched, why_unavailable
+from kaldi_compat.dump.devices import devices_of, prepare_device, watch_device, why_unavailable
 from kaldi_compat.dump.errors import (
     DumpError,
     LostDeviceError,
@@ -25,7 +25,7 @@ from kaldi_compat.dump.errors import (
     as_user_error,
 )
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import Plan, Shard
+from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
@@ -35,7 +35,7 @@ SECONDS_BETWEEN_REPORTS = 0.2
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -> None:
+def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Make these archives.
 
     Raises:
@@ -51,11 +51,11 @@ def run_local(job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor) -
     elif shards:
         runner = _opened(job, plan, devices[0], owns_process=False)
         for shard in shards:
-            with watched(devices[0]):
+            with watch_device(devices[0]):
                 monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
 
 
-def _opened(job: Job, plan: Plan, device: str, *, owns_process: bool) -> ShardRunner:
+def _opened(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
     """Open a device, and return what makes archives on it.
 
     Raises:
@@ -85,12 +85,14 @@ class _Workers:
     """Worker processes, and the archives that wait for one of them.
 
     Args:
-        job, plan, monitor: of the dump.
+        job, plan, monitor: the dump, what it makes, and its progress.
         shards: the archives to be made.
         devices: one for each worker.
     """
 
-    def __init__(self, job: Job, plan: Plan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]) -> None:
+    def __init__(
+        self, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]
+    ) -> None:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
         self.tries: Counter[int] = Counter()
@@ -183,7 +185,7 @@ class _Workers:
                 clear_unfinished(self.job.layout, worker.shard.number)
 
 
-def _start_worker(job: Job, plan: Plan, device: str) -> _Worker:
+def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
     # A forked child of a process that has threads, or a GPU open, is not safe to use.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
@@ -229,7 +231,7 @@ def _end(worker: _Worker) -> None:
     worker.lifeline.close()
 
 
-def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
+def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
     """Run a worker: make archives as they are assigned, until the parent is gone."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         # Linux kills this process when its parent dies, even if a thread of ours can no longer run.
@@ -243,7 +245,7 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: Plan, device: str) -> None:
             return
         while True:
             shard = tasks.recv()
-            with watched(device):
+            with watch_device(device):
                 runner(shard, _reporter(tasks, shard))
             tasks.send(("done", shard.number))
     except EOFError:
@@ -273,13 +275,13 @@ def _reporter(tasks: Any, shard: Shard) -> Any:
     return report
 
 
-def complete(job: Job, plan: Plan) -> dict[int, Counts]:
+def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
     """Return what was done of each complete archive, by its number; files are compared by size."""
     found = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in found if manifest is not None}
 
 
-def verified(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
+def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
     """Return what was done of each of these archives that is complete and undamaged, by its number.
 
     Args:
@@ -289,7 +291,7 @@ def verified(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) ->
     """
 
     options, kept = job.options, dict[int, Counts]()
-    check = partial(verified_manifest, job.layout, checksums=options.verify, with_stats=bool(options.cmvn_levels))
+    check = partial(verified_manifest, job.layout, checksums=options.verify, with_statistics=bool(options.cmvn_levels))
     with ThreadPoolExecutor(min(options.nj, cores())) as pool:
         for number, found in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
             try:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import script_lines, split_keys
@@ -30,14 +29,14 @@ from kaldi_compat.dump.files import (
     writing,
 )
 from kaldi_compat.dump.options import Layout
+from kaldi_compat.exact.arrays import Doubles
 
-Stats = npt.NDArray[np.float64]
 # Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
 Counts = tuple[int, float, int]
 # Size in bytes and CRC-32 of a file.
 Fingerprint = tuple[int, int]
 # The files of an archive, as manifests call them.
-ARCHIVE, SCRIPT, STATS = "archive", "script", "stats"
+ARCHIVE, SCRIPT, STATISTICS = "archive", "script", "stats"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
 # Bytes of an archive that are read back at a time, behind the writing.
 VERIFIED_AT_ONCE = 64 << 20
@@ -83,14 +82,14 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verified_manifest(
-    layout: Layout, shard: int, *, checksums: bool = False, with_stats: bool = False
+    layout: Layout, shard: int, *, checksums: bool = False, with_statistics: bool = False
 ) -> Manifest | None:
     """Return the manifest of a complete archive after a look at its files; None if it was not completed yet.
 
     Args:
         layout, shard: identify the archive.
         checksums: read the files and compare their checksums; sizes are compared in either case.
-        with_stats: accept only an archive that was made with statistics.
+        with_statistics: accept only an archive that was made with statistics.
 
     Raises:
         DamagedError: the archive has to be made again; says why.
@@ -105,8 +104,8 @@ def verified_manifest(
         described = False
     if not described:
         raise DamagedError(f"{path} is damaged")
-    if with_stats and STATS not in manifest.files:
-        raise DamagedError(f"{layout.of_archive(shard, STATS)} was not made, and --cmvn needs it")
+    if with_statistics and STATISTICS not in manifest.files:
+        raise DamagedError(f"{layout.of_archive(shard, STATISTICS)} was not made, and --cmvn needs it")
     for name, (size, checksum) in manifest.files.items():
         _check(_file_of(layout, shard, name), size, checksum if checksums else None)
     return manifest
@@ -162,7 +161,7 @@ class ArchiveWriter:
             clear_unfinished(layout, shard)
             # An archive that is made again is incomplete from here on.
             layout.manifest(shard).unlink(missing_ok=True)
-        names = (ARCHIVE, SCRIPT, *LENGTHS, *([STATS] if speakers is not None else []))
+        names = (ARCHIVE, SCRIPT, *LENGTHS, *([STATISTICS] if speakers is not None else []))
         self._files: dict[str, WholeFile] = {}
         try:
             for name in names:
@@ -172,7 +171,7 @@ class ArchiveWriter:
                 file.abandon()
             raise
         # The sum of the utterances of one speaker that came last. Lists are usually sorted by speaker.
-        self._run: tuple[str, Stats] | None = None
+        self._run: tuple[str, Doubles] | None = None
         self._matrix = codec("double-matrix")
         self._verification = _Verification(self._files[ARCHIVE])
 
@@ -197,22 +196,22 @@ class ArchiveWriter:
         self.utterances += len(entry.frames)
         self.seconds += float(entry.durations.sum())
         self.uncompressed += entry.left_uncompressed
-        if self.speakers is not None and entry.stats is not None:
-            for key, stats in zip(split_keys(packed.keys), entry.stats, strict=True):
-                self._count(self.speakers.get(key) or key, stats)
+        if self.speakers is not None and entry.statistics is not None:
+            for key, statistics in zip(split_keys(packed.keys), entry.statistics, strict=True):
+                self._count(self.speakers.get(key) or key, statistics)
 
-    def _count(self, speaker: str, stats: Stats) -> None:
+    def _count(self, speaker: str, statistics: Doubles) -> None:
         if self._run and self._run[0] == speaker:
-            self._run = speaker, self._run[1] + stats
+            self._run = speaker, self._run[1] + statistics
         else:
             self._end_run()
-            self._run = speaker, stats
+            self._run = speaker, statistics
 
     def _end_run(self) -> None:
         if self._run:
-            speaker, stats = self._run
-            self._files[STATS].write(in_bytes(f"{speaker} "))
-            self._matrix.write(self._files[STATS], stats, binary=True)
+            speaker, statistics = self._run
+            self._files[STATISTICS].write(in_bytes(f"{speaker} "))
+            self._matrix.write(self._files[STATISTICS], statistics, binary=True)
 
     def finish(self, work: dict[str, float]) -> Manifest:
         """Verify what was written, and rename the archive, its script file and at last its manifest.
@@ -294,15 +293,15 @@ class _Verification:
 
 def clear_unfinished(layout: Layout, shard: int, *, own: bool = False) -> None:
     """Remove the temporary files that a killed process left of an archive; with ``own`` those of this process too."""
-    names = (ARCHIVE, SCRIPT, *LENGTHS, STATS)
+    names = (ARCHIVE, SCRIPT, *LENGTHS, STATISTICS)
     for path in (layout.manifest(shard), *(_file_of(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)
 
 
-def read_stats(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Stats]]:
+def read_statistics(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Doubles]]:
     """Yield speakers and their statistics, run by run, of those of these archives that were made with statistics."""
     for shard in shards:
-        path = layout.of_archive(shard, STATS)
+        path = layout.of_archive(shard, STATISTICS)
         if path.is_file():
-            with io_ark.SequentialReader[Stats](f"ark:{path}", kind="double-matrix") as reader:
+            with io_ark.SequentialReader[Doubles](f"ark:{path}", kind="double-matrix") as reader:
                 yield from reader

@@ -23,7 +23,7 @@ class AudioBatch:
 
     Attributes:
         samples: int16 or float32, contiguous.
-        starts, lengths: of each utterance, in samples.
+        starts, lengths: where each utterance begins, and its length, in samples.
         firsts: first sample of each utterance's first frame, relative to its start.
         rows: (utterances + 1,): each utterance's first row of the features, and their number.
         warps: index of each utterance's VTLN factor.
@@ -124,7 +124,7 @@ def whole_batch(plan: Plan, samples: npt.ArrayLike, vtln_warp: float = 1.0) -> A
 
 
 def num_frames(plan: Plan, lengths: Any) -> Any:
-    """Return how many frames there are in so many samples (Kaldi: NumFrames)."""
+    """Return the number of frames of audio with this number of samples (Kaldi: NumFrames)."""
     if plan.options.snip_edges:
         return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
     return (lengths + plan.shift // 2) // plan.shift

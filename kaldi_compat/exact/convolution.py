@@ -12,7 +12,7 @@ from kaldi_compat.exact.plan import split_radix_tables
 
 
 def fft_points(taps: int) -> int:
-    """Return the points of the FFT for so many taps: the result depends on the positions of the blocks."""
+    """Return the points of the FFT for this number of taps, which decides where the blocks lie, and so the result."""
     return max(4, 1 << (4 * taps - 1).bit_length())
 
 

@@ -66,7 +66,10 @@ def packed_irfft(re: Floats, im: Floats) -> Floats:
 
 
 def _unzipped(re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np.float32) -> tuple[Floats, Floats]:
-    """From the FFT of the even samples plus i times the odd ones to the signal's, or back; by pairs of bins."""
+    """Convert the FFT of ``even + i * odd`` samples to that of the signal, or back with conjugate roots.
+
+    Bins ``k`` and ``half - k`` depend on each other, and are computed as a pair.
+    """
     half = re.shape[-1]
     k = np.arange(1, half // 2 + 1)
     mirror = half - k

@@ -41,7 +41,7 @@ class MelBanks:
 
     Attributes:
         weights: float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
-        centers: centre frequencies of the filters in Hz, (num_mel_bins,).
+        centers: center frequencies of the filters in Hz, (num_mel_bins,).
     """
 
     weights: FloatArray

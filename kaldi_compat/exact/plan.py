@@ -138,7 +138,7 @@ def plan_of(options: FrameOptions) -> Plan:
         size=options.window_size,
         shift=options.window_shift,
         points=even_points(options),
-        dim=_dim(options),
+        dim=options.dim,
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
         window=tables.window(options.window_type, options.window_size, options.blackman_coeff),
@@ -146,15 +146,6 @@ def plan_of(options: FrameOptions) -> Plan:
         lifter=lifter,
         **{name: getattr(options, name) for name in own},
     )
-
-
-def _dim(options: Any) -> int:
-    if isinstance(options, FbankOptions):
-        return options.num_mel_bins + options.use_energy
-    if isinstance(options, SpectrogramOptions):
-        points = options.padded_window_size
-        return points if options.return_raw_fft else points // 2 + 1
-    return int(options.num_ceps)
 
 
 @functools.lru_cache(maxsize=256)

@@ -113,7 +113,7 @@ class KaldiRandom:
 
 @functools.lru_cache(maxsize=8)
 def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Multipliers and increments that lead from a seed of ``rand_r()`` to the words of so many pairs of draws.
+    """Multipliers and increments that lead from a seed of ``rand_r()`` to the words of its first ``pairs`` of draws.
 
     A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
     seed + C_k``. The three words give 11, 10 and 10 of the draw's bits, each from bit 16 of the word upwards. The

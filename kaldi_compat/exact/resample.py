@@ -162,7 +162,7 @@ def linear_resample(
         samples: float32 of shape (T,); beyond its ends there is silence.
         rate_in: sampling rate in Hz.
         rate_out: the rate wanted, in Hz.
-        cutoff: of the low-pass filter in Hz: at most half of either rate.
+        cutoff: cutoff frequency of the low-pass filter in Hz: at most half of either rate.
         num_zeros: width of the filter; more is sharper and slower.
 
     Returns:
@@ -186,7 +186,7 @@ def resample_chunk(
 
     Args:
         samples: int16 or float32 of shape (T,): the audio up to the chunk's end.
-        filters: of the two rates.
+        filters: the resampling filters from one rate to the other.
         outputs: the first output sample, and the one after the last.
         chunk_start: where the chunk starts: filters that reach back further are summed up in another order.
     """
@@ -226,7 +226,7 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
 
     Args:
         samples: int16 or float32 of shape (T,): of all utterances.
-        filters: of the two rates.
+        filters: the resampling filters from one rate to the other.
         chunks: (chunks, 5): where the utterance starts, its samples up to the chunk's end, where in the utterance the
             chunk starts, the first output sample and the one after the last. The chunks of an utterance follow each
             other, and so do their outputs.

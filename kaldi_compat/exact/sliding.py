@@ -59,7 +59,7 @@ def _strided_sum(rows: Doubles) -> Doubles:
     return total
 
 
-def fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
+def multiply_add_double(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     """Return ``a * b + c``, rounded once (a fused multiply-add, which OpenBLAS's ``daxpy`` uses)."""
     product, error = _product(a, b)
     total = product + c
@@ -99,7 +99,7 @@ def normalized_by_windows(
     wide = features.astype(np.float64)
     size = (end - start)[:, None].astype(np.float64)
     sums = window_sums(wide, start, end)
-    normalized = fused(-1.0 / size, sums, wide)
+    normalized = multiply_add_double(-1.0 / size, sums, wide)
     if not norm_vars:
         return normalized.astype(np.float32), np.empty((0, features.shape[1]))
     squares = wide * wide

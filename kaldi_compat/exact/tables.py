@@ -66,7 +66,7 @@ def inverse_dft(rows: int, columns: int) -> Floats:
 
 
 def equal_loudness(centers: Floats) -> Floats:
-    """Return equal-loudness weights, at 40 dB, of mel bins centred at these frequencies in Hz (Hermansky 1990)."""
+    """Return equal-loudness weights, at 40 dB, of mel bins centered at these frequencies in Hz (Hermansky 1990)."""
     squared = centers * centers
     wide = squared.astype(np.float64)
     share = (wide / (wide + 1.6e5)).astype(F32)

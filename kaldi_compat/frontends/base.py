@@ -23,9 +23,9 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.array_api import as_like, astype, full, is_traced, is_traced_or_differentiated, namespace
+from kaldi_compat.functional.array_api import as_like, astype, full, namespace, tracing
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.options.spectral import FbankOptions, FrameOptions, SpectrogramOptions
+from kaldi_compat.options.spectral import FrameOptions
 
 A = TypeVar("A")
 
@@ -83,7 +83,8 @@ class PresetFrontend(Generic[A]):
         utterances = self._listed(samples, lengths)
         if utterances is not None:
             return [self(each, sampling_rate=rate) for each in utterances]
-        if is_traced(samples):
+        recorded = tracing(samples)
+        if recorded.traced:
             audio = on_unit_scale(samples)
         else:
             audio = checked_samples(samples, self.preset, has_lengths=lengths is not None)
@@ -93,14 +94,14 @@ class PresetFrontend(Generic[A]):
         if ends is not None:
             ends = as_like(ends, audio)
             audio = zero_past(audio[..., None], ends)[..., 0]
-        if _is_on_host(audio) and not is_traced_or_differentiated(audio):
+        if _is_on_host(audio) and not recorded.traced_or_differentiated:
             check_values(audio)
             if ends is None:
                 warn_of_channels(audio)
         if rate != target:
             audio = self._resampled(audio, rate)
             ends = None if ends is None else num_resampled(ends, rate, target)
-        if self.preset.shortens_frame and not is_traced(audio) and self._has_short_frame(audio, ends):
+        if self.preset.shortens_frame and not recorded.traced and self._has_short_frame(audio, ends):
             return self._row_by_row(audio, ends)
         return self._features(self.feature, audio, ends)
 
@@ -144,7 +145,7 @@ def _is_on_host(values: Any) -> bool:
     return isinstance(values, np.ndarray) or values.device.type == "cpu"
 
 
-def resolved(
+def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
     """Return a preset without the steps whose statistics are missing, and the statistics.
@@ -183,13 +184,7 @@ def resolved(
 
 def columns_of(options: FrameOptions, steps: tuple[Step, ...]) -> int:
     """Return the number of columns of a feature after these steps."""
-    if isinstance(options, FbankOptions):
-        columns = options.num_mel_bins + options.use_energy
-    elif isinstance(options, SpectrogramOptions):
-        points = options.padded_window_size
-        columns = points if options.return_raw_fft else points // 2 + 1
-    else:
-        columns = int(options.num_ceps)  # type: ignore[attr-defined]
+    columns = options.dim
     for step in steps:
         columns *= STEPS[step.kind].widens(step.options)
     return columns

@@ -23,8 +23,9 @@ from kaldi_compat import numpy as array_features
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.frontends.audio import check_values, on_unit_scale
-from kaldi_compat.frontends.base import PresetFrontend, resolved, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, load_preset, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
@@ -71,7 +72,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> None:
-        self.preset, numbers = resolved(preset, statistics, dither)
+        self.preset, numbers = load_preset(preset, statistics, dither)
         self.resample = resample
         self.feature = self._feature(self.preset.feature_options)
         self.steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
@@ -105,7 +106,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1,
                     or int16. Rows are utterances, not channels.
                 lengths: number of samples in each row of ``(B, T)``; the samples after them are ignored.
-                sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
+                sampling_rate: rate of the audio in Hz; the model's if None. Audio of another rate is resampled.
 
             Returns:
                 float32 ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of
@@ -128,7 +129,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
-        feature.trust_scale()  # the preset says what scale the model takes
+        feature._trust_scale()  # the preset says what scale the model takes
         return feature
 
     def _listed(self, samples: Any, lengths: Any) -> list[npt.NDArray[Any]] | None:
@@ -187,7 +188,7 @@ class FrontendStream:
             raise why_no_stream(frontend.preset)
         self.frontend = frontend
         self._audio = frontend.feature.stream()
-        self._windows = [_FrameWindow.of(step) for step in frontend.steps]
+        self._windows = [_StepStream(step) for step in frontend.steps]
 
     def __repr__(self) -> str:
         return f"<FrontendStream of {self.frontend!r}>"
@@ -226,44 +227,59 @@ class FrontendStream:
         return frames
 
 
-class _FrameWindow:
+class _FrameHistory:
+    """The frames that a step still needs, from number ``start`` to ``end``."""
+
+    start = end = 0
+    frames: Floats | None = None
+
+    def append(self, chunk: Floats, length: int) -> None:
+        """Append frames."""
+        self.frames = chunk if self.frames is None else np.concatenate((self.frames, chunk))
+        self.end += length
+
+    def keep_from(self, start: int, ended: bool) -> None:
+        """Discard the frames before ``start``, and all of them at the end."""
+        if ended:
+            self.frames, self.start, self.end = None, 0, 0
+        elif self.frames is not None:
+            self.frames, self.start = self.frames[start - self.start :].copy(), start
+
+
+class _StepStream(WindowFlow):
     """A step on frames in chunks: of single frames, or of ``size`` frames that start ``stride`` frames apart."""
 
-    def __init__(self, step: _ArrayStep, size: int, stride: int, left: int) -> None:
-        self._step, self._size, self._stride, self._left = step, size, stride, left
-        self.reset()
-
-    @classmethod
-    def of(cls, step: _ArrayStep) -> _FrameWindow:
-        """Return the window of a step."""
-        if step.kind.per_frame:
-            return cls(step, 1, 1, 0)
+    def __init__(self, step: _ArrayStep) -> None:
+        self._step, self._size, self._stride, self._left = step, 1, 1, 0
         if isinstance(step.options, LowFrameRateOptions):
-            return cls(step, step.options.stack, step.options.stride, (step.options.stack - 1) // 2)
-        return cls(step, step.options.size, step.options.size, 0)
+            self._size, self._stride = step.options.stack, step.options.stride
+            self._left = (step.options.stack - 1) // 2
+        elif not step.kind.per_frame:
+            self._size = self._stride = step.options.size
+        self.reset()
 
     def reset(self) -> None:
         """Discard everything received so far."""
-        self._kept: Floats | None = None
-        self._start = 0  # number of the first kept frame; a multiple of the stride
-        self._done = 0  # windows returned so far
+        self.history, self.done = _FrameHistory(), 0
 
     def __call__(self, frames: Floats, final: bool) -> Floats:
         """Return the windows that these frames decide."""
-        kept = frames if self._kept is None else np.concatenate((self._kept, frames))
-        end = self._start + len(kept)
-        beyond = self._size - self._left
-        known = -(-end // self._stride) if final else max(0, (end - beyond) // self._stride + 1)
+        result: Floats = self._advance(frames, len(frames), final)[0]
+        return result
+
+    def _frames_in(self, end: int) -> int:
+        return -(-end // self._stride)
+
+    def _frames_decided_by(self, end: int) -> int:
+        return max(0, (end - self._size + self._left) // self._stride + 1)
+
+    def _oldest_needed(self, done: int, end: int) -> int:
+        # A multiple of the stride, so that the step's windows are those of the whole utterance.
+        return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
+
+    def _frames(self, first: int, counts: int) -> Floats:
         # The step repeats the first frame before the kept ones, so windows that reach there are computed only once,
         # at the real start.
-        computed = self._step(kept)
-        first = self._done - self._start // self._stride
-        result: Floats = computed[first : first + known - self._done]
-        if final:
-            self.reset()
-            return result
-        self._done = known
-        # A multiple of the stride, so that the step's windows are those of the whole utterance.
-        start = max(0, min((known * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
-        self._kept, self._start = kept[max(0, start - self._start) :].copy(), max(self._start, start)
-        return result
+        begin = first - self.history.start // self._stride
+        computed: Floats = self._step(self.history.frames)
+        return computed[begin : begin + counts]

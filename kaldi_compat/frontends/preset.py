@@ -82,7 +82,7 @@ class Preset:
         title: the models that it is for.
         family: the page of the documentation.
         source: where its settings come from.
-        sampling_rate: of the model, in Hz.
+        sampling_rate: sampling rate that the model takes, in Hz.
         sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for others.
         feature: "fbank", "mfcc", "plp" or "spectrogram".
         options: the feature's options; its scale is 1, as ``sample_scale`` holds it.

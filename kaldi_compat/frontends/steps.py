@@ -61,7 +61,7 @@ STEPS: Mapping[str, StepKind] = {
         streams=True,
     ),
     "pad_frames": StepKind("PadFrames", options.PadFramesOptions, stacking.pad_frames, count=stacking.padded_count),
-    "utterance_cmvn": StepKind("UtteranceCmvn", options.UtteranceCmvnOptions, normalization.normalize_utterance),
+    "utterance_cmvn": StepKind("UtteranceCmvn", options.UtteranceCmvnOptions, normalization.utterance_cmvn),
     "centered_mean": StepKind("CenteredMean", options.CenteredMeanOptions, normalization.subtract_centered_mean),
     "global_cmvn": StepKind("GlobalCmvn", options.GlobalCmvnOptions, None, streams=True, per_frame=True),
     "repeated_deltas": StepKind(

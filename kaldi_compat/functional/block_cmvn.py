@@ -8,11 +8,13 @@ from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.sliding import normalized_by_windows
 from kaldi_compat.functional.blocks import for_c, utterances
-from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_stats, sliding_windows
+from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_statistics, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 
-def _stats_in_c(x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None) -> Doubles:
+def _statistics_in_c(
+    x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
+) -> Doubles:
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
     total = np.zeros(shape) if onto is None else onto.copy()
     if total.shape != shape or (weights is not None and weights.shape != (len(x),)):
@@ -22,24 +24,24 @@ def _stats_in_c(x: Floats, bounds: Integers, *, weights: Floats | None = None, o
     return total
 
 
-@native.twin(_stats_in_c)
-def stats(x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None) -> Doubles:
-    """Compute CMVN statistics (utterances, 2, dim + 1): :func:`~kaldi_compat.functional.cmvn.cmvn_stats`.
+@native.twin(_statistics_in_c)
+def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None) -> Doubles:
+    """Compute CMVN statistics (utterances, 2, dim + 1): :func:`~kaldi_compat.functional.cmvn.cmvn_statistics`.
 
     Args:
         x, bounds: the features.
-        weights: of the frames, (frames,); None for 1.
+        weights: weight of each frame, (frames,); None for 1.
         onto: statistics (utterances, 2, dim + 1) onto which the frames are added one by one.
     """
     none = [None] * (len(bounds) - 1)
     own, start = none if weights is None else utterances(weights, bounds), none if onto is None else onto
     parts = zip(utterances(x, bounds), own, start, strict=True)
-    return np.stack([cmvn_stats(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
+    return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
-def weighted_stats(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
-    """Compute :func:`stats` of frames with weights (frames,)."""
-    return stats(x, bounds, weights=weights)
+def weighted_statistics(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
+    """Compute :func:`statistics` of frames with weights (frames,)."""
+    return statistics(x, bounds, weights=weights)
 
 
 def normalized(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:

@@ -85,7 +85,7 @@ def checked_list(
     return utterances
 
 
-class Audio(NamedTuple):
+class CheckedAudio(NamedTuple):
     """Audio that was checked.
 
     Attributes:
@@ -105,35 +105,35 @@ class AudioFeature:
     """Base class of the features of arrays and of tensors: what both do to a call's arguments.
 
     Attributes:
-        kind: class of the audio: an array or a tensor.
+        _kind: class of the audio: an array or a tensor.
         size: samples in a frame.
-        warns_of_scale: False for a feature that takes audio on any scale.
+        _warns_of_scale: False for a feature that takes audio on any scale.
     """
 
-    kind: ClassVar[type[Any]]
+    _kind: ClassVar[type[Any]]
     options: Any
     size: int
-    warns_of_scale = True
+    _warns_of_scale = True
 
-    def compute(self, audio: Audio, generator: Any) -> Any:
+    def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
         raise NotImplementedError
 
-    def compute_list(self, utterances: list[Audio], generator: Any) -> list[Any]:
+    def _compute_list(self, utterances: list[CheckedAudio], generator: Any) -> list[Any]:
         """Compute the features of utterances (T,), each with one VTLN factor."""
         raise NotImplementedError
 
-    def features_of(self, samples: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
+    def _features_of(self, samples: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Check audio, and compute its features: a list for a list."""
-        if isinstance(samples, self.kind):
-            return self.compute(self.checked(samples, lengths, vtln_warp), generator)
-        utterances = checked_list(samples, lengths, ("T",), self.kind, AudioError)
+        if isinstance(samples, self._kind):
+            return self._compute(self._checked(samples, lengths, vtln_warp), generator)
+        utterances = checked_list(samples, lengths, ("T",), self._kind, AudioError)
         warps = normalized_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
-        audio = [self.checked(each, None, warp) for each, warp in zip(utterances, factors, strict=True)]
-        return self.compute_list(audio, generator)
+        audio = [self._checked(each, None, warp) for each, warp in zip(utterances, factors, strict=True)]
+        return self._compute_list(audio, generator)
 
-    def checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
+    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
 
         Raises:
@@ -148,22 +148,22 @@ class AudioFeature:
             )
         if not recorded.traced:
             check_shape(samples.shape, self.size, has_lengths=lengths is not None)
-            if self.warns_of_scale and not recorded.traced_or_differentiated:
-                self.check_scale(samples)
+            if self._warns_of_scale and not recorded.traced_or_differentiated:
+                self._check_scale(samples)
         if lengths is not None:
-            lengths = self.checked_lengths(lengths, samples)
-        return Audio(samples, lengths, normalized_warps(vtln_warp, samples.shape), recorded)
+            lengths = self._checked_lengths(lengths, samples)
+        return CheckedAudio(samples, lengths, normalized_warps(vtln_warp, samples.shape), recorded)
 
-    def checked_lengths(self, lengths: Any, samples: Any) -> Any:
+    def _checked_lengths(self, lengths: Any, samples: Any) -> Any:
         """Return the checked lengths of the rows of audio."""
         return checked_lengths(lengths, samples, -1, AudioError)
 
-    def trust_scale(self) -> Self:
+    def _trust_scale(self) -> Self:
         """Disable the warning about the scale of the audio. Return the feature."""
-        self.warns_of_scale = False
+        self._warns_of_scale = False
         return self
 
-    def check_scale(self, samples: Any) -> float:
+    def _check_scale(self, samples: Any) -> float:
         """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest one seen."""
         if 0 in samples.shape or not is_floating(samples):
             return 0.0

@@ -24,15 +24,17 @@ from kaldi_compat.functional.array_api import (
     take_frames,
 )
 from kaldi_compat.functional.batches import check_features, zero_past
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import CmvnKeywords, OnlineCmvnKeywords, SlidingCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
 
-__all__ = ["apply_cmvn", "cmvn_stats", "online_cmvn", "sliding_cmvn"]
+__all__ = ["apply_cmvn", "cmvn_statistics", "online_cmvn", "sliding_cmvn"]
 
 VARIANCE_FLOOR = 1.0e-20
 SLIDING_VARIANCE_FLOOR = 1.0e-10
 
 
-def cmvn_stats(
+def cmvn_statistics(
     features: Array, *, weights: Any | None = None, lengths: Any | None = None, onto: Array | None = None
 ) -> Array:
     """Compute the statistics for mean and variance normalization (Kaldi: AccCmvnStats).
@@ -51,7 +53,7 @@ def cmvn_stats(
         FeatureError: the shape is not ``(..., frames, dim)``, or the weights or the lengths do not match it.
 
     >>> import numpy as np
-    >>> cmvn_stats(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    >>> cmvn_statistics(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
     lengths = check_features(features, lengths)
@@ -73,8 +75,8 @@ def cmvn_stats(
         if onto is not None:
             wide = xp.concatenate((onto[..., row : row + 1, :], wide), axis=-2)
         rows.append(xp.sum(wide, axis=-2))
-    stats: Array = xp.stack(rows, -2)
-    return stats
+    statistics: Array = xp.stack(rows, -2)
+    return statistics
 
 
 def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
@@ -103,100 +105,104 @@ def _check_dims(dims: Sequence[int], dim: int) -> None:
         raise FeatureError(f"dimensions to skip must lie in 0 to {dim - 1}: {':'.join(map(str, dims))}")
 
 
-def fake_stats(stats: Array, dims: Sequence[int]) -> Array:
+def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:
     """Replace statistics in these dimensions by zero mean and unit variance, so that normalization skips them.
 
     Args:
-        stats: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
+        statistics: ``(..., 2, dim + 1)``, or ``(..., 1, dim + 1)`` without variances.
         dims: dimensions to skip.
 
     Raises:
         FeatureError: a dimension does not exist, or the statistics do not have one or two rows.
 
     >>> import numpy as np
-    >>> fake_stats(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
+    >>> fake_statistics(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
     [[4.0, 0.0, 2.0], [10.0, 2.0, 0.0]]
     """
     if not dims:
-        return stats
-    if stats.shape[-2] not in (1, 2):
-        raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {stats.shape[-2]}")
-    dim = stats.shape[-1] - 1
+        return statistics
+    if statistics.shape[-2] not in (1, 2):
+        raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {statistics.shape[-2]}")
+    dim = statistics.shape[-1] - 1
     _check_dims(dims, dim)
-    skipped = as_like([d in dims for d in range(dim)] + [False], stats)
-    count = stats[..., :1, -1:]
-    fake = (full(count.shape, 0.0, stats), count)[: stats.shape[-2]]
-    xp = namespace(stats)
-    replaced: Array = xp.where(skipped, xp.concatenate(fake, axis=-2), stats)
+    skipped = as_like([d in dims for d in range(dim)] + [False], statistics)
+    count = statistics[..., :1, -1:]
+    fake = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
+    xp = namespace(statistics)
+    replaced: Array = xp.where(skipped, xp.concatenate(fake, axis=-2), statistics)
     return replaced
 
 
-def mean_and_variance(stats: Array) -> Array:
+def mean_and_variance(statistics: Array) -> Array:
     """Return mean and variance ``(..., 2, dim)`` from statistics ``(..., 2, dim + 1)``.
 
     >>> import numpy as np
     >>> mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
     [[2.0, 3.0], [1.0, 1.0]]
     """
-    average = stats[..., :-1] / stats[..., :1, -1:]
+    average = statistics[..., :-1] / statistics[..., :1, -1:]
     mean = average[..., :1, :]
-    both: Array = namespace(stats).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
+    both: Array = namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
     return both
 
 
-def scale_and_offset(stats: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
+def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
     """Return the factor on the features (None for 1) and the offset; each ``(..., 1, dim)``, of this dtype."""
-    xp = namespace(stats)
-    count = xp.maximum(stats[..., :1, -1:], full((), 1.0, stats))
+    xp = namespace(statistics)
+    count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
     if not options.norm_vars and not options.reverse:
         # Kaldi rounds the reciprocal to float before it multiplies.
         rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
         # Kaldi adds the product to zero, which has no sign.
-        return None, astype(float64(rounded) * stats[..., :1, :-1] + 0.0, dtype)
-    mean = stats[..., :1, :-1] / count
+        return None, astype(float64(rounded) * statistics[..., :1, :-1] + 0.0, dtype)
+    mean = statistics[..., :1, :-1] / count
     if not options.norm_vars:
         return None, astype(mean, dtype)
-    variance = xp.maximum(stats[..., 1:, :-1] / count - mean * mean, full((), VARIANCE_FLOOR, stats))
+    variance = xp.maximum(statistics[..., 1:, :-1] / count - mean * mean, full((), VARIANCE_FLOOR, statistics))
     if options.reverse:
         return astype(xp.sqrt(variance), dtype), astype(mean, dtype)
     scale = 1.0 / xp.sqrt(variance)
     return astype(scale, dtype), astype(-(mean * scale), dtype)
 
 
-def check_stats(stats: Array, dim: int, options: CmvnOptions) -> None:
+def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
     """Raise :class:`FeatureError` unless the statistics can be applied to features of this dimension."""
-    shape = tuple(stats.shape)
+    shape = tuple(statistics.shape)
     if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
         raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
     if options.norm_vars and shape[-2] == 1:
         raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
-    if options.norm_vars and not bool(namespace(stats).isfinite(stats).all()):
+    if options.norm_vars and not bool(namespace(statistics).isfinite(statistics).all()):
         raise FeatureError("the CMVN statistics hold infinite or NaN values")
     # A count of one is enough: a plain offset may be stored as statistics of one frame.
-    if not bool((stats[..., 0, -1] >= 1.0).all()):
-        least = float(stats[..., 0, -1].min())
+    if not bool((statistics[..., 0, -1] >= 1.0).all()):
+        least = float(statistics[..., 0, -1].min())
         raise FeatureError(
             f"too little to normalize by: the CMVN statistics count {least:g} frames, at least 1 is needed"
         )
 
 
-def apply_normalization(features: Array, stats: Array, options: CmvnOptions) -> Array:
+def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
     """Apply statistics that are known to match (see :func:`apply_cmvn`). A count below 1 is taken as 1."""
     if not options.norm_means:
         return features
-    scale, offset = scale_and_offset(float64(stats), options, features.dtype)
+    scale, offset = scale_and_offset(float64(statistics), options, features.dtype)
     normalized: Array = features + offset if scale is None else features * scale + offset
     return normalized
 
 
-def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) -> Array:
+@takes_options(CmvnOptions)
+def apply_cmvn(
+    features: Array, statistics: Any, options: CmvnOptions | None = None, **changes: Unpack[CmvnKeywords]
+) -> Array:
     """Normalize features by statistics: an utterance's own, its speaker's, or a corpus's (Kaldi: ApplyCmvn).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        stats: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row for means only.
-            See :func:`fake_stats` for dimensions to skip.
-        options: means only or variances too, or the inverse; Kaldi's defaults if None.
+        statistics: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row for means only.
+            See :func:`fake_statistics` for dimensions to skip.
+        options, changes: means only or variances too, or the inverse, as a dataclass or by name; Kaldi's defaults if
+            not given.
 
     Returns:
         Features of the same shape and dtype.
@@ -206,24 +212,27 @@ def apply_cmvn(features: Array, stats: Any, options: CmvnOptions | None = None) 
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0]])
-    >>> apply_cmvn(x, cmvn_stats(x), CmvnOptions(norm_vars=True)).tolist()
+    >>> apply_cmvn(x, cmvn_statistics(x), norm_vars=True).tolist()
     [[-1.0, -1.0], [1.0, 1.0]]
     """
     check_features(features)
-    options = options or CmvnOptions()
+    options = configured("apply_cmvn", CmvnOptions, options, changes)
     if not options.norm_means:
         return features
-    matrix = as_like(stats, features)
-    check_stats(matrix, features.shape[-1], options)
+    matrix = as_like(statistics, features)
+    check_statistics(matrix, features.shape[-1], options)
     return apply_normalization(features, matrix, options)
 
 
-def normalize_utterances(features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(CmvnOptions)
+def apply_own_cmvn(
+    features: Array, options: CmvnOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[CmvnKeywords]
+) -> Array:
     """Normalize each utterance by its own mean, and by its variance with ``norm_vars``.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: means only or variances too; Kaldi's defaults if None.
+        options, changes: means only or variances too, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -233,11 +242,11 @@ def normalize_utterances(features: Array, options: CmvnOptions | None = None, *,
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> normalize_utterances(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
+    >>> apply_own_cmvn(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
-    options = options or CmvnOptions()
-    return zero_past(apply_normalization(features, cmvn_stats(features, lengths=lengths), options), lengths)
+    options = configured("apply_own_cmvn", CmvnOptions, options, changes)
+    return zero_past(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 
 def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
@@ -264,14 +273,19 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
     return xp.clip(start - overhang, 0, None), end - overhang
 
 
+@takes_options(SlidingCmvnOptions)
 def sliding_mean_and_variance(
-    features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None
+    features: Array,
+    options: SlidingCmvnOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[SlidingCmvnKeywords],
 ) -> tuple[Array, Array, Array]:
     """Compute mean and variance of the window around or before each frame.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the window; Kaldi's defaults if None.
+        options, changes: the window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
@@ -279,7 +293,7 @@ def sliding_mean_and_variance(
         ``(..., frames)`` (``(frames,)`` without lengths).
     """
     lengths = check_features(features, lengths)
-    options = options or SlidingCmvnOptions()
+    options = configured("sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
     xp = namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
@@ -308,7 +322,7 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
     # which an offset does not change, loses no digits.
     wide = float64(features)
     origin = wide[..., :1, :]
-    centred = wide - origin
+    centered = wide - origin
 
     def window_average(values: Array) -> Array:
         sums: Any = running_sum(values, -2)
@@ -316,17 +330,24 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
         average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
         return average
 
-    mean = window_average(centred)
-    variance = window_average(centred * centred) - mean * mean
+    mean = window_average(centered)
+    variance = window_average(centered * centered) - mean * mean
     return mean + origin, variance, size
 
 
-def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(SlidingCmvnOptions)
+def sliding_cmvn(
+    features: Array,
+    options: SlidingCmvnOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[SlidingCmvnKeywords],
+) -> Array:
     """Normalize each frame by the mean (and variance) of a sliding window (Kaldi: SlidingWindowCmn).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the window; Kaldi's defaults if None.
+        options, changes: the window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -336,11 +357,10 @@ def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, 
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> options = SlidingCmvnOptions(cmn_window=2, center=True)
-    >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), options).tolist()
+    >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), cmn_window=2, center=True).tolist()
     [[-1.0], [1.0], [2.0]]
     """
-    options = options or SlidingCmvnOptions()
+    options = configured("sliding_cmvn", SlidingCmvnOptions, options, changes)
     mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
     return zero_past(normalized_by(features, mean, variance, size, options), lengths)
 
@@ -348,27 +368,29 @@ def sliding_cmvn(features: Array, options: SlidingCmvnOptions | None = None, *, 
 def normalized_by(features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions) -> Array:
     """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see sliding_mean_and_variance)."""
     xp = namespace(features)
-    centred = float64(features) - mean
+    centered = float64(features) - mean
     if options.norm_vars:
         floored = xp.maximum(variance, full((), SLIDING_VARIANCE_FLOOR, variance))
-        centred = xp.where((size > 1)[..., None], centred / xp.sqrt(floored), full((), 0.0, centred))
-    return astype(centred, features.dtype)
+        centered = xp.where((size > 1)[..., None], centered / xp.sqrt(floored), full((), 0.0, centered))
+    return astype(centered, features.dtype)
 
 
+@takes_options(OnlineCmvnOptions)
 def online_cmvn(
     features: Array,
-    stats: Any,
+    statistics: Any,
     options: OnlineCmvnOptions | None = None,
     *,
     skip_dims: Sequence[int] = (),
     lengths: Any | None = None,
+    **changes: Unpack[OnlineCmvnKeywords],
 ) -> Array:
     """Normalize each frame over the frames before it (Kaldi: OnlineCmvn), for a speaker's first utterance.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        stats: ``(2, dim + 1)``: statistics of a corpus, which count as frames that the window lacks at the begin.
-        options: the window, and what is normalized; Kaldi's defaults if None.
+        statistics: ``(2, dim + 1)``: statistics of a corpus, which count as frames that the window lacks at the begin.
+        options, changes: the window, and what is normalized, as a dataclass or by name; Kaldi's defaults if not given.
         skip_dims: dimensions to leave unchanged.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
@@ -381,36 +403,36 @@ def online_cmvn(
 
     >>> import numpy as np
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]])
-    >>> online_cmvn(frames, cmvn_stats(frames), OnlineCmvnOptions(cmn_window=2, global_frames=1)).tolist()
+    >>> online_cmvn(frames, cmvn_statistics(frames), cmn_window=2, global_frames=1).tolist()
     [[-1.5], [1.0], [1.0], [1.0]]
     """
     lengths = check_features(features, lengths)
-    options = options or OnlineCmvnOptions()
-    corpus = as_like(stats, features)
-    check_stats(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
+    options = configured("online_cmvn", OnlineCmvnOptions, options, changes)
+    corpus = as_like(statistics, features)
+    check_statistics(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
     return apply_online_normalization(features, corpus, options, skip_dims, lengths)
 
 
 def apply_online_normalization(
-    features: Array, stats: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
+    features: Array, statistics: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
 ) -> Array:
     """Compute :func:`online_cmvn` by statistics and lengths that are known to match."""
     end = arange(1, features.shape[-2] + 1, features)
     start = namespace(features).clip(end - options.cmn_window, 0, None)
     window = window_mean_and_variance(zero_past(features, lengths), start, end)
-    window = filled_window(window, float64(stats), options.global_frames, options)
+    window = filled_window(window, float64(statistics), options.global_frames, options)
     result: Array = zero_past(normalized_online(features, window, options, skip_dims), lengths)
     return result
 
 
 def filled_window(
-    window: tuple[Array, Array, Array], stats: Array, most: Any, options: OnlineCmvnOptions
+    window: tuple[Array, Array, Array], statistics: Array, most: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
     """Add other statistics, scaled to count as the frames that a window lacks, and as ``most`` frames at most.
 
     Args:
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
-        stats: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for each of a batch.
+        statistics: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for each of a batch.
         most: frames that they count as at most, a number or ``(..., 1)``.
         options: the window.
 
@@ -422,7 +444,7 @@ def filled_window(
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
     added = xp.clip(xp.minimum(lacking, as_like(most, mean)), 0, None)
     share = (added / (size + added))[..., None]
-    other = mean_and_variance(stats)
+    other = mean_and_variance(statistics)
     apart = other[..., 0, :] - mean
     spread = variance + share * (other[..., 1, :] - variance) + share * (1 - share) * apart * apart
     return mean + share * apart, spread, size + added
@@ -437,10 +459,10 @@ def normalized_online(
     if not options.norm_means:
         return features
     xp = namespace(features)
-    centred = float64(features) - mean
+    centered = float64(features) - mean
     if options.norm_vars:
-        centred = centred / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
-    normalized: Array = astype(centred, features.dtype)
+        centered = centered / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
+    normalized: Array = astype(centered, features.dtype)
     if not skip_dims:
         return normalized
     chosen: Array = xp.where(

@@ -27,10 +27,10 @@ def select_columns(x: Floats, columns: Sequence[int]) -> Floats:
     return np.take(x, columns, axis=1)
 
 
-def appended(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
+def append_vectors(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
     """Append to each frame the vector of its utterance; ``vectors`` is (utterances, width).
 
-    >>> appended(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
+    >>> append_vectors(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
     [[0.0, 5.0], [1.0, 5.0], [7.0, 6.0]]
     """
     columns = x.shape[1]

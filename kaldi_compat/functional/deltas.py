@@ -14,6 +14,8 @@ import numpy as np
 from kaldi_compat.exact.sums import fused
 from kaldi_compat.functional.array_api import Array, astype, float64, full, namespace, precision
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import DeltaKeywords, ShiftedDeltaKeywords, Unpack
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
 __all__ = ["add_deltas", "add_shifted_deltas", "repeated_deltas"]
@@ -83,38 +85,37 @@ def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], 
     return joined
 
 
-def deltas_inside(
-    features: Array, options: DeltaOptions | None = None, filters: Sequence[Filter] | None = None
-) -> Array:
+def deltas_inside(features: Array, options: DeltaOptions, filters: Sequence[Filter] | None = None) -> Array:
     """Compute features with deltas for the frames that have all their context.
 
     Args:
         features: ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
-        options: order and window; Kaldi's defaults if None.
+        options: order and window.
         filters: the result of :func:`delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``.
     """
-    options = options or DeltaOptions()
     context = delta_context(options)
     firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
     filters = filters or delta_filters(options, precision(features))
     return filtered(features, filters, firsts, features.shape[-2] - 2 * context)
 
 
+@takes_options(DeltaOptions)
 def add_deltas(
     features: Array,
     options: DeltaOptions | None = None,
     *,
     lengths: Any | None = None,
     filters: Sequence[Filter] | None = None,
+    **changes: Unpack[DeltaKeywords],
 ) -> Array:
     """Append deltas, the deltas of the deltas, and so on (Kaldi: ComputeDeltas, add-deltas).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: order and window; Kaldi's defaults if None.
+        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`delta_filters`, computed here if None.
 
@@ -124,21 +125,23 @@ def add_deltas(
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
-    >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
+    >>> add_deltas(np.array([[0.0], [1.0], [2.0]]), delta_order=1, delta_window=1).tolist()
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
     """
     lengths = check_features(features, lengths)
-    options = options or DeltaOptions()
+    options = configured("add_deltas", DeltaOptions, options, changes)
     context = delta_context(options)
     return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
 
 
+@takes_options(DeltaOptions)
 def repeated_deltas(
     features: Array,
     options: DeltaOptions | None = None,
     *,
     lengths: Any | None = None,
     filters: Sequence[Filter] | None = None,
+    **changes: Unpack[DeltaKeywords],
 ) -> Array:
     """Append deltas, the deltas of those, and so on, each with its own edge frames repeated (torchaudio, librosa).
 
@@ -147,7 +150,7 @@ def repeated_deltas(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: order and window; Kaldi's defaults if None.
+        options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
         filters: the result of :func:`delta_filters`, computed here if None.
 
@@ -157,11 +160,11 @@ def repeated_deltas(
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
-    >>> repeated_deltas(np.array([[0.0], [1.0], [2.0]]), DeltaOptions(delta_window=1)).tolist()
+    >>> repeated_deltas(np.array([[0.0], [1.0], [2.0]]), delta_window=1).tolist()
     [[0.0, 0.5, 0.25], [1.0, 1.0, 0.0], [2.0, 0.5, -0.25]]
     """
     lengths = check_features(features, lengths)
-    options = options or DeltaOptions()
+    options = configured("repeated_deltas", DeltaOptions, options, changes)
     slope = (filters or delta_filters(options, precision(features)))[1:2]
     parts = [zero_past(features, lengths)]
     for _ in range(options.delta_order):
@@ -183,19 +186,18 @@ def shifted_delta_filters(options: ShiftedDeltaOptions, dtype: type[np.floating[
 
 
 def shifted_deltas_inside(
-    features: Array, options: ShiftedDeltaOptions | None = None, filters: Sequence[Filter] | None = None
+    features: Array, options: ShiftedDeltaOptions, filters: Sequence[Filter] | None = None
 ) -> Array:
     """Compute features with shifted deltas for the frames that have all their context.
 
     Args:
         features: ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
-        options: window, blocks and shift; Kaldi's defaults if None.
+        options: window, blocks and shift.
         filters: the result of :func:`shifted_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
     """
-    options = options or ShiftedDeltaOptions()
     left, right = shifted_delta_context(options)
     blocks: list[int] = [
         left - options.delta_window + block * options.block_shift for block in range(options.num_blocks)
@@ -204,14 +206,19 @@ def shifted_deltas_inside(
     return filtered(features, filters, [left, *blocks], features.shape[-2] - left - right)
 
 
+@takes_options(ShiftedDeltaOptions)
 def add_shifted_deltas(
-    features: Array, options: ShiftedDeltaOptions | None = None, *, lengths: Any | None = None
+    features: Array,
+    options: ShiftedDeltaOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[ShiftedDeltaKeywords],
 ) -> Array:
     """Append shifted deltas: deltas at this frame and at later frames (Kaldi: ComputeShiftedDeltas).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: window, blocks and shift; Kaldi's defaults if None.
+        options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -224,6 +231,6 @@ def add_shifted_deltas(
     (20, 56)
     """
     lengths = check_features(features, lengths)
-    options = options or ShiftedDeltaOptions()
+    options = configured("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
     left, right = shifted_delta_context(options)
     return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options), lengths)

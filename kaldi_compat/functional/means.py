@@ -28,7 +28,7 @@ def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int,
     Args:
         weights: (rows,): of the frames of all utterances.
         weighted: (rows,): the frames' values times their weights.
-        bounds: of the utterances.
+        bounds: boundaries of the utterances, (utterances + 1,).
         left, right: frames before and after each frame that belong to its window.
 
     Returns:

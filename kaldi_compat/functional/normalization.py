@@ -13,16 +13,23 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.functional.cmvn import window_mean_and_variance
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import CenteredMeanKeywords, FloorKeywords, Unpack, UtteranceCmvnKeywords
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, UtteranceCmvnOptions
 
-__all__ = ["apply_shift_and_scale", "floor_features", "normalize_utterance", "subtract_centered_mean"]
+__all__ = ["apply_shift_and_scale", "floor_features", "subtract_centered_mean", "utterance_cmvn"]
 
 # A standard deviation of less than this share of the mean is rounding error: the column is constant.
 CONSTANT = 2.0**-18
 
 
-def normalize_utterance(
-    features: Array, options: UtteranceCmvnOptions | None = None, *, lengths: Any | None = None
+@takes_options(UtteranceCmvnOptions)
+def utterance_cmvn(
+    features: Array,
+    options: UtteranceCmvnOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[UtteranceCmvnKeywords],
 ) -> Array:
     """Subtract the mean of each column of an utterance, and with ``norm_vars`` divide by its standard deviation.
 
@@ -30,7 +37,7 @@ def normalize_utterance(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: with or without the standard deviation, and how it is computed.
+        options, changes: with or without the standard deviation, and how it is computed, as a dataclass or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -40,11 +47,11 @@ def normalize_utterance(
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> normalize_utterance(np.array([[1.0], [3.0], [9.0]]), UtteranceCmvnOptions(norm_vars=True), lengths=2).tolist()
+    >>> utterance_cmvn(np.array([[1.0], [3.0], [9.0]]), norm_vars=True, lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
     lengths = check_features(features, lengths)
-    options = options or UtteranceCmvnOptions()
+    options = configured("utterance_cmvn", UtteranceCmvnOptions, options, changes)
     xp = namespace(features)
     # NumPy adds up frames one by one, which needs double precision; torch adds pairs, on devices without doubles too.
     wide: Any = float64(features) if isinstance(features, np.ndarray) else at_least_float32(features)
@@ -67,8 +74,13 @@ def normalize_utterance(
     return result
 
 
+@takes_options(CenteredMeanOptions)
 def subtract_centered_mean(
-    features: Array, options: CenteredMeanOptions | None = None, *, lengths: Any | None = None
+    features: Array,
+    options: CenteredMeanOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[CenteredMeanKeywords],
 ) -> Array:
     """Subtract from each frame the mean of the frames around it (pyannote: ``fbank_centering_span``).
 
@@ -77,18 +89,18 @@ def subtract_centered_mean(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the number of frames on each side.
+        options, changes: the number of frames on each side, as a dataclass or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
         Features of the same shape and dtype.
 
     >>> import numpy as np
-    >>> subtract_centered_mean(np.array([[1.0], [3.0], [8.0]]), CenteredMeanOptions(context=1)).tolist()
+    >>> subtract_centered_mean(np.array([[1.0], [3.0], [8.0]]), context=1).tolist()
     [[-1.0], [-1.0], [2.5]]
     """
     lengths = check_features(features, lengths)
-    options = options or CenteredMeanOptions()
+    options = configured("subtract_centered_mean", CenteredMeanOptions, options, changes)
     xp = namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
@@ -125,7 +137,14 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
     return zero_past((features + offset) * astype(as_like(scale, features), features.dtype), lengths)
 
 
-def floor_features(features: Array, options: FloorOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(FloorOptions)
+def floor_features(
+    features: Array,
+    options: FloorOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[FloorKeywords],
+) -> Array:
     """Replace features below ``minimum`` by it; the result is zero past ``lengths``.
 
     >>> import numpy as np
@@ -133,6 +152,6 @@ def floor_features(features: Array, options: FloorOptions | None = None, *, leng
     [[0.0, 2.0]]
     """
     lengths = check_features(features, lengths)
-    limit = (options or FloorOptions()).minimum
-    floored: Array = namespace(features).clip(features, limit, None)
+    options = configured("floor_features", FloorOptions, options, changes)
+    floored: Array = namespace(features).clip(features, options.minimum, None)
     return zero_past(floored, lengths)

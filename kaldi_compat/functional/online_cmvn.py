@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -13,15 +12,17 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
-from kaldi_compat.exact.sliding import fused
+from kaldi_compat.exact.sliding import multiply_add_double
 from kaldi_compat.functional.blocks import utterances
 from kaldi_compat.functional.cmvn import (
     VARIANCE_FLOOR,
     apply_normalization,
-    check_stats,
-    fake_stats,
+    check_statistics,
+    fake_statistics,
     mean_and_variance,
 )
+from kaldi_compat.options.base import ConstructorSignature, configured
+from kaldi_compat.options.constructors import OnlineCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions
 
 logger = logging.getLogger("kaldi_compat")
@@ -36,7 +37,7 @@ class OnlineCmvn:
     :meth:`reset` one of another speaker.
 
     Args:
-        stats: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
+        statistics: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
         options: the window, and what is normalized; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
         changes: single options by name, which replace those in ``options``.
@@ -44,33 +45,36 @@ class OnlineCmvn:
     Raises:
         OptionError: the options are invalid.
 
-    >>> from kaldi_compat.functional.cmvn import cmvn_stats
+    >>> from kaldi_compat.functional.cmvn import cmvn_statistics
     >>> frames = np.array([[1.0], [3.0], [5.0], [7.0]], np.float32)
-    >>> online = OnlineCmvn(cmvn_stats(frames), cmn_window=2, global_frames=1)
+    >>> online = OnlineCmvn(cmvn_statistics(frames), cmn_window=2, global_frames=1)
     >>> online(frames[:1]).tolist(), online(frames[1:]).tolist()
     ([[-1.5]], [[1.0], [1.0], [1.0]])
     """
 
+    Options = OnlineCmvnOptions
+    __signature__ = ConstructorSignature()
+
     def __init__(
         self,
-        stats: npt.ArrayLike,
+        statistics: npt.ArrayLike,
         options: OnlineCmvnOptions | None = None,
         *,
         skip_dims: Sequence[int] = (),
-        **changes: Any,
+        **changes: Unpack[OnlineCmvnKeywords],
     ) -> None:
-        self.options = dataclasses.replace(options or OnlineCmvnOptions(), **changes)
+        self.options = configured("OnlineCmvn", OnlineCmvnOptions, options, changes)
         self.skip_dims = tuple(skip_dims)
-        self._corpus = np.asarray(stats, np.float64)
+        self._corpus = np.asarray(statistics, np.float64)
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
         dim = max(self._corpus.shape[-1] - 1, 0)
-        self._no_stats, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # never written to
+        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # never written to
         self._no_frames = np.zeros((0, dim), np.float32)
         self.reset()
 
     def reset(self) -> None:
         """Begin an utterance of another speaker."""
-        self._seen = self._no_stats  # statistics of the speaker's frames so far
+        self._seen = self._no_statistics  # statistics of the speaker's frames so far
         self.end_utterance()
 
     def end_utterance(self) -> None:
@@ -169,9 +173,9 @@ class OnlineCmvn:
         if self._speaker[0, -1] > 0:
             window = _filled(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
         window = _filled(window, self._corpus, self.options.global_frames, size)
-        window = fake_stats(window, self.skip_dims)
+        window = fake_statistics(window, self.skip_dims)
         if self.options.norm_means:
-            check_stats(window, features.shape[1], self._plain_options)
+            check_statistics(window, features.shape[1], self._plain_options)
         self._sums, self._seen = sums[-1, :, :-1], self._with_frames(features)
         if not self.options.norm_means:
             return features
@@ -191,10 +195,10 @@ class OnlineCmvn:
         leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._terms(leaving)
         flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
-        stats = np.zeros((frames, 2, dim + 1))
-        stats[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
-        stats[:, 0, dim] = np.minimum(np.arange(known, len(x)) + 1, size)
-        return stats
+        statistics = np.zeros((frames, 2, dim + 1))
+        statistics[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
+        statistics[:, 0, dim] = np.minimum(np.arange(known, len(x)) + 1, size)
+        return statistics
 
     def _terms(self, features: Floats) -> Doubles:
         wide = features.astype(np.float64)
@@ -234,5 +238,5 @@ def _filled(window: Doubles, other: Doubles, most: float, size: int) -> Doubles:
     added = np.minimum(size - counts[lacking], most)
     lacking, added = lacking[added > 0], added[added > 0]
     result: Doubles = window.copy()
-    result[lacking] = fused((added / other[0, -1])[:, None, None], other, window[lacking])
+    result[lacking] = multiply_add_double((added / other[0, -1])[:, None, None], other, window[lacking])
     return result

@@ -17,6 +17,8 @@ from kaldi_compat.exact.convolution import convolved_in_c, fft_points
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.exact.sums import vector_sums
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import ReverberationKeywords, Unpack
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
 __all__ = ["AdditiveSignal", "add_noise", "convolve", "reverberate"]
@@ -167,6 +169,7 @@ def in_samples(seconds: float, sample_frequency: float) -> float:
         return float(np.float32(seconds) * np.float32(sample_frequency))
 
 
+@takes_options(ReverberationOptions)
 def reverberate(
     signal: Array,
     sample_frequency: float,
@@ -175,6 +178,7 @@ def reverberate(
     options: ReverberationOptions | None = None,
     *,
     rir_frequency: float | None = None,
+    **changes: Unpack[ReverberationKeywords],
 ) -> Array:
     """Convolve a signal with a room impulse response, add noises, and scale (Kaldi: wav-reverberate).
 
@@ -183,7 +187,7 @@ def reverberate(
         sample_frequency: in Hz.
         impulse_response: ``(taps,)``, on the scale -1 to 1 (Kaldi: 16-bit samples over 32768); None for no room.
         additive: noises; their signal-to-noise ratios refer to the speech with its early reflections.
-        options: length and level of the output; Kaldi's defaults if None.
+        options, changes: length and level of the output, as a dataclass or by name; Kaldi's defaults if not given.
         rir_frequency: sampling rate of the impulse response in Hz, if different (Kaldi does not resample it).
 
     Returns:
@@ -192,10 +196,10 @@ def reverberate(
     Raises:
         AudioError: the signal or the impulse response is empty, a noise is invalid, or the duration is out of range.
 
-    >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, options=ReverberationOptions(volume=2.0)).tolist()
+    >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, volume=2.0).tolist()
     [2.0, -4.0, 6.0]
     """
-    options = options or ReverberationOptions()
+    options = configured("reverberate", ReverberationOptions, options, changes)
     samples = signal.shape[-1]
     if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
         raise AudioError("a signal or impulse response of no samples: at least one is needed")

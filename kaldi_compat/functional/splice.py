@@ -6,22 +6,23 @@ from typing import Any
 
 from kaldi_compat.functional.array_api import Array, namespace
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import SpliceKeywords, Unpack
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 __all__ = ["splice"]
 
 
-def splice_inside(features: Array, options: SpliceOptions | None = None) -> Array:
+def splice_inside(features: Array, options: SpliceOptions) -> Array:
     """Splice the frames that have all their context.
 
     Args:
         features: ``(..., left_context + frames + right_context, dim)``.
-        options: the context; Kaldi's defaults if None.
+        options: the context.
 
     Returns:
         ``(..., frames, dim * (left_context + 1 + right_context))``.
     """
-    options = options or SpliceOptions()
     width = options.left_context + 1 + options.right_context
     frames = features.shape[-2] - width + 1
     neighbours = [features[..., j : j + frames, :] for j in range(width)]
@@ -29,12 +30,19 @@ def splice_inside(features: Array, options: SpliceOptions | None = None) -> Arra
     return joined
 
 
-def splice(features: Array, options: SpliceOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(SpliceOptions)
+def splice(
+    features: Array,
+    options: SpliceOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[SpliceKeywords],
+) -> Array:
     """Concatenate each frame with its neighbours, earliest first; the edge frames repeat (Kaldi: splice-feats).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the context; Kaldi's defaults if None.
+        options, changes: the context, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
@@ -44,10 +52,10 @@ def splice(features: Array, options: SpliceOptions | None = None, *, lengths: An
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> splice(np.array([[1.0], [2.0], [3.0]]), SpliceOptions(left_context=1, right_context=1)).tolist()
+    >>> splice(np.array([[1.0], [2.0], [3.0]]), left_context=1, right_context=1).tolist()
     [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
     """
     lengths = check_features(features, lengths)
-    options = options or SpliceOptions()
+    options = configured("splice", SpliceOptions, options, changes)
     extended = with_context(features, options.left_context, options.right_context, lengths)
     return zero_past(splice_inside(extended, options), lengths)

@@ -6,6 +6,8 @@ from typing import Any
 
 from kaldi_compat.functional.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
 from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import LowFrameRateKeywords, PadFramesKeywords, StackFramesKeywords, Unpack
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
 
 __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
@@ -20,7 +22,14 @@ def low_frame_rate_count(frames: Any, options: LowFrameRateOptions) -> Any:
     return (frames + options.stride - 1) // options.stride
 
 
-def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(LowFrameRateOptions)
+def low_frame_rate(
+    features: Array,
+    options: LowFrameRateOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[LowFrameRateKeywords],
+) -> Array:
     """Stack neighbouring frames, and keep every ``stride``-th stack (FunASR: apply_lfr).
 
     Stack ``t`` contains the ``stack`` frames from frame ``t * stride - (stack - 1) // 2`` on. Before the first frame
@@ -28,7 +37,7 @@ def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, 
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: how many frames, and how far apart; FunASR's defaults if None.
+        options, changes: how many frames, and how far apart, as a dataclass or by name; FunASR's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past
             :func:`low_frame_rate_count` of them.
 
@@ -40,11 +49,11 @@ def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, 
 
     >>> import numpy as np
     >>> frames = np.arange(5.0)[:, None]
-    >>> low_frame_rate(frames, LowFrameRateOptions(stack=3, stride=2)).tolist()
+    >>> low_frame_rate(frames, stack=3, stride=2).tolist()
     [[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [3.0, 4.0, 4.0]]
     """
     lengths = check_features(features, lengths)
-    options = options or LowFrameRateOptions()
+    options = configured("low_frame_rate", LowFrameRateOptions, options, changes)
     xp = namespace(features)
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
@@ -60,12 +69,19 @@ def low_frame_rate(features: Array, options: LowFrameRateOptions | None = None, 
     return joined if lengths is None else zero_past(joined, low_frame_rate_count(lengths, options))
 
 
-def stack_frames(features: Array, options: StackFramesOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(StackFramesOptions)
+def stack_frames(
+    features: Array,
+    options: StackFramesOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[StackFramesKeywords],
+) -> Array:
     """Stack every ``size`` frames; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: how many frames; SeamlessM4T's default if None.
+        options, changes: how many frames, as a dataclass or by name; SeamlessM4T's default if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past them count as zero.
 
     Returns:
@@ -79,7 +95,7 @@ def stack_frames(features: Array, options: StackFramesOptions | None = None, *, 
     [[1.0, 2.0], [3.0, 0.0]]
     """
     lengths = check_features(features, lengths)
-    options = options or StackFramesOptions()
+    options = configured("stack_frames", StackFramesOptions, options, changes)
     xp = namespace(features)
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
@@ -100,12 +116,19 @@ def padded_count(frames: Any, options: PadFramesOptions) -> Any:
     return (frames + options.multiple - 1) // options.multiple * options.multiple
 
 
-def pad_frames(features: Array, options: PadFramesOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(PadFramesOptions)
+def pad_frames(
+    features: Array,
+    options: PadFramesOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[PadFramesKeywords],
+) -> Array:
     """Pad or cut the frames to a length, or pad them to a multiple.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options: the length or the multiple, and the value of new frames.
+        options, changes: the length or the multiple, and the value of new frames, as a dataclass or by name.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch, from which on ``value`` is filled in.
 
     Returns:
@@ -115,11 +138,11 @@ def pad_frames(features: Array, options: PadFramesOptions | None = None, *, leng
         FeatureError: the shape is not ``(..., frames, dim)``, the features are integers, or the lengths do not match.
 
     >>> import numpy as np
-    >>> pad_frames(np.ones((3, 1)), PadFramesOptions(length=4)).tolist()
+    >>> pad_frames(np.ones((3, 1)), length=4).tolist()
     [[1.0], [1.0], [1.0], [0.0]]
     """
     lengths = check_features(features, lengths)
-    options = options or PadFramesOptions()
+    options = configured("pad_frames", PadFramesOptions, options, changes)
     xp = namespace(features)
     *batch, frames, dim = features.shape
     if lengths is not None:

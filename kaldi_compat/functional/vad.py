@@ -11,6 +11,8 @@ from kaldi_compat.exact.sums import plain_sum
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision, take_frames
 from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside, zero_past
 from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import Unpack, VadKeywords, VoicedCmvnKeywords
 from kaldi_compat.options.frontend import VoicedCmvnOptions
 from kaldi_compat.options.postprocessing import VadOptions
 
@@ -32,7 +34,10 @@ def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> A
     return threshold
 
 
-def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: Any | None = None) -> Array:
+@takes_options(VadOptions)
+def compute_vad(
+    features: Array, options: VadOptions | None = None, *, lengths: Any | None = None, **changes: Unpack[VadKeywords]
+) -> Array:
     """Detect voiced frames by the log energy of the frames around them (Kaldi: ComputeVadEnergy).
 
     A frame is voiced if enough of the frames around it exceed a threshold: a constant plus a fraction of the mean log
@@ -40,7 +45,7 @@ def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: 
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch; the first column is a log energy or C0.
-        options: threshold and context; Kaldi's defaults if None.
+        options, changes: threshold and context, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past a length are unvoiced.
 
     Returns:
@@ -54,7 +59,7 @@ def compute_vad(features: Array, options: VadOptions | None = None, *, lengths: 
     [1.0, 1.0, 0.0, 1.0]
     """
     check_features(features)
-    options = options or VadOptions()
+    options = configured("compute_vad", VadOptions, options, changes)
     xp = namespace(features)
     log_energy = zero_past(features[..., :1], lengths)[..., 0]
     time = arange(0, features.shape[-2], features)
@@ -103,7 +108,14 @@ def select_voiced(features: Array, voiced: Array) -> Array:
     return chosen
 
 
-def voiced_cmvn(features: Array, options: VoicedCmvnOptions | None = None, *, lengths: Any | None = None) -> Any:
+@takes_options(VoicedCmvnOptions)
+def voiced_cmvn(
+    features: Array,
+    options: VoicedCmvnOptions | None = None,
+    *,
+    lengths: Any | None = None,
+    **changes: Unpack[VoicedCmvnKeywords],
+) -> Any:
     """Normalize all frames by a sliding window, and keep the voiced ones (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
 
     Voice activity is decided before the normalization, as in Kaldi's apply-cmvn-sliding and select-voiced-frames with
@@ -112,7 +124,7 @@ def voiced_cmvn(features: Array, options: VoicedCmvnOptions | None = None, *, le
     Args:
         features: ``(frames, dim)``, NumPy or torch; the first column is a log energy or C0. With lengths,
             ``(..., frames, dim)``.
-        options: window, threshold and context; Kaldi's defaults if None.
+        options, changes: window, threshold and context, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
@@ -122,13 +134,12 @@ def voiced_cmvn(features: Array, options: VoicedCmvnOptions | None = None, *, le
     Raises:
         FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has none.
 
-    >>> options = VoicedCmvnOptions(cmn_window=3, center=True)
-    >>> voiced_cmvn(np.array([[20.0], [2.0], [8.0]], np.float32), options).tolist()
+    >>> voiced_cmvn(np.array([[20.0], [2.0], [8.0]], np.float32), cmn_window=3, center=True).tolist()
     [[10.0]]
     """
     check_features(features)
     lengths = checked_lengths(lengths, features)
-    options = options or VoicedCmvnOptions()
+    options = configured("voiced_cmvn", VoicedCmvnOptions, options, changes)
     voiced = compute_vad(features, options, lengths=lengths) > 0
     normalized = sliding_cmvn(features, options, lengths=lengths)
     if lengths is None:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from kaldi_compat.options.declaration import option as option
 if TYPE_CHECKING:
     import inspect
 
+Options = TypeVar("Options", bound="BaseOptions")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
@@ -64,7 +66,8 @@ class ConstructorSignature:
             raise AttributeError("__signature__")
         from kaldi_compat.options.describe import signature
 
-        return signature(owner.__init__, getattr(owner, "Options", None))
+        with_self = signature(owner.__init__, getattr(owner, "Options", None))
+        return with_self.replace(parameters=list(with_self.parameters.values())[1:])
 
 
 class OptionsDocumentation:
@@ -115,11 +118,11 @@ class BaseOptions:
             object.__setattr__(self, field.name, value)
 
 
-def configured(owner: str, kind: type[Any], options: Any, changes: Mapping[str, Any]) -> Any:
-    """Return the options that something called ``owner`` is made with.
+def configured(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
+    """Return the options that a class or function called ``owner`` is given.
 
     Args:
-        owner: name of a class, for messages.
+        owner: name of the class or function, for messages.
         kind: its dataclass of options.
         options: an instance of it; the defaults if None.
         changes: single options by name, which replace those in ``options``.
@@ -130,9 +133,26 @@ def configured(owner: str, kind: type[Any], options: Any, changes: Mapping[str, 
     if options is not None and not isinstance(options, kind):
         raise OptionError(f"{owner} takes {kind.__name__}, not {type(options).__name__}: give options by name")
     for change in changes:
-        if change not in kind.__dataclass_fields__:
+        if change not in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             raise unknown_option(owner, kind, change)
-    return dataclasses.replace(options or kind(), **changes)
+    given: Any = kind() if options is None else options
+    result: Options = dataclasses.replace(given, **changes) if changes else given
+    return result
+
+
+def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
+    """Function decorator: its signature, and so its help, shows each option that its ``**changes`` may contain.
+
+    The function passes them to :func:`configured`; type checkers read them in :mod:`kaldi_compat.options.constructors`.
+    """
+
+    def with_signature(function: Function) -> Function:
+        from kaldi_compat.options.describe import signature
+
+        setattr(function, "__signature__", signature(function, kind))  # noqa: B010  mypy wants a function to have it
+        return function
+
+    return with_signature
 
 
 def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:

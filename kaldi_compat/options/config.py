@@ -113,18 +113,18 @@ def parse_real(text: str, end: float = math.inf) -> float | None:
     return float(text)
 
 
-def normalise(name: str) -> str:
+def normalize(name: str) -> str:
     """Return the canonical spelling of an option's name: lower case, with hyphens."""
     return name.replace("_", "-").lower()
 
 
 def flag_table(options: type[Any]) -> dict[str, Flag]:
-    """Return the flags of an options dataclass by their normalised names, sorted as Kaldi lists them."""
+    """Return the flags of an options dataclass by their normalized names, sorted as Kaldi lists them."""
     flags = [
-        Flag(info(field).flag or normalise(field.name), field.name, cast(Scalar, field.default), info(field))
+        Flag(info(field).flag or normalize(field.name), field.name, cast(Scalar, field.default), info(field))
         for field in dataclasses.fields(options)
     ]
-    return {normalise(flag.name): flag for flag in sorted(flags, key=lambda flag: normalise(flag.name))}
+    return {normalize(flag.name): flag for flag in sorted(flags, key=lambda flag: normalize(flag.name))}
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
@@ -133,10 +133,10 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
     Raises:
         UsageError: there is none; the message suggests the nearest.
     """
-    flag = flags.get(normalise(name))
+    flag = flags.get(normalize(name))
     if flag is None:
         known = nearest(name, {each.field: each.info for each in flags.values()})
-        hint = f"did you mean --{normalise(known)}?" if known else "--help lists all options"
+        hint = f"did you mean --{normalize(known)}?" if known else "--help lists all options"
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
 

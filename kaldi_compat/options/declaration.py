@@ -24,7 +24,7 @@ class OptionInfo:
 
     Attributes:
         meaning: one line, without unit and range.
-        unit: of a number, such as ``"Hz"``.
+        unit: unit of a number, such as ``"Hz"``.
         ge, gt, le, lt: bounds of a number; infinite ones require a finite number.
         choices: the values of a string, if they are few.
         flag: the name on the command line, where it is not the field's with hyphens.

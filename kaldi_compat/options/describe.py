@@ -27,10 +27,10 @@ def parameters(options: type[Any]) -> list[inspect.Parameter]:
     ]
 
 
-def signature(constructor: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
-    """Return a constructor's signature without ``self``, its ``**changes`` replaced by the options themselves."""
-    own = inspect.signature(constructor)
-    given = list(own.parameters.values())[1:]
+def signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
+    """Return a function's signature, its ``**changes`` replaced by the options themselves."""
+    own = inspect.signature(function)
+    given = list(own.parameters.values())
     kept = [_typed(each, options) for each in given if options is None or each.kind is not each.VAR_KEYWORD]
     replaced = parameters(options) if options is not None and len(kept) < len(given) else []
     return own.replace(parameters=kept + replaced)

@@ -87,7 +87,7 @@ class SlidingCmvnOptions(BaseOptions):
     norm_vars: bool = option(
         False, "also normalize the variance to one", known_as=("norm_variance", "var_norm", "std_norm")
     )
-    center: bool = option(False, "centre the window on the frame; false ends it there")
+    center: bool = option(False, "center the window on the frame; false ends it there")
 
 
 @dataclass(frozen=True, kw_only=True)

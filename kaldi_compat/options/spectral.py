@@ -98,6 +98,11 @@ class FrameOptions(BaseOptions):
         """Points of the FFT."""
         return 1 << (self.window_size - 1).bit_length() if self.round_to_power_of_two else self.window_size
 
+    @property
+    def dim(self) -> int:
+        """Number of columns of the features."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, kw_only=True)
 class MelOptions(BaseOptions):
@@ -162,6 +167,11 @@ class FbankOptions(MelFeatureOptions):
     )
     use_power: bool = option(True, "power spectrum, not magnitude", known_as=("power",))
 
+    @property
+    def dim(self) -> int:
+        """Number of columns: the mel bins, and the energy with ``use_energy``."""
+        return self.num_mel_bins + self.use_energy
+
 
 @dataclass(frozen=True, kw_only=True)
 class MfccOptions(MelFeatureOptions):
@@ -179,6 +189,11 @@ class MfccOptions(MelFeatureOptions):
             self.num_ceps <= self.num_mel_bins,
             f"num_ceps={self.num_ceps} must be at most num_mel_bins={self.num_mel_bins}",
         )
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: the cepstral coefficients, including C0 or the energy."""
+        return self.num_ceps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +221,11 @@ class PlpOptions(MelFeatureOptions):
             f"{MAX_WEIGHTS} weights: reduce one of them",
         )
 
+    @property
+    def dim(self) -> int:
+        """Number of columns: the cepstral coefficients, including C0 or the energy."""
+        return self.num_ceps
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpectrogramOptions(FrameOptions):
@@ -214,3 +234,9 @@ class SpectrogramOptions(FrameOptions):
     energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
     return_raw_fft: bool = option(False, "real and imaginary parts of the FFT instead of the log power")
+
+    @property
+    def dim(self) -> int:
+        """Number of columns: FFT bins from 0 Hz to the Nyquist frequency, or all numbers of the FFT."""
+        points = self.padded_window_size
+        return points if self.return_raw_fft else points // 2 + 1

@@ -36,7 +36,7 @@ class PitchConstants:
         window: resampled samples that are correlated.
         span: resampled samples that a frame needs: its window and the longest lag.
         shift: resampled samples from one frame's start to the next one's.
-        start: the resampled sample that the first frame starts at; negative where frames are centred.
+        start: the resampled sample that the first frame starts at; negative where frames are centered.
         snip_edges: True if frames lie wholly in the audio.
         preemphasis: how much of the previous sample is subtracted.
         ballast: factor on the square of a window's energy.
@@ -166,9 +166,9 @@ class PitchConstants:
         if self.snip_edges:
             return _not_negative((samples - size) // shift + 1)
         xp = namespace(samples)
-        centred = samples if finished else samples - size // 2
+        centered = samples if finished else samples - size // 2
         # Rounded twice as in Kaldi's float32, which a GPU's division by a constant would not do.
-        quotient = astype(float64(astype(centred, xp.float32)) / shift, xp.float32)
+        quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
     def num_frames(self, samples: Any) -> Any:

@@ -88,7 +88,7 @@ def frames_of_block(
     Args:
         samples: int16 or float32 of shape (T,): where the samples of all utterances are.
         starts, lengths: (utterances,): of each utterance.
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
         ends: ends of the chunks of the only utterance, where they are not of equal size.
 
     Raises:
@@ -159,7 +159,7 @@ def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
 
 
 def variance_of(total: tuple[float, float], count: int) -> float:
-    """Return the mean square of so many samples less the square of their mean; NaN without samples."""
+    """Return the mean square of ``count`` samples less the square of their mean; NaN without samples."""
     if count == 0:
         return math.nan
     mean = total[1] / count
@@ -264,7 +264,7 @@ def emphasized(signal: Floats, first: int, count: int, constants: PitchConstants
     Args:
         signal: (samples,): the audio, of which frame ``i`` starts at sample ``first + i * shift``.
         first, count: where the first frame starts, and the number of frames.
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
     """
     factor = F32(constants.preemphasis)
     position = first + constants.shift * np.arange(count)[:, None] + np.arange(constants.span)

@@ -14,7 +14,8 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf, sincosf
 from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_noise, rand_r_jumps
-from kaldi_compat.options.base import as_float32
+from kaldi_compat.options.base import as_float32, configured, takes_options
+from kaldi_compat.options.constructors import InterpolatePitchKeywords, Unpack
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
 __all__ = ["interpolate_linearly", "interpolate_smoothly"]
@@ -71,11 +72,13 @@ def interpolate_linearly(features: Floats) -> Floats:
     return result
 
 
+@takes_options(InterpolatePitchOptions)
 def interpolate_smoothly(
     features: Floats,
     options: InterpolatePitchOptions | None = None,
     random: KaldiRandom | None = None,
     counts: InterpolationCounts | None = None,
+    **changes: Unpack[InterpolatePitchKeywords],
 ) -> Floats:
     """(probability of voicing, pitch) with a pitch that moves smoothly and follows what was surely voiced.
 
@@ -84,7 +87,7 @@ def interpolate_smoothly(
 
     Args:
         features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz or 0.
-        options: Kaldi's defaults if none.
+        options, changes: the grid of pitches, as a dataclass or by name; Kaldi's defaults if not given.
         random: the grid is shifted at random on each frame, and noise is added, as Kaldi does; its numbers run on from
             utterance to utterance. A fresh one if none.
         counts: added to.
@@ -95,17 +98,12 @@ def interpolate_smoothly(
     Raises:
         FeatureError: the features do not have two columns, or hold a negative or no number.
     """
+    options = configured("interpolate_smoothly", InterpolatePitchOptions, options, changes)
     check_track(features)
     if not len(features):
         return features
     bounds = np.array([0, len(features)])
-    return interpolate_ragged(
-        features,
-        bounds,
-        options or InterpolatePitchOptions(),
-        random or KaldiRandom(),
-        counts or InterpolationCounts(),
-    )
+    return interpolate_ragged(features, bounds, options, random or KaldiRandom(), counts or InterpolationCounts())
 
 
 @dataclass
@@ -260,7 +258,7 @@ def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) ->
 
 
 def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Compute :func:`most_probable_paths` of one utterance with so many pitches on its grids.
+    """Compute :func:`most_probable_paths` of one utterance, which has ``states`` pitches on its grids.
 
     A step costs half the square of the difference in Hz. All log probabilities are halved, since half of the difference
     can then simply be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.

@@ -18,7 +18,7 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
-from kaldi_compat.pitch.search import Found, latency, search
+from kaldi_compat.pitch.search import Lattice, latency, search
 from kaldi_compat.pitch.tracker import as_audio
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ class Analysis:
     """Search of an utterance at all times.
 
     Attributes:
-        constants: of the tracker.
-        frames: of the utterance.
+        constants: the tracker's numbers and tables.
+        frames: the audio as the search reads it.
         first: result of the search before the energy was revised, of the frames that were there by then or more.
         final: result of the search with the revised energy.
     """
 
     constants: PitchConstants
     frames: Frames
-    first: Found
-    final: Found
+    first: Lattice
+    final: Lattice
 
     @classmethod
     def of(cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None) -> Analysis:
@@ -58,14 +58,14 @@ class Analysis:
             first = _searched(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
         return cls(constants, frames, first, final)
 
-    def features(self, found: Found) -> Floats:
+    def features(self, found: Lattice) -> Floats:
         """Return (NCCF, pitch) of frames along the best path: ``(frames, 2)``."""
         return np.stack((found.nccf, self.constants.pitch[found.path]), -1)
 
 
-def _searched(constants: PitchConstants, frames: Frames, count: int) -> Found:
+def _searched(constants: PitchConstants, frames: Frames, count: int) -> Lattice:
     """Return the result of the search of some frames, without paths."""
-    found = Found.empty(constants, count)
+    found = Lattice.empty(constants, count)
     search(constants, frames, 0, count, np.zeros(constants.states, np.float32), found, [])
     return found
 
@@ -108,7 +108,7 @@ def first_pass_features(
     return np.concatenate(rows)
 
 
-def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Found, int, bool]]:
+def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
     """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
 
     A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. Each chunk changes the path.

@@ -28,6 +28,8 @@ from kaldi_compat.functional.batches import check_features, frames_inside
 from kaldi_compat.functional.block_deltas import deltas
 from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
 from kaldi_compat.functional.means import window_means
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import ProcessPitchKeywords, Unpack
 from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions
 
@@ -65,7 +67,7 @@ def log_pitch(pitch: Array) -> Array:
     return astype(log, pitch.dtype)
 
 
-def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
+def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
     """Subtract from the log pitch its mean over neighbours, weighted by their probability of voicing.
 
     Args:
@@ -85,7 +87,7 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     begin = xp.clip(now - left, 0, None)
     end = xp.clip(now + right + 1, None, frames)
     if xp is np and lengths is None and frames:
-        in_order: Array = _normalised_in_kaldis_order(logs, weight, weighted, begin, end)
+        in_order: Array = _normalized_in_kaldis_order(logs, weight, weighted, begin, end)
         return in_order
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
@@ -106,12 +108,12 @@ def normalised_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     if lengths is not None:  # a window past the length is empty, and 0 / 0 has no gradient
         total = xp.where(end > begin, total, full((), 1.0, total))
     mean: Array = window_sum(weighted) / total
-    normalised: Array = logs - astype(mean, features.dtype)
-    return normalised
+    normalized: Array = logs - astype(mean, features.dtype)
+    return normalized
 
 
-def _normalised_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: Any, end: Any) -> Any:
-    """Return :func:`normalised_log_pitch` of arrays ``(..., frames)``, with Kaldi's running sums."""
+def _normalized_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: Any, end: Any) -> Any:
+    """Return :func:`normalized_log_pitch` of arrays ``(..., frames)``, with Kaldi's running sums."""
     columns = np.stack((weight, weighted), -1).astype(np.float64)
     sums = window_sums(np.moveaxis(columns, -2, 0), begin, end)
     with np.errstate(divide="ignore", invalid="ignore"):  # a window without frames has no mean: NaN, as in Kaldi
@@ -144,6 +146,7 @@ class PitchDeltas(NamedTuple):
     filters: Sequence[Filter]
 
 
+@takes_options(ProcessPitchOptions)
 def process_pitch(
     features: Array,
     options: ProcessPitchOptions | None = None,
@@ -151,12 +154,13 @@ def process_pitch(
     *,
     generator: Generator | None = None,
     deltas: PitchDeltas | None = None,
+    **changes: Unpack[ProcessPitchKeywords],
 ) -> Array:
     """Compute features for speech recognition from correlation and pitch (Kaldi: ProcessPitch).
 
     Args:
         features: ``(..., frames, 2)``: the normalized correlation and the pitch in Hz from the pitch tracker.
-        options: None for Kaldi's defaults.
+        options, changes: the columns and their scales, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
@@ -170,12 +174,12 @@ def process_pitch(
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not fit.
 
     >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
-    >>> process_pitch(track, ProcessPitchOptions(add_delta_pitch=False)).round(3)
+    >>> process_pitch(track, add_delta_pitch=False).round(3)
     array([[-0.584, -0.02 ],
            [-0.724,  0.   ],
            [-0.584,  0.02 ]], dtype=float32)
     """
-    options = options or ProcessPitchOptions()
+    options = configured("process_pitch", ProcessPitchOptions, options, changes)
     lengths = check_features(features, lengths)
     _check_track(features, lengths)
     noise = None
@@ -183,7 +187,7 @@ def process_pitch(
     wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
     if options.add_delta_pitch and wanted and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
-    return delayed(undelayed_features(features, noise, options, lengths, deltas), options.delay)
+    return delay_frames(undelayed_features(features, noise, options, lengths, deltas), options.delay)
 
 
 def _check_track(features: Array, lengths: Any) -> None:
@@ -270,7 +274,7 @@ def undelayed_features(
         columns.append(options.pov_scale * pov_feature(features[..., 0]) + options.pov_offset)
     if options.add_normalized_log_pitch:
         left, right = options.normalization_left_context, options.normalization_right_context
-        columns.append(normalised_log_pitch(features, left, right, lengths) * options.pitch_scale)
+        columns.append(normalized_log_pitch(features, left, right, lengths) * options.pitch_scale)
     if options.add_delta_pitch:
         logs = log_pitch(pitch)[..., None]
         of_logs = deltas or pitch_deltas(options, precision(logs))
@@ -284,7 +288,7 @@ def undelayed_features(
     return processed
 
 
-def delayed(features: Array, delay: int) -> Array:
+def delay_frames(features: Array, delay: int) -> Array:
     """Repeat the first frame ``delay`` times before the features."""
     frames = features.shape[-2]
     if delay == 0 or frames == 0:

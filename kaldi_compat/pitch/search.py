@@ -27,7 +27,7 @@ States = npt.NDArray[np.int16]
 _BLOCK = 32  # frames correlated at once in NumPy
 
 
-class Found(NamedTuple):
+class Lattice(NamedTuple):
     """Result of the search of some frames.
 
     Attributes:
@@ -46,21 +46,27 @@ class Found(NamedTuple):
     path: States
     nccf: Floats
 
-    def part(self, begin: int, end: int) -> Found:
+    def part(self, begin: int, end: int) -> Lattice:
         """Return the result of the frames from ``begin`` to ``end``, a view."""
         parts: list[Any] = [each[begin:end] for each in self]
-        return Found(*parts)
+        return Lattice(*parts)
 
     @classmethod
-    def empty(cls, constants: PitchConstants, frames: int) -> Found:
-        """Return memory for so many frames."""
+    def empty(cls, constants: PitchConstants, frames: int) -> Lattice:
+        """Return memory for this number of frames."""
         before, correlation = np.empty((frames, constants.states), np.int16), np.empty((frames, constants.lags), F32)
         best, path = np.empty((2, frames), np.int16)
         return cls(before, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
 
 
 def _search_in_c(
-    constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found, ends: Sequence[int]
+    constants: PitchConstants,
+    frames: Frames,
+    begin: int,
+    end: int,
+    costs: Floats,
+    found: Lattice,
+    ends: Sequence[int],
 ) -> None:
     arguments = constants.for_c, frames.for_c, begin, end, costs, *found, len(found.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
@@ -77,12 +83,18 @@ def overflow() -> AudioError:
 
 @native.twin(_search_in_c, much_faster=True)
 def search(
-    constants: PitchConstants, frames: Frames, begin: int, end: int, costs: Floats, found: Found, ends: Sequence[int]
+    constants: PitchConstants,
+    frames: Frames,
+    begin: int,
+    end: int,
+    costs: Floats,
+    found: Lattice,
+    ends: Sequence[int],
 ) -> None:
     """Search the cheapest paths of the rows ``begin`` to ``end``, and trace the best ones.
 
     Args:
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
         frames: of one or several utterances.
         begin, end: rows.
         costs: (states,): of the paths before row ``begin``; set to those at the last row. Later utterances start
@@ -98,7 +110,7 @@ def search(
     trace(constants, found, ends)
 
 
-def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: Floats, found: Found) -> None:
+def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: Floats, found: Lattice) -> None:
     found.groups[:], found.path[:] = frames.groups[rows], -1
     searched, found.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(found.correlation).all()):
@@ -177,7 +189,7 @@ def local_costs(constants: PitchConstants, searched: Floats, scale: Floats, grou
     """Compute the cost of each state on each frame, eq. 5 of the paper: (frames, states).
 
     Args:
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
         searched: (frames, lags): correlation with ballast.
         scale: (frames,): factors on it.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
@@ -241,7 +253,7 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
     return changed
 
 
-def trace(constants: PitchConstants, found: Found, ends: Sequence[int]) -> None:
+def trace(constants: PitchConstants, found: Lattice, ends: Sequence[int]) -> None:
     """Write the best paths of utterances, each from its end back to where it agrees with the path there.
 
     See :func:`search`.

@@ -12,6 +12,8 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.functional.blocks import by_utterance, for_c
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import SmoothPitchKeywords, Unpack
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
 __all__ = ["smooth_pitch"]
@@ -49,13 +51,16 @@ def moving_average(values: Floats, size: int) -> Floats:
     return smooth
 
 
-def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None = None) -> npt.NDArray[Any]:
+@takes_options(SmoothPitchOptions)
+def smooth_pitch(
+    features: npt.NDArray[Any], options: SmoothPitchOptions | None = None, **changes: Unpack[SmoothPitchKeywords]
+) -> npt.NDArray[Any]:
     """The log odds of voicing, and the log pitch less its moving mean, smoothed.
 
     Args:
         features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (no gaps: see
             interpolate-pitch), and whatever else, which is copied.
-        options: Kaldi's defaults if none.
+        options, changes: the windows, as a dataclass or by name; Kaldi's defaults if not given.
 
     Returns:
         ``(frames, columns)``
@@ -67,7 +72,7 @@ def smooth_pitch(features: npt.NDArray[Any], options: SmoothPitchOptions | None 
     array([[ 0. , -0.1],
            [ 0. ,  0.1]], dtype=float32)
     """
-    options = options or SmoothPitchOptions()
+    options = configured("smooth_pitch", SmoothPitchOptions, options, changes)
     if features.ndim != 2 or features.shape[1] < 2:
         raise FeatureError(f"expected columns for the probability of voicing and the pitch, not {features.shape}")
     voicing, pitch = features[:, 0].astype(np.float64), features[:, 1]

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
+from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, frames_of_block
-from kaldi_compat.pitch.search import Found, latency, search
+from kaldi_compat.pitch.search import Lattice, latency, search
 
 Key = TypeVar("Key")
 _ROWS = 768  # frames searched at once: what they need stays in the cache, and long audio needs little memory
@@ -24,7 +26,7 @@ _ROWS = 768  # frames searched at once: what they need stays in the cache, and l
 class _Kept(threading.local):
     """Memory of the paths of each thread's last block: taking it anew for each block costs a tenth of the time."""
 
-    memory: Found | None = None
+    memory: Lattice | None = None
 
 
 _kept = _Kept()
@@ -34,16 +36,16 @@ class Paths:
     """The cheapest paths of the last frames of audio, whose states are not decided yet.
 
     Args:
-        options: of the tracker.
+        options: the tracker's options.
         memory: for the frames, if it is of the right shape.
     """
 
-    def __init__(self, options: PitchOptions, memory: Found | None = None) -> None:
+    def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
         self.constants = PitchConstants.of(options)
         self.costs = np.zeros(self.constants.states, np.float32)
         shapes = self.constants.states, self.constants.lags
         fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
-        self._memory = memory if memory is not None and fits else Found.empty(self.constants, 0)
+        self._memory = memory if memory is not None and fits else Lattice.empty(self.constants, 0)
         self._count = 0
 
     def __len__(self) -> int:
@@ -53,32 +55,32 @@ class Paths:
         """Search the rows ``begin`` to ``end``.
 
         Args:
-            frames: of the utterances.
+            frames: the audio as the search reads it.
             begin, end: the rows.
             ends: the frame after the last one of each utterance, counted from the first that is not decided.
         """
         count = len(self) + end - begin
         if count > len(self._memory.best):
-            undecided, self._memory = self._found(), Found.empty(self.constants, max(count, 2 * len(self)))
+            undecided, self._memory = self._found(), Lattice.empty(self.constants, max(count, 2 * len(self)))
             self._keep(undecided)
         self._count = count
         search(self.constants, frames, begin, end, self.costs, self._found(), ends)
 
-    def _found(self) -> Found:
+    def _found(self) -> Lattice:
         return self._memory.part(0, len(self))
 
-    def _keep(self, undecided: Found) -> None:
+    def _keep(self, undecided: Lattice) -> None:
         self._count = len(undecided.best)
         pairs: Any = zip(self._memory, undecided, strict=True)
         for memory, kept in pairs:
             memory[: self._count] = kept
 
-    def memory_up_to(self, frames: int) -> Found | None:
+    def memory_up_to(self, frames: int) -> Lattice | None:
         """Return the memory for other paths, which end these; None if it is for more frames."""
         return self._memory if len(self._memory.best) <= frames else None
 
     def agreed(self, max_latency: int) -> int:
-        """Return the number of frames on which all paths agree, or that are so many frames back."""
+        """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
         most = min(len(self), max_latency) - 1
         return len(self) - 1 - latency(self._found().before, most)
 
@@ -90,12 +92,13 @@ class Paths:
         return features
 
 
-def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
+@takes_options(PitchOptions)
+def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: Unpack[PitchKeywords]) -> Array:
     """Compute normalized correlation and pitch of each frame of audio (Kaldi: ComputeKaldiPitch).
 
     Args:
         samples: ``(samples,)`` at ``options.sample_frequency``, on Kaldi's scale (16-bit integers), NumPy or torch.
-        options: None for Kaldi's defaults.
+        options, changes: the range and the grid of pitches, as a dataclass or by name; Kaldi's defaults if not given.
 
     Returns:
         ``(frames, 2)``: the normalized cross-correlation (NCCF, -1 to 1, higher where voiced) and the pitch in Hz.
@@ -111,15 +114,20 @@ def track_pitch(samples: Array, options: PitchOptions | None = None) -> Array:
     """
     xp = namespace(samples)
     audio: Any = samples if isinstance(samples, np.ndarray) else at_least_float32(samples.detach()).cpu().numpy()
-    ((_, features),) = track_pitches([("", audio)], options or PitchOptions())
+    options = configured("track_pitch", PitchOptions, options, changes)
+    ((_, features),) = track_pitches([("", audio)], options)
     tracked: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)
     return tracked
 
 
+@takes_options(PitchOptions)
 def track_pitches(
-    utterances: Iterable[tuple[Key, npt.NDArray[Any]]], options: PitchOptions
+    utterances: Iterable[tuple[Key, npt.NDArray[Any]]],
+    options: PitchOptions | None = None,
+    **changes: Unpack[PitchKeywords],
 ) -> list[tuple[Key, Floats]]:
     """Apply :func:`track_pitch` to many utterances together: keys and samples give keys and features, in order."""
+    options = configured("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]
     for key, samples in utterances:
         keys.append(key)
@@ -137,7 +145,7 @@ def track_block(
     Args:
         samples: int16 or float32 of shape (T,), contiguous: where the samples of all utterances are.
         starts, lengths: (utterances,): of each utterance.
-        options: of the tracker.
+        options: the tracker's options.
 
     Returns:
         (rows, 2): the features of all frames, and the boundaries of the utterances: (utterances + 1,).

@@ -29,14 +29,20 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
     if not io_ark.is_table_rspecifier(source):
         feats, posterior = io_ark.load(source, kind="matrix"), io_ark.load(posteriors, kind=codec)
         convert_file(
-            lambda block: appended(block, [posterior], options.post_dim), feats, source, target, binary=options.binary
+            lambda block: append_each(block, [posterior], options.post_dim),
+            feats,
+            source,
+            target,
+            binary=options.binary,
         )
         logger.info("Wrote appended features to %s", target)
         return 0
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.lookup(codec, posteriors)
         writer = tables.write("matrix", target)
-        counts = map_table(blocks, writer, lambda block: appended(block, table.find(block, missing), options.post_dim))
+        counts = map_table(
+            blocks, writer, lambda block: append_each(block, table.find(block, missing), options.post_dim)
+        )
     return logged_status(counts)
 
 
@@ -45,7 +51,7 @@ def missing(key: str) -> str:
     return f"Could not read posteriors for utterance {key}"
 
 
-def appended(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:
+def append_each(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:
     """Append one column per class to the matrices of a block.
 
     Raises:

@@ -38,13 +38,13 @@ def main(options: Options, source: str, vectors: str, target: str) -> int:
     """Append to a table, or to a single file."""
     if not io_ark.is_table_rspecifier(source):
         feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")
-        convert_file(lambda block: appended(block, [vector]), feats, source, target, binary=options.binary)
+        convert_file(lambda block: append_to_frames(block, [vector]), feats, source, target, binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.lookup("vector", vectors)
         writer = tables.write("matrix", target)
-        counts = map_table(blocks, writer, lambda block: appended(block, table.find(block, missing)))
+        counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.find(block, missing)))
     return logged_status(counts)
 
 
@@ -53,7 +53,7 @@ def missing(key: str) -> str:
     return f"Could not read vector for utterance {key}"
 
 
-def appended(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:
+def append_to_frames(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:
     """Append a vector to each row of each matrix.
 
     Raises:
@@ -64,4 +64,4 @@ def appended(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:
         raise Skip(f"Empty feature matrix for utterance {key}" if key else "the feature matrix is empty")
     if len({len(vector) for vector in vectors}) > 1:
         raise Skip
-    return block.with_rows(columns.appended(feats, block.rows(), np.stack(vectors)))
+    return block.with_rows(columns.append_vectors(feats, block.rows(), np.stack(vectors)))

@@ -16,7 +16,13 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional import block_cmvn as cmvn
-from kaldi_compat.functional.cmvn import VARIANCE_FLOOR, check_stats, fake_stats, mean_and_variance, scale_and_offset
+from kaldi_compat.functional.cmvn import (
+    VARIANCE_FLOOR,
+    check_statistics,
+    fake_statistics,
+    mean_and_variance,
+    scale_and_offset,
+)
 from kaldi_compat.options.base import option
 from kaldi_compat.options.postprocessing import CmvnOptions
 
@@ -38,7 +44,7 @@ class Options(CmvnOptions):
 
 
 @program("apply-cmvn", USAGE, Options)
-def main(options: Options, stats_source: str, source: str, target: str) -> int:
+def main(options: Options, statistics_source: str, source: str, target: str) -> int:
     """Normalize a table, or copy it with --norm-means=false."""
     if not options.norm_means:
         counts = convert_table(lambda block: block, "general-matrix", source, target)
@@ -47,20 +53,20 @@ def main(options: Options, stats_source: str, source: str, target: str) -> int:
     skipped = parse_dims(options.skip_dims, "--skip-dims")
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
-        if io_ark.is_table_rspecifier(stats_source):
-            table = tables.lookup("double-matrix", stats_source, options.utt2spk)
+        if io_ark.is_table_rspecifier(statistics_source):
+            table = tables.lookup("double-matrix", statistics_source, options.utt2spk)
         elif options.utt2spk:
             raise OptionError(
-                f"--utt2spk option not compatible with rxfilename as input: {stats_source} (did you forget ark:?)"
+                f"--utt2spk option not compatible with rxfilename as input: {statistics_source} (did you forget ark:?)"
             )
         else:
-            table, of_all = None, [io_ark.load(stats_source, kind="double-matrix")]
+            table, of_all = None, [io_ark.load(statistics_source, kind="double-matrix")]
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
-            stats = of_all if table is None else table.find(block, missing)
-            if len({each.shape for each in stats}) > 1:
+            statistics = of_all if table is None else table.find(block, missing)
+            if len({each.shape for each in statistics}) > 1:
                 raise Skip
-            return normalized(block, fake_stats(np.stack(stats), skipped), options)
+            return normalized(block, fake_statistics(np.stack(statistics), skipped), options)
 
         counts = map_table(blocks, writer, normalize)
     what = "mean and variance" if options.norm_vars else "mean"
@@ -73,25 +79,25 @@ def missing(key: str) -> str:
     return f"No normalization statistics available for key {key}, producing no output for this utterance"
 
 
-def normalized(block: ArrayBlock, stats: DoubleMatrix, options: Options) -> ArrayBlock:
+def normalized(block: ArrayBlock, statistics: DoubleMatrix, options: Options) -> ArrayBlock:
     """Normalize the matrices of a block.
 
     Args:
         block: the features.
-        stats: of each, or the same for all: (entries or 1, 2, dim + 1).
+        statistics: for each entry, or one for all: (entries or 1, 2, dim + 1).
         options: options of the program.
 
     Raises:
         FeatureError: the statistics do not fit the features.
     """
     feats = features(block)
-    check_stats(stats if len(stats) > 1 else stats[0], feats.shape[1], options)
+    check_statistics(statistics if len(statistics) > 1 else statistics[0], feats.shape[1], options)
     if options.norm_vars:
-        variance = mean_and_variance(stats)[:, 1]
+        variance = mean_and_variance(statistics)[:, 1]
         floored = variance[variance < VARIANCE_FLOOR].tolist()
-        for value in floored * (len(block) // len(stats)):
+        for value in floored * (len(block) // len(statistics)):
             logger.warning("Flooring cepstral variance from %g to %g", value, VARIANCE_FLOOR)
-    scale, offset = scale_and_offset(stats, options, feats.dtype)
+    scale, offset = scale_and_offset(statistics, options, feats.dtype)
     shape = (len(block), feats.shape[1])
     factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)
     return block.with_rows(cmvn.normalized(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape)))

@@ -41,15 +41,15 @@ class Options(OnlineCmvnOptions):
 
 
 @program("apply-cmvn-online", USAGE, Options)
-def main(options: Options, stats_source: str, source: str, target: str) -> int:
+def main(options: Options, statistics_source: str, source: str, target: str) -> int:
     """Normalize a table, or the utterances of speakers."""
-    stats = io_ark.load(stats_source, kind="double-matrix")
+    statistics = io_ark.load(statistics_source, kind="double-matrix")
     frames = 0
 
     @cache
     def online() -> OnlineCmvn:
         OnlineCmvnOptions.__post_init__(options)
-        return OnlineCmvn(stats, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
+        return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames

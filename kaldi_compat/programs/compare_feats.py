@@ -42,7 +42,7 @@ def main(options: Options, first: str, second: str) -> int:
         blocks, other = tables.read("matrix", first), tables.lookup("matrix", second)
         sums = np.zeros((3, 0))
         for each in results(lambda block: products_of_block(block, other), blocks, counts):
-            sums = added(sums, each)
+            sums = add_block(sums, each)
     logger.info("self-product of 1st features for each column dimension: %s", in_brackets(sums[0]))
     logger.info("self-product of 2nd features for each column dimension: %s", in_brackets(sums[1]))
     logger.info("cross-product for each column dimension: %s", in_brackets(sums[2]))
@@ -62,7 +62,7 @@ def main(options: Options, first: str, second: str) -> int:
     return 0 if similar else 1
 
 
-def added(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
+def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     """Add the sums of utterances, one by one, to those before them: (3, dim).
 
     Raises:

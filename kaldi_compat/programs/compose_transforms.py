@@ -57,14 +57,14 @@ def main(options: Options, a: str, b: str, target: str) -> int:
             blocks = tables.read("matrix", a, lambda key: has_b(key), 0)
             find_b, has_b = finder(tables, b, speakers, options.utt2spk)
 
-            def compose(block: ArrayBlock) -> ArrayBlock:
+            def compose_with_b(block: ArrayBlock) -> ArrayBlock:
                 matrices = find_b(block)  # first: if it is missing, the one of A need not be readable
-                return composed(block, stacked(block), matrices, options)
+                return compose(block, stacked(block), matrices, options)
 
-            map_table(blocks, writer, compose)
+            map_table(blocks, writer, compose_with_b)
         else:
             of_all = io_ark.load(a, kind="matrix")
-            map_table(tables.read("matrix", b), writer, lambda block: composed(block, of_all, stacked(block), options))
+            map_table(tables.read("matrix", b), writer, lambda block: compose(block, of_all, stacked(block), options))
     return 0
 
 
@@ -96,7 +96,7 @@ def finder(
     return find, has
 
 
-def composed(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayBlock:
+def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayBlock:
     """Multiply transforms.
 
     Args:
@@ -121,7 +121,7 @@ def compose_files(options: Options, a: str, b: str, target: str) -> int:
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
         )
     try:
-        result = composed(ArrayBlock.of([""], [first]), first[None], second, options)
+        result = compose(ArrayBlock.of([""], [first]), first[None], second, options)
     except Skip as reason:
         logger.warning("%s", reason)
         return 1

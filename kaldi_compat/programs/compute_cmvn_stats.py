@@ -19,8 +19,8 @@ from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.block_cmvn import stats, weighted_stats
-from kaldi_compat.functional.cmvn import cmvn_stats
+from kaldi_compat.functional.block_cmvn import statistics, weighted_statistics
+from kaldi_compat.functional.cmvn import cmvn_statistics
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -84,19 +84,19 @@ def of_each(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlo
     """Compute the statistics of each utterance."""
     feats, frame_weights = frames_of(block, weights)
     if frame_weights is None:
-        return block.with_matrices(stats(feats, block.rows()))
-    return block.with_matrices(weighted_stats(feats, block.rows(), frame_weights))
+        return block.with_matrices(statistics(feats, block.rows()))
+    return block.with_matrices(weighted_statistics(feats, block.rows(), frame_weights))
 
 
 class Sum:
     """Sum of the statistics of utterances.
 
     Attributes:
-        stats: the sum; None without any features, zeros if all utterances were skipped.
+        statistics: the sum; None without any features, zeros if all utterances were skipped.
     """
 
     def __init__(self, weights: LookupReader[Vector] | None) -> None:
-        self.stats: DoubleMatrix | None = None
+        self.statistics: DoubleMatrix | None = None
         self._weights = weights
 
     def add(self, blocks: Iterable[Block], counts: Counts) -> None:
@@ -105,17 +105,17 @@ class Sum:
 
     def _add(self, block: ArrayBlock) -> ArrayBlock:
         dim = features(block).shape[1]
-        if self.stats is None and dim:
-            self.stats = np.zeros((2, dim + 1))
+        if self.statistics is None and dim:
+            self.statistics = np.zeros((2, dim + 1))
         feats, weights = frames_of(block, self._weights)
-        assert self.stats is not None
-        if self.stats.shape[1] != dim + 1:
-            raise FeatureError(f"dimension {dim}, but {self.stats.shape[1] - 1} before")
+        assert self.statistics is not None
+        if self.statistics.shape[1] != dim + 1:
+            raise FeatureError(f"dimension {dim}, but {self.statistics.shape[1] - 1} before")
         if weights is None:
-            self.stats = stats(feats, np.array([0, len(feats)]), onto=self.stats[None])[0]
+            self.statistics = statistics(feats, np.array([0, len(feats)]), onto=self.statistics[None])[0]
         else:
-            total: DoubleMatrix = cmvn_stats(feats, weights=weights, onto=self.stats)
-            self.stats = total
+            total: DoubleMatrix = cmvn_statistics(feats, weights=weights, onto=self.statistics)
+            self.statistics = total
         return block
 
 
@@ -131,9 +131,9 @@ def by_speaker(tables: Tables, spk2utt: str, source: str, target: str, weights: 
         total = Sum(weights)
         for first in range(0, len(utterances), size):
             total.add(present(feats, utterances[first : first + size], counts), counts)
-        if total.stats is None:
+        if total.statistics is None:
             raise Skip(f"No stats accumulated for speaker {speaker}")
-        return total.stats
+        return total.statistics
 
     map_table(speakers, writer, lambda block: block.map(of_speaker))
     return counts
@@ -160,10 +160,10 @@ def of_all(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] |
     """Write the statistics of all utterances together, in single precision as in Kaldi."""
     counts, total = Counts(), Sum(weights)
     total.add(blocks, counts)
-    if total.stats is None:
+    if total.statistics is None:
         # As in Kaldi, only the exit status reports the failure.
         logger.warning("There are no features to compute statistics of: writing an empty matrix")
-        total.stats = np.zeros((0, 0))
-    io_ark.save(target, total.stats.astype(np.float32), kind="matrix", binary=binary)
+        total.statistics = np.zeros((0, 0))
+    io_ark.save(target, total.statistics.astype(np.float32), kind="matrix", binary=binary)
     logger.info("Wrote global CMVN stats to %s", printable_wxfilename(target))
     return counts

@@ -18,7 +18,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.functional.block_cmvn import weighted_stats
+from kaldi_compat.functional.block_cmvn import weighted_statistics
 from kaldi_compat.functional.cmvn import two_channel_weights
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -55,7 +55,7 @@ def main(options: Options, calls: str, source: str, target: str) -> int:
         size = CALLS_AT_ONCE if table.finds_many(source) else 1
         for block in blocks_of(of_calls, table, size, counts):
             if block.keys:
-                writer.write_block(block.stats(options.quieter_channel_weight))
+                writer.write_block(block.statistics(options.quieter_channel_weight))
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -89,7 +89,7 @@ class CallBlock:
     """Utterances of calls.
 
     Attributes:
-        keys, feats, roles: of each utterance; each OTHER follows its ONE.
+        keys, feats, roles: key, features and role of each utterance; each OTHER follows its ONE.
         size: bytes of the features.
     """
 
@@ -111,7 +111,7 @@ class CallBlock:
         self.roles += roles
         self.size += sum([each.nbytes for each in feats])
 
-    def stats(self, quieter_channel_weight: float) -> ArrayBlock:
+    def statistics(self, quieter_channel_weight: float) -> ArrayBlock:
         """Compute the statistics (2, dim + 1) of each utterance."""
         lengths = np.array([len(each) for each in self.feats])
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
@@ -121,8 +121,8 @@ class CallBlock:
         loudness = rows[:, :1]
         weights = np.ones(len(rows), np.float32)
         weights[one], weights[other] = two_channel_weights(loudness[one], loudness[other], quieter_channel_weight)
-        stats = weighted_stats(rows, np.concatenate(([0], np.cumsum(lengths))), weights)
-        return ArrayBlock.of(self.keys, list(stats))
+        statistics = weighted_statistics(rows, np.concatenate(([0], np.cumsum(lengths))), weights)
+        return ArrayBlock.of(self.keys, list(statistics))
 
 
 def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:
@@ -145,7 +145,7 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
                 table.prefetch(list(chain.from_iterable(of_calls[number : number + size])))
             keys, feats = present(utterances, table)
             counts.failed += len(utterances) - len(keys)
-            roles = [ONE, OTHER] if compared(keys, feats) else [ALONE] * len(keys)
+            roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
             if not block.takes(feats):
                 yield block
                 block = CallBlock()
@@ -170,7 +170,7 @@ def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[st
     return keys, feats
 
 
-def compared(keys: list[str], feats: list[Matrix]) -> bool:
+def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
     """Return True if two utterances are sides of equal length with frames, which are compared.
 
     Raises:

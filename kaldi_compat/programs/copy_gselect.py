@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
-from kaldi_compat.cli.alignments import changed, first, in_parts
+from kaldi_compat.cli.alignments import first, in_parts, with_posteriors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
@@ -38,7 +38,7 @@ def main(options: Options, source: str, target: str) -> int:
         def limit(block: PosteriorBlock) -> Block:
             if not options.n:
                 return copied(block, writer)
-            return changed(block, in_parts(lambda part: first(options.n, part), block.posteriors))
+            return with_posteriors(block, in_parts(lambda part: first(options.n, part), block.posteriors))
 
         counts = map_table(blocks, writer, limit)
     limited = f",  limiting sizes to {options.n}" if options.n else " "

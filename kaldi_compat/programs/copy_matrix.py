@@ -53,7 +53,7 @@ def main(options: Options, source: str, target: str) -> int:
     changes = options != Options(binary=options.binary)
 
     def copy(block: ArrayBlock) -> ArrayBlock:
-        return block.with_rows(transformed(features(block), options)) if changes else block
+        return block.with_rows(change_elements(features(block), options)) if changes else block
 
     with np.errstate(all="ignore"):  # infinities and NaN are valid results, as in Kaldi
         counts = convert(copy, "matrix", source, target, binary=options.binary, output_first=True)
@@ -64,7 +64,7 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def transformed(matrix: Matrix, options: Options) -> Matrix:
+def change_elements(matrix: Matrix, options: Options) -> Matrix:
     """Apply the options to a matrix."""
     if options.scale != 1.0:
         matrix = scaled(matrix, options.scale)

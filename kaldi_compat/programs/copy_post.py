@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import changed, scaled
+from kaldi_compat.cli.alignments import scaled, with_posteriors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import copied, map_table
 from kaldi_compat.cli.program import program
@@ -38,7 +38,7 @@ def main(options: Options, source: str, target: str) -> int:
         def copy(block: PosteriorBlock) -> Block:
             if options.scale == 1.0:
                 return copied(block, writer)
-            return changed(block, scaled(block.posteriors, options.scale))
+            return with_posteriors(block, scaled(block.posteriors, options.scale))
 
         counts = map_table(blocks, writer, copy)
     logger.info("Done copying %d posteriors.", counts.done)

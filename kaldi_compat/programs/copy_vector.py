@@ -47,7 +47,7 @@ def main(options: Options, source: str, target: str) -> int:
         )
         scale = 1.0
     counts = convert(
-        lambda block: changed(block, options.change_dim, scale),
+        lambda block: resize_and_scale(block, options.change_dim, scale),
         "vector",
         source,
         target,
@@ -63,7 +63,7 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def changed(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
+def resize_and_scale(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
     """Truncate vectors or append zeros to give them ``dim`` elements (unless negative), and scale them."""
     if dim >= 0:
         values = np.zeros((len(block), dim), np.float32)

@@ -78,7 +78,7 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
         for lines in text_line_lists(segments):
             for part in [lines] if many else of_one_recording(lines):
                 for first in range(0, len(part), LINES_AT_ONCE):
-                    for block in extracted(part[first : first + LINES_AT_ONCE], recordings, options, counts):
+                    for block in extract(part[first : first + LINES_AT_ONCE], recordings, options, counts):
                         writer.write_block(block)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)
     return 0 if counts.done else ERROR_STATUS
@@ -89,7 +89,7 @@ def of_one_recording(lines: list[str]) -> Iterator[list[str]]:
     return (list(part) for _, part in groupby(lines, lambda line: line.split(None, 2)[1:2]))
 
 
-def extracted(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
+def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
     """Yield the segments of some lines, log warnings of those that cannot be cut, and count both.
 
     Raises:
@@ -110,7 +110,7 @@ def extracted(lines: list[str], recordings: LookupReader[Matrix], options: Optio
                 feats = found[each.recording] if found else recordings.find_each([each.recording])[0]
                 if feats is None:
                     raise Skip(f"Did not find features for utterance {each.recording}, skipping segment {each.key}")
-                cuts.append(cut(feats, each, options))
+                cuts.append(cut_frames(feats, each, options))
                 keys.append(each.key)
             except Skip as reason:
                 counts.failed += 1
@@ -131,7 +131,7 @@ def parsed(line: str) -> Segment | Skip:
     return segment
 
 
-def cut(feats: Matrix, segment: Segment, options: Options) -> Matrix:
+def cut_frames(feats: Matrix, segment: Segment, options: Options) -> Matrix:
     """Return the frames of a segment.
 
     Raises:

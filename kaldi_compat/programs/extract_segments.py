@@ -9,7 +9,7 @@ from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_lines
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
+from kaldi_compat.cli.segments import SegmentOptions, cut_segment, parse_segment
 from kaldi_compat.cli.tables import Tables
 
 USAGE = """
@@ -35,7 +35,7 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
             wave = recording(segment.recording)
             if wave is None:
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
-            return block_of([segment.key], [cut(wave, segment, options, line)])
+            return block_of([segment.key], [cut_segment(wave, segment, options, line)])
 
         counts = map_lines(text_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)

@@ -47,14 +47,14 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
             if count:
                 logger.info("Norm of iVector mean was %g", np.linalg.norm(total) / count)
             shift = float(np.float32(-1.0 / max(count, 1))) * total
-            counts = map_table(found, writer, lambda block: moved(block, shift) if options.subtract_mean else block)
+            counts = map_table(found, writer, lambda block: shift_all(block, shift) if options.subtract_mean else block)
         else:
-            counts = map_table(blocks, writer, lambda block: moved(block, -of_all))
+            counts = map_table(blocks, writer, lambda block: shift_all(block, -of_all))
     logger.info("Wrote %d mean-subtracted iVectors", counts.done)
     return counts.status
 
 
-def moved(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
+def shift_all(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
     """Add a vector to all vectors of a block, in its precision.
 
     Raises:

@@ -10,7 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, stacked
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.functional.cmvn import fake_stats, mean_and_variance
+from kaldi_compat.functional.cmvn import fake_statistics, mean_and_variance
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -37,19 +37,19 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
     fake_dims = parse_dims(dims, "first argument")
 
     def modify(block: ArrayBlock) -> ArrayBlock:
-        stats = stacked(block)
-        if stats.shape[1] != 2:
+        statistics = stacked(block)
+        if statistics.shape[1] != 2:
             raise FeatureError(
-                f"Expected input to be CMVN stats (should have two rows), not a matrix with {stats.shape[1]}"
+                f"Expected input to be CMVN statistics (should have two rows), not a matrix with {statistics.shape[1]}"
             )
-        stats = fake_stats(stats, fake_dims)
+        statistics = fake_statistics(statistics, fake_dims)
         if options.convert_to_mean_and_var:
-            if (stats[:, 0, -1] <= 0).any():
+            if (statistics[:, 0, -1] <= 0).any():
                 raise Skip(
                     f"Zero or negative count for speaker {block.names()[0]}, not outputting mean and variance stats."
                 )
-            stats = mean_and_variance(stats)
-        return block.with_matrices(stats)
+            statistics = mean_and_variance(statistics)
+        return block.with_matrices(statistics)
 
     counts = convert_table(modify, "double-matrix", source, output)
     logger.info("Modified %d sets of stats.", counts.done)

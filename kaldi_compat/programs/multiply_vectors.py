@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import combine_files, combine_tables, common_lengths, joined
+from kaldi_compat.cli.paste import combine_files, combine_tables, common_lengths, join_columns
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -50,8 +50,8 @@ def product(factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, toleran
     """Multiply vectors, truncated to the shortest.
 
     Args:
-        factors: of each table, the factor for each entry.
-        keys: of the entries.
+        factors: for each table, the factor of each entry.
+        keys: the entries' keys, for messages.
         tolerance: by how much the lengths of an entry's factors may differ.
 
     Returns:
@@ -61,4 +61,4 @@ def product(factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, toleran
         Skip: the lengths differ by more than the tolerance, or one is empty.
     """
     lengths = common_lengths(factors, tolerance, keys)
-    return reduce(np.multiply, [joined(each, lengths) for each in factors]), np.array(lengths)
+    return reduce(np.multiply, [join_columns(each, lengths) for each in factors]), np.array(lengths)

@@ -31,8 +31,8 @@ def pasted(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) -> tuple[Vect
     """Concatenate vectors.
 
     Args:
-        parts: of each table, the vector of each entry.
-        keys: of the entries.
+        parts: for each table, the vector of each entry.
+        keys: the entries' keys, for messages.
 
     Returns:
         The elements of all results, and how many each has.

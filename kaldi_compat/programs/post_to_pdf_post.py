@@ -7,7 +7,14 @@ import numpy as np
 from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from io_ark.models import TransitionModel, read_transition_model
-from kaldi_compat.cli.alignments import alternating, changed, hashed, in_parts, in_reverse, kept
+from kaldi_compat.cli.alignments import (
+    alternating,
+    in_parts,
+    in_reverse,
+    merge_in_hash_order,
+    select_entries,
+    with_posteriors,
+)
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.orders import frames_of_collisions
@@ -27,7 +34,7 @@ def main(options: NoOptions, model: str, source: str, target: str) -> int:
     transitions = read_transition_model(model)
 
     def convert(block: PosteriorBlock) -> PosteriorBlock:
-        return changed(block, in_parts(lambda part: of_pdfs(part, transitions), block.posteriors))
+        return with_posteriors(block, in_parts(lambda part: of_pdfs(part, transitions), block.posteriors))
 
     counts = convert_table(convert, PosteriorArraysCodec(), source, target)
     logger.info("Done converting posteriors to pdf-level posteriors for %d utterances.", counts.done)
@@ -42,6 +49,6 @@ def of_pdfs(posteriors: PosteriorArrays, model: TransitionModel) -> PosteriorArr
     pdfs = model.pdfs(posteriors.integers)
     posteriors = posteriors._replace(integers=pdfs)
     collides = np.repeat(frames_of_collisions(pdfs, posteriors.counts), posteriors.counts)
-    apart, other = kept(posteriors, ~collides), kept(posteriors, collides)
-    result, _ = alternating(in_reverse(apart), hashed(other))
-    return kept(result, result.weights != 0)
+    apart, other = select_entries(posteriors, ~collides), select_entries(posteriors, collides)
+    result, _ = alternating(in_reverse(apart), merge_in_hash_order(other))
+    return select_entries(result, result.weights != 0)

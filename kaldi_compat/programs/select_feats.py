@@ -33,13 +33,13 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
         if first is None:
             logger.warning("Empty archive provided.")
             return 0
-        columns = selected(selection, int(first.shapes[0, 1]))
+        columns = parse_selection(selection, int(first.shapes[0, 1]))
         blocks = itertools.chain([first], blocks)
-        map_table(blocks, tables.write("matrix", target), lambda block: picked(block, columns))
+        map_table(blocks, tables.write("matrix", target), lambda block: pick_columns(block, columns))
     return 0
 
 
-def picked(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
+def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
     """Return these columns of the features.
 
     Raises:
@@ -51,7 +51,7 @@ def picked(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
     return block.with_rows(select_columns(feats, columns))
 
 
-def selected(selection: str, dim: int) -> list[int]:
+def parse_selection(selection: str, dim: int) -> list[int]:
     """Return the columns that a selection names.
 
     Args:
@@ -61,7 +61,7 @@ def selected(selection: str, dim: int) -> list[int]:
     Raises:
         OptionError: a part of the selection is invalid, or names a column that does not exist.
 
-    >>> selected("0,12-10,3-5", 13)
+    >>> parse_selection("0,12-10,3-5", 13)
     [0, 12, 11, 10, 3, 4, 5]
     """
     require(selection != "", "No ranges or indices in selection string!")

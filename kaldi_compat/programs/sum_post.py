@@ -8,7 +8,15 @@ import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import alternating, changed, frames_of_entries, kept, parts, run_sums, scaled
+from kaldi_compat.cli.alignments import (
+    alternating,
+    frames_of_entries,
+    parts,
+    run_sums,
+    scaled,
+    select_entries,
+    with_posteriors,
+)
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.orders import sort_order
@@ -51,9 +59,9 @@ def main(options: Options, first: str, second: str, target: str) -> int:
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(found[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
             pairs = parts(block.posteriors, PosteriorArrays.joined(found))
-            sums = [added(one, other, options) for one, other in pairs]
+            sums = [add_posteriors(one, other, options) for one, other in pairs]
             frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(apart for _, apart in sums)
-            return changed(block, PosteriorArrays.joined([each for each, _ in sums]))
+            return with_posteriors(block, PosteriorArrays.joined([each for each, _ in sums]))
 
         counts = map_table(blocks, writer, add)
     logger.info(
@@ -67,19 +75,26 @@ def main(options: Options, first: str, second: str, target: str) -> int:
     return counts.status
 
 
-def added(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
-    """Return the entries of two sets of posteriors of the same frames, and in how many frames they are disjoint."""
+def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
+    """Add two sets of posteriors of the same frames. Also return the number of frames in which they are disjoint.
+
+    The entries of a frame are sorted by their integers, so that those of the same integer form a run. With ``merge``, a
+    run becomes its sum. Without, a run keeps its entries, which Kaldi sorts by weight, too.
+    """
     entries, is_second = alternating(scaled(first, options.scale1), scaled(second, options.scale2))
+    # The frame and the integer of an entry as one number, in whose order entries are sorted by both.
     keys = frames_of_entries(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # of runs of an integer in a frame
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # where each run begins
     sizes = np.diff(starts, append=len(keys))
+    # A run is shared by both sets if it begins with an entry of the first and ends with one of the second.
     is_shared = is_second[order[starts + sizes - 1]] & ~is_second[order[starts]]
     is_disjoint = np.ones(len(entries.counts), bool)
     is_disjoint[keys[starts[is_shared]] >> 32] = False
     ends = np.cumsum(entries.counts)
-    for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():  # the order of two terms does not change their sum
+    # The order of two terms does not change their sum. Frames with longer runs are sorted as std::sort does.
+    for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():
         begin, end = ends[frame] - entries.counts[frame], ends[frame]
         order[begin:end] = begin + sort_order(entries.integers[begin:end].tolist())
     if options.merge:
@@ -89,7 +104,7 @@ def added(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> 
         )
         keep = result.weights != 0
     else:
-        pairs = starts[sizes == 2]
+        pairs = starts[sizes == 2]  # exchange the entries of a pair if the first one weighs more
         pairs = pairs[entries.weights[order[pairs]] > entries.weights[order[pairs + 1]]]
         order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
         longer = np.flatnonzero(np.repeat(sizes > 2, sizes))
@@ -98,4 +113,4 @@ def added(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> 
         keep = np.ones(len(order), bool)
     if options.drop_frames or options.zero_if_disjoint:
         keep &= ~np.repeat(is_disjoint, result.counts)
-    return kept(result, keep), int(is_disjoint.sum())
+    return select_entries(result, keep), int(is_disjoint.sum())

@@ -105,9 +105,9 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
             for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
                 logdets.add(matrix, dim, frames)
             if table is None:
-                return block.with_rows(transformed(feats, of_all, block.rows()))
+                return block.with_rows(apply_matrix(feats, of_all, block.rows()))
             each = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
-            return block.with_rows(np.concatenate([transformed(*one) for one in each]))
+            return block.with_rows(np.concatenate([apply_matrix(*one) for one in each]))
 
         counts = map_table(blocks, writer, transform)
     logdets.report()
@@ -120,7 +120,7 @@ def missing(key: str) -> str:
     return f"No fMLLR transform available for utterance {key}, producing no output for this utterance"
 
 
-def transformed(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:
+def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:
     """Apply a linear or affine transform to the rows of utterances with these boundaries, by default of one."""
     dim = feats.shape[1]
     linear = product_with_transpose(feats, matrix[:, :dim], bounds)

@@ -29,12 +29,12 @@ def main(options: NoOptions, transform: str, source: str, target: str) -> int:
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         matrix = io_ark.load(transform, kind="matrix")
-        counts = map_table(blocks, writer, lambda block: transformed(block, matrix))
+        counts = map_table(blocks, writer, lambda block: transform_vectors(block, matrix))
     logger.info("Applied transform to %d vectors.", counts.done)
     return counts.status
 
 
-def transformed(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
+def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
     """Apply a transform to vectors.
 
     Raises:

@@ -8,7 +8,7 @@ import numpy as np
 
 from io_ark.blocks import PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import changed, kept
+from kaldi_compat.cli.alignments import select_entries, with_posteriors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
@@ -61,4 +61,4 @@ def weighted(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> Po
         aligned.append(np.append(each[:frames], np.zeros(max(frames - len(each), 0), np.float32)))
     per_entry = np.repeat(np.concatenate(aligned), block.posteriors.counts)
     product = block.posteriors._replace(weights=block.posteriors.weights * per_entry)
-    return changed(block, kept(product, per_entry != 0))
+    return with_posteriors(block, select_entries(product, per_entry != 0))

@@ -9,7 +9,15 @@ import numpy as np
 from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from io_ark.models import read_transition_model
-from kaldi_compat.cli.alignments import Mask, changed, frame_sums, frames_of_entries, kept, parse_number, scaled
+from kaldi_compat.cli.alignments import (
+    Mask,
+    frame_sums,
+    frames_of_entries,
+    parse_number,
+    scaled,
+    select_entries,
+    with_posteriors,
+)
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
@@ -46,7 +54,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 
     def weigh_block(block: PosteriorBlock) -> PosteriorBlock:
         is_silence = np.isin(transitions.phones(block.posteriors.integers), phones)
-        return changed(block, weigh(block.posteriors, is_silence, scale))
+        return with_posteriors(block, weigh(block.posteriors, is_silence, scale))
 
     counts = convert_table(weigh_block, PosteriorArraysCodec(), source, target)
     logger.info("Done %d posteriors.", counts.done)
@@ -56,7 +64,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 def weighted(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
     """Scale the entries of silence; a scale of 0 removes them."""
     if scale == 0:
-        return kept(posteriors, ~is_silence)
+        return select_entries(posteriors, ~is_silence)
     weights = np.where(is_silence, posteriors.weights * np.float32(scale), posteriors.weights)
     return posteriors._replace(weights=weights)
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.frontends.audio import INT16_SCALE, check_values, on_unit_scale
-from kaldi_compat.frontends.base import PresetFrontend, check_graph, resolved, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, check_graph, load_preset, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
+from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
@@ -26,9 +27,7 @@ from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
 from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram
-from kaldi_compat.torch.streaming.base import ChunkFrames, Stream, StreamChain
-from kaldi_compat.torch.streaming.features import FeatureStream
-from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
+from kaldi_compat.torch.streaming.base import StreamChain
 
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
@@ -74,7 +73,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         dft: Dft = "fft",
     ) -> None:
         super().__init__()
-        self.preset, numbers = resolved(preset, statistics, dither)
+        self.preset, numbers = load_preset(preset, statistics, dither)
         self.resample = resample
         self.engine: Engine = engine
         self.dft: Dft = dft
@@ -123,7 +122,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
                 for the GPU.
             lengths: number of samples in each row of ``(B, T)``, a tensor or a list; the samples after them are
                 ignored.
-            sampling_rate: of the audio, in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
+            sampling_rate: rate of the audio in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
 
         Returns:
             ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of each row,
@@ -146,7 +145,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         # The FFT of torch is more accurate than Kaldi's, which the exact engine repeats.
         engine: Engine = "torch" if self.preset.double_precision and self.engine == "auto" else self.engine
         feature = CLASSES[self.preset.feature](options, engine=engine, dft=self.dft)
-        feature.trust_scale()  # the preset says what scale the model takes
+        feature._trust_scale()  # the preset says what scale the model takes
         return feature if like is None else feature.to(like.device)
 
     def _listed(self, samples: Any, lengths: Any) -> list[Tensor] | None:
@@ -165,7 +164,7 @@ def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:
     return module
 
 
-class FrontendStream:
+class FrontendStream(StreamCall):
     """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
     The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. The call is that
@@ -189,12 +188,8 @@ class FrontendStream:
         if frontend.preset.why_no_stream:
             raise why_no_stream(frontend.preset)
         self.frontend, self.slots = frontend, slots
-        steps = [_stream_of(module, slots) for module in frontend.steps]
-        self._chain = StreamChain(FeatureStream(frontend.feature, slots), *steps)
-        for stream in self._chain.streams:
-            inner: Any = getattr(stream, "_feature", None)
-            if inner is not None:
-                inner.trust_scale()
+        modules: Any = [frontend.feature, *frontend.steps]
+        self._chain = StreamChain(*(module.stream(slots) for module in modules))
 
     def __repr__(self) -> str:
         return f"<FrontendStream of {self.frontend.preset.name!r}, {self.slots} slot{'s' * (self.slots != 1)}>"
@@ -203,17 +198,17 @@ class FrontendStream:
         """Discard everything received so far, in every slot."""
         self._chain.reset()
 
-    def flush(self) -> ChunkFrames:
+    def flush(self) -> Any:
         """End all slots, return their last frames, and reset."""
         return self._chain.flush()
 
-    def __call__(
+    def _take(
         self,
         chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         final: bool | Tensor | Sequence[bool] = False,
-    ) -> ChunkFrames:
+    ) -> Any:
         """Return the frames that are complete with a chunk of each slot.
 
         Args:
@@ -234,10 +229,5 @@ class FrontendStream:
             check_values(audio)
         return self._chain(audio, lengths, final=final)
 
-
-def _stream_of(module: Any, slots: int) -> Stream:
-    if isinstance(module, model_input.LowFrameRate):
-        return LowFrameRateStream(module.options, slots)
-    if isinstance(module, model_input.StackFrames):
-        return StackFramesStream(module.options, slots)
-    return FrameStream(module, slots)
+    if not TYPE_CHECKING:  # type checkers take it from StreamCall
+        __call__ = _take

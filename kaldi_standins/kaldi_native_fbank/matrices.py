@@ -40,7 +40,7 @@ def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
     features = _matrix(feats)
     if features.shape[1] == 0:
         raise FeatureError("dim must be > 0")
-    return np.asarray(cmvn.cmvn_stats(features), np.float64)
+    return np.asarray(cmvn.cmvn_statistics(features), np.float64)
 
 
 def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) -> Floats:
@@ -96,7 +96,7 @@ class CmvnAccumulator:
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
             raise FeatureError(f"a frame of dimension {dim} does not have the shape {features.shape[1:]}")
-        self._add(np.asarray(cmvn.cmvn_stats(features, weights=np.array([weight], np.float32)), np.float64))
+        self._add(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
     def _add(self, stats: Doubles) -> None:
         if self._stats.size and self._stats.shape != stats.shape:

@@ -27,7 +27,6 @@ from kaldi_compat.torch.features.mfcc import Mfcc as _Mfcc
 from kaldi_compat.torch.features.plp import Plp as _Plp
 from kaldi_compat.torch.features.spectral import MelFeature, SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram as _Spectrogram
-from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors import frames
 from kaldi_standins.kaldifeat.options import (
     FbankOptions,
@@ -91,8 +90,8 @@ def _num_frames(options: Any, num_samples: int, flush: bool) -> int:
 class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
-    def mel_weights(self, vtln_warp: float) -> Tensor:
-        weights = super().mel_weights(vtln_warp).clone()
+    def _mel_weights(self, vtln_warp: float) -> Tensor:
+        weights = super()._mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
             weights[weights[:, 0].nonzero()[:1], 0] = 0.0
         return weights
@@ -121,7 +120,7 @@ def _feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeatu
     """Return the feature with these options, on their device."""
     if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
         kind = _IN_HTK_MODE[kind]
-    return kind(opts.ours()).to(opts.device).trust_scale()  # of any scale
+    return kind(opts.ours()).to(opts.device)._trust_scale()  # of any scale
 
 
 class OfflineFeature(nn.Module):
@@ -141,7 +140,7 @@ class OfflineFeature(nn.Module):
         # The same feature of frames that are laid end to end.
         options = dataclasses.replace(self.computer.options, frame_shift=self.computer.options.frame_length)
         self._of_frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
-        self._of_frames.trust_scale()
+        self._of_frames._trust_scale()
 
     def forward(
         self, waves: Tensor | Sequence[Tensor], vtln_warp: float = 1.0, chunk_size: int | None = None
@@ -272,7 +271,7 @@ class OnlineFeature:
     def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
         self._feature = _feature(self.feature_type, opts)
-        self._stream = FeatureStream(self._feature)
+        self._stream = self._feature.stream()
         self._frames: list[Tensor] = []
         self._discarded = 0
         self._finished = False

@@ -35,18 +35,14 @@ class WhisperMel(SpectralFeature):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        self.constant("window", torch.hann_window(self.size))
+        self._constant("window", torch.hann_window(self.size))
         banks = librosa_filters(self.options.num_mels, self.points, self.options.sample_frequency)
-        self.constant("bank", torch.from_numpy(banks))
+        self._constant("bank", torch.from_numpy(banks))
 
     @property
     def dim(self) -> int:
         """Number of mel bins."""
         return self.options.num_mels
-
-    def needs_energy(self, raw: bool) -> bool:
-        """Return False: there is no column for the energy."""
-        return False
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies of the power spectrum."""

@@ -76,7 +76,7 @@ def sliding_window_cmn(
     Args:
         specgram: features (..., frames, dim).
         cmn_window, min_cmn_window: length of the window in frames, and at the start.
-        center: centre the window on the frame; False has it end there.
+        center: center the window on the frame; False has it end there.
         norm_vars: divide by the standard deviation.
 
     Returns:

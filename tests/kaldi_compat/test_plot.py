@@ -30,13 +30,13 @@ RAMP = np.arange(98 * 80, dtype=np.float32).reshape(98, 80)
 
 def test_time_axis_is_that_of_the_audio() -> None:
     axes = plot.show_features(RAMP, FbankOptions(num_mel_bins=80))
-    # Frame 0 is centred at 12.5 ms, frame 97 at 982.5 ms; each is a shift wide.
+    # Frame 0 is centered at 12.5 ms, frame 97 at 982.5 ms; each is a shift wide.
     assert axes.get_xlim() == pytest.approx((0.0075, 0.9875))
     edge = plot.show_features(RAMP, FbankOptions(num_mel_bins=80, snip_edges=False))
     assert edge.get_xlim()[0] == pytest.approx(0.0)
 
 
-def test_mel_bins_are_labelled_with_their_centres() -> None:
+def test_mel_bins_are_labelled_with_their_centers() -> None:
     options = FbankOptions(num_mel_bins=80)
     axes = plot.show_features(RAMP, options)
     assert axes.get_yticklabels()[-1].get_text() == f"79 ({mel_banks(options).centers[79]:.0f})"

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+import torch
 
 import kaldi_compat
 from generate import promised_names
@@ -123,3 +124,12 @@ assert "explain" in str(type(kaldi_compat.explain(x, x))).lower()
 from kaldi_compat.explain.explanation import explain
 assert callable(kaldi_compat.explain) and callable(explain)
 """)
+
+
+def test_modules_show_no_hooks_of_the_project() -> None:
+    inherited = set(dir(torch.nn.Module()))
+    shared = {"Options", "options", "setup", "stream"}
+    tables = {"window", "mel", "size", "shift", "points"}
+    own = {"dft", "dim", "energies", "engine", "features_of_energies", "from_feature_extractor"}
+    assert {name for name in dir(kaldi_compat.Fbank()) if name[0] != "_"} - inherited == shared | tables | own
+    assert {name for name in dir(kaldi_compat.Deltas()) if name[0] != "_"} - inherited == shared

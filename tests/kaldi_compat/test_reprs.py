@@ -10,7 +10,7 @@ import pytest
 
 import io_ark
 import kaldi_compat
-from kaldi_compat import ArchiveDataset, Fbank, FeatureDataset, FeaturesOnDevice, PitchOptions, WaveDataset
+from kaldi_compat import ArchiveDataset, Fbank, FeatureDataset, FeaturesOnDevice, WaveDataset
 from kaldi_compat import numpy as array_features
 from kaldi_compat.frontends import numpy as array_frontends
 
@@ -59,12 +59,12 @@ def test_datasets_tell_source_and_length(folder: Path) -> None:
 
 def test_streams_fit_in_a_line() -> None:
     streams = [
-        kaldi_compat.FeatureStream(Fbank(num_mel_bins=80)),
-        kaldi_compat.DeltaStream(),
-        kaldi_compat.SlidingCmvnStream(slots=2),
-        kaldi_compat.PitchStream(PitchOptions(nccf_ballast_online=True)),
-        kaldi_compat.ProcessPitchStream(),
+        Fbank(num_mel_bins=80).stream(),
+        kaldi_compat.Deltas().stream(),
+        kaldi_compat.SlidingCmvn().stream(2),
+        kaldi_compat.Pitch(nccf_ballast_online=True).stream(),
+        kaldi_compat.ProcessPitch().stream(),
         array_features.Fbank().stream(),
     ]
     assert all(len(repr(stream)) < 100 and "\n" not in repr(stream) for stream in streams), list(map(repr, streams))
-    assert repr(streams[3]) == "<PitchStream of PitchOptions(nccf_ballast_online=True), 1 slot>"
+    assert repr(streams[3]) == "<PitchStream of Pitch(nccf_ballast_online=True), 1 slot>"

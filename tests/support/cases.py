@@ -81,7 +81,7 @@ POST = [
     _post(post.Splice),
     _post(post.Cmvn, norm_vars=True),
     _post(post.SlidingCmvn, cmn_window=20, center=True, norm_vars=True),
-    _post(post.OnlineCmvn, stats=_STATS, cmn_window=20, global_frames=5, norm_vars=True),
+    _post(post.OnlineCmvn, statistics=_STATS, cmn_window=20, global_frames=5, norm_vars=True),
 ]
 
 STEPS = [

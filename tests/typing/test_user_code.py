@@ -18,16 +18,22 @@ import pytest
 
 import kaldi_compat
 from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.streaming.base import Stream, StreamChain
 
 ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")
 WRONG = {number for number, line in enumerate(USER_CODE.read_text().split("\n"), 1) if line.endswith("# error")}
 CONSTRUCTORS = ROOT / "kaldi_compat" / "options" / "constructors.pyi"
-CALLS = ROOT / "kaldi_compat" / "torch" / "features" / "calls.pyi"
+CALLS = ROOT / "kaldi_compat" / "torch" / "calls.pyi"
 MODULES = [
     each
     for each in (getattr(kaldi_compat, name) for name in kaldi_compat.__all__)
     if isinstance(each, type) and issubclass(each, ConfiguredModule)
+]
+STREAMS = [
+    each
+    for each in (getattr(kaldi_compat, name) for name in kaldi_compat.__all__)
+    if isinstance(each, type) and issubclass(each, Stream)
 ]
 
 
@@ -84,9 +90,18 @@ def test_static_constructor_is_that_of_the_running_code(module: type[Any]) -> No
 def test_static_call_is_that_of_the_running_code(module: type[Any]) -> None:
     name = next(base.__name__ for base in module.__mro__ if base.__name__.endswith("Call"))
     found = next(each for each in ast.parse(CALLS.read_text()).body if getattr(each, "name", "") == name)
-    for call in (each for each in ast.walk(found) if isinstance(each, ast.FunctionDef)):
+    for call in (each for each in ast.walk(found) if getattr(each, "name", "") == "__call__"):
         declared = [each.arg for each in (*call.args.args, *call.args.kwonlyargs)]
         assert declared == list(inspect.signature(module.forward).parameters)
+
+
+@pytest.mark.parametrize("stream", [*STREAMS, StreamChain])
+def test_static_call_of_a_stream_is_that_of_the_running_code(stream: type[Any]) -> None:
+    name = next(base.__name__ for base in stream.__mro__ if base.__name__.endswith("Call"))
+    found = next(each for each in ast.parse(CALLS.read_text()).body if getattr(each, "name", "") == name)
+    for call in (each for each in ast.walk(found) if getattr(each, "name", "") == "__call__"):
+        declared = [*call.args.args, *call.args.kwonlyargs, *filter(None, [call.args.kwarg])]
+        assert [each.arg for each in declared] == list(inspect.signature(stream.__call__).parameters)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -16,6 +16,7 @@ from kaldi_compat import (
     BucketBatchSampler,
     Cmvn,
     CmvnOptions,
+    DeltaOptions,
     Deltas,
     Fbank,
     FbankOptions,
@@ -25,6 +26,7 @@ from kaldi_compat import (
     Frontend,
     Mfcc,
     MfccOptions,
+    OnlineCmvn,
     Pitch,
     PitchOptions,
     Plp,
@@ -38,9 +40,13 @@ from kaldi_compat import (
     WaveDataset,
     collate,
     load_options,
+    process_pitch,
+    track_pitch,
 )
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
+from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.numpy import Fbank as ArrayFbank
 
 # Options by name, with their types.
@@ -73,6 +79,16 @@ SlidingCmvn(window=300)  # error
 Cmvn(norm_vars=True)
 Cmvn(torch.zeros(2, 14), skip_dims=[0], norm_means=True)
 Cmvn(norm_var=True)  # error
+
+# Functions take options by name, too.
+deltas: Tensor = add_deltas(torch.zeros(50, 13), delta_order=1)
+delta_array: npt.NDArray[np.float32] = add_deltas(np.zeros((50, 13), np.float32), DeltaOptions(), delta_window=3)
+add_deltas(torch.zeros(50, 13), order=1)  # error
+add_deltas(torch.zeros(50, 13), delta_order="one")  # error
+track_pitch(torch.zeros(16000), min_f0=60)
+track_pitch(torch.zeros(16000), fmin=60)  # error
+process_pitch(torch.zeros(50, 2), add_delta_pitch=False, lengths=None)
+sliding_cmvn(torch.zeros(50, 13), CmvnOptions())  # error
 
 # Options as a dataclass, alone or changed by name.
 options = FbankOptions(num_mel_bins=80)
@@ -119,10 +135,17 @@ Frontend.from_preset("my.json")
 # Modules are modules, and subclasses keep the constructor.
 model = nn.Sequential(fbank, Cmvn())
 stream = FeatureStream(fbank, slots=2)
-frames_and_counts = stream(torch.zeros(2, 8000))
-if isinstance(frames_and_counts, tuple):
-    counted: Tensor = frames_and_counts[1]
-chunk_frames: list[Tensor] = Frontend.from_preset("ast").stream()(torch.zeros(8000))  # error
+slot_frames, slot_counts = stream(torch.zeros(2, 8000), [8000, 4000], vtln_warp=[0.9, 1.1])
+chunk_frames: Tensor = fbank.stream()(torch.zeros(8000), final=True)
+chunk_pair: tuple[Tensor, Tensor] = Deltas().stream(2)(torch.zeros(2, 50, 13), [50, 40])
+one_frame: Tensor = Pitch().stream(max_latency=50)(torch.zeros(8000))
+flushed: Tensor = Cmvn(torch.zeros(2, 14)).stream().flush()
+OnlineCmvn(torch.zeros(2, 14)).stream().new_speaker()
+wrong_frames: list[Tensor] = Frontend.from_preset("ast").stream()(torch.zeros(8000))  # error
+fbank.stream()(torch.zeros(8000), vtln=1.1)  # error
+Deltas().stream()(torch.zeros(50, 13), vtln_warp=1.1)  # error
+Deltas().stream(max_latency=5)  # error
+FeatureStream(FbankOptions())  # error
 
 # Items and batches of data sets, and the state of a sampler.
 data = WaveDataset("wav.scp", feature=fbank, transform=SpecAugment(), text="text", tokenizer=str.encode)

@@ -15,7 +15,7 @@ from io_ark.tables.whole_reads import raises_again
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Utterance
-from kaldi_compat.torch.data.items import Items, Transform, described
+from kaldi_compat.torch.data.items import Items, Transform, describe
 from kaldi_compat.torch.data.places import as_tensor
 from kaldi_compat.torch.data.sampling import rank_and_world_size
 from kaldi_compat.torch.data.seeds import Seeds
@@ -34,8 +34,8 @@ class ArchiveDataset(IterableDataset[Utterance]):
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
         shuffle_buffer: number of utterances kept in a buffer to shuffle them; 0 keeps the order.
-        seed: of the shuffling, and of random numbers in ``transform``.
-        rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
+        seed: seed of the shuffling, and of random numbers in ``transform``.
+        rank, world_size: number of this process, and of all; from ``torch.distributed`` by default, if initialized.
 
     Items are :class:`~kaldi_compat.torch.data.batching.Utterance`.
 
@@ -79,7 +79,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
     def __repr__(self) -> str:
         first, *others = self._rspecifiers or ["nothing"]
         return (
-            f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}{described(self._items)}>"
+            f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}{describe(self._items)}>"
         )
 
     @property

@@ -30,7 +30,7 @@ from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Token
 from kaldi_compat.torch.data.arguments import positive_number, whole_number
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
-from kaldi_compat.torch.data.items import Items, Transform, described
+from kaldi_compat.torch.data.items import Items, Transform, describe
 from kaldi_compat.torch.data.places import as_tensor, load_named, script_of
 from kaldi_compat.torch.data.seeds import Seeds
 
@@ -78,7 +78,7 @@ class _KeyedDataset(Dataset[Utterance]):
         return self._items.annotations.speakers
 
     def __repr__(self) -> str:
-        holds = f"{len(self)} utterances{self._details()}{described(self._items)}"
+        holds = f"{len(self)} utterances{self._details()}{describe(self._items)}"
         return f"<{type(self).__name__} of {self._listing.name}: {holds}>"
 
     def _details(self) -> str:
@@ -196,7 +196,7 @@ class WaveDataset(_KeyedDataset):
             in the worker. :class:`~kaldi_compat.torch.data.on_device.FeaturesOnDevice` uses the model's device.
         length_tolerance: as for :class:`FeatureDataset`; needs ``feature``.
         transform: function applied last, to features if there is ``feature``, else to audio.
-        seed: of the choice of speeds, and of random numbers that ``augment``, ``feature`` and ``transform`` take from
+        seed: seed of the speeds, and of random numbers that ``augment``, ``feature`` and ``transform`` take from
             torch. They depend only on the utterance, this seed and the epoch.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
@@ -340,7 +340,7 @@ class WaveDataset(_KeyedDataset):
         return counts
 
     def _count(self, key: str, samples: int, rate: float) -> int:
-        """Return the number of samples of an utterance of so many at a sampling rate."""
+        """Return the number of samples that an utterance has after resampling."""
         rates = self._rates(key, rate, self._items.seeds.of(key))
         return samples if rates is None else int(num_resampled(samples, *rates))
 

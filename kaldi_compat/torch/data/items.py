@@ -99,7 +99,7 @@ def unequal_lengths(key: str, lengths: Mapping[str, int], tolerance: int) -> Kal
     )
 
 
-def described(items: Items) -> str:
+def describe(items: Items) -> str:
     """Return the end of a data set's ``repr``: its targets, and what is done to its inputs."""
     targets = ", ".join(items.annotations)
     parts = [f"with {targets}"] if targets else []

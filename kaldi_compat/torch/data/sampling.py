@@ -34,7 +34,7 @@ class SamplerState(TypedDict):
     Attributes:
         epoch: the epoch.
         batches: number of its batches that are done.
-        seed: of the shuffling.
+        seed: seed of the shuffling.
         data: what else determines the batches, to refuse another sampler's state.
     """
 
@@ -79,11 +79,11 @@ class BucketBatchSampler(Sampler[list[int]]):
         sample_frequency: number of units of ``lengths`` in a second, for ``max_seconds``: the sampling rate for lengths
             in samples; 1, the default, for lengths in seconds.
         shuffle: False keeps batches in order of length, longest first, so that a lack of memory shows early.
-        seed: of the shuffling.
+        seed: seed of the shuffling.
         drop_last: leave out the incomplete batch, and the batches that do not divide among the ranks.
         num_buckets: maximum number of buckets; there are fewer if there are few batches. Fewer buckets mix utterances
             more from epoch to epoch, and pad them more.
-        rank, world_size: of this process; from ``torch.distributed`` by default, if it is initialized.
+        rank, world_size: number of this process, and of all; from ``torch.distributed`` by default, if initialized.
 
     Raises:
         OptionError: no limit is given, or one is not positive; a length is negative or not a number; or there is no

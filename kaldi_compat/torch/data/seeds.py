@@ -18,7 +18,7 @@ class Seeds:
     """Seeds of the utterances of a data set in its current epoch.
 
     Args:
-        seed: of the data set.
+        seed: the data set's seed.
 
     Raises:
         OptionError: the seed or an epoch is not a whole number, or negative.

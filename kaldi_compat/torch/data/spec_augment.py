@@ -121,7 +121,7 @@ def _stretches(size: int, lengths: Tensor, most: Tensor, draws: Tensor) -> Tenso
     """Return a mask ``(rows, size)`` of random stretches.
 
     Args:
-        size: of the axis.
+        size: length of the axis.
         lengths: ``(rows, 1)``: the part of the axis that stretches lie in.
         most: ``(rows, 1)``: their maximum length.
         draws: ``(rows, stretches, 2)``: for length and start.

@@ -70,7 +70,7 @@ def engine_for(
         module: the feature, which may ask for an engine.
         samples, lengths: its input.
         tracing: what records the operations on the samples.
-        vtln_warp, generator: of the features.
+        vtln_warp, generator: arguments of the feature's call.
 
     Raises:
         OptionError: the engine that the module asks for cannot compute this; says why.

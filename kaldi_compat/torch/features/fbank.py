@@ -55,36 +55,26 @@ class Fbank(FbankConstructor, MelFeature):
         >>> fbank.options.num_mel_bins, fbank.options.waveform_scale
         (80, 32768.0)
         """
-        return cls.from_settings(fbank_settings(extractor), **changes)
+        return cls._from_settings(fbank_settings(extractor), **changes)
 
     @classmethod
-    def from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
+    def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
         """Return the filter bank with these settings; the arguments are as for :meth:`from_feature_extractor`."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
-        fbank.trust_scale()  # the extractor says what scale it takes
+        fbank._trust_scale()  # the extractor says what scale it takes
         if isinstance(fbank, FlooredFbank):
             fbank.floor = settings.floor
         return fbank
 
     @property
-    def dim(self) -> int:
-        """Number of columns: the mel bins, and the energy with ``use_energy``."""
-        return self.options.num_mel_bins + self.options.use_energy
-
-    @property
-    def are_log_energies(self) -> bool:
+    def _are_log_energies(self) -> bool:
         """True if the features are the logs of the mel energies and nothing else."""
         return self.options.use_log_fbank and not self.options.use_energy
-
-    @property
-    def uses_magnitude(self) -> bool:
-        """True without ``use_power``."""
-        return not self.options.use_power
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes."""
         powers = power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
-        return self.mel_energies(power(powers, 0.5) if self.uses_magnitude else powers, filter_bank)
+        return self._mel_energies(powers if self.options.use_power else power(powers, 0.5), filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the logs of the mel energies, and the column of the energy."""
@@ -95,8 +85,8 @@ class Fbank(FbankConstructor, MelFeature):
         energy = floored(log_energy, options.energy_floor).unsqueeze(-1)
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
-    def features_in_blocks(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
-        """Compute the features of frames ``(B, frames, window_size)`` as :meth:`features_of_frames`, without noise.
+    def _features_in_blocks(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
+        """Compute the features of frames ``(B, frames, window_size)`` as :meth:`_features_of_frames`, without noise.
 
         On a CPU, a block of frames at a time stays in the cache.
         """
@@ -115,7 +105,7 @@ class FlooredFbank(Fbank):
     floor = EPSILON
 
     @property
-    def are_log_energies(self) -> bool:
+    def _are_log_energies(self) -> bool:
         """False: the floor is another one."""
         return False
 

@@ -39,13 +39,8 @@ class Mfcc(MfccConstructor, MelFeature):
         """Compute the constants."""
         super().setup()
         num_ceps = self.options.num_ceps
-        self.table("cosines", tables.dct(num_ceps, self.options.num_mel_bins).T)
-        self.table("lifter", tables.lifter(num_ceps, self.options.cepstral_lifter))
-
-    @property
-    def dim(self) -> int:
-        """Number of columns: the cepstral coefficients, including C0 or the energy."""
-        return self.options.num_ceps
+        self._table("cosines", tables.dct(num_ceps, self.options.num_mel_bins).T)
+        self._table("lifter", tables.lifter(num_ceps, self.options.cepstral_lifter))
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the liftered DCT of the log mel energies, with the energy for C0 and HTK's order if requested."""

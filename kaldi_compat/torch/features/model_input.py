@@ -37,6 +37,7 @@ from kaldi_compat.options.frontend import (
     VoicedCmvnOptions,
 )
 from kaldi_compat.torch.features.postprocessing import Deltas, PostProcessing
+from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 
 
 class LowFrameRate(LowFrameRateConstructor, PostProcessing):
@@ -50,10 +51,11 @@ class LowFrameRate(LowFrameRateConstructor, PostProcessing):
     """
 
     Options = LowFrameRateOptions
+    _stream = LowFrameRateStream
     options: LowFrameRateOptions
-    function = staticmethod(stacking.low_frame_rate)
+    _function = staticmethod(stacking.low_frame_rate)
 
-    def lengths_after(self, lengths: Tensor) -> Tensor:
+    def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of stacks."""
         counts: Tensor = stacking.low_frame_rate_count(lengths, self.options)
         return counts
@@ -69,10 +71,11 @@ class StackFrames(StackFramesConstructor, PostProcessing):
     """
 
     Options = StackFramesOptions
+    _stream = StackFramesStream
     options: StackFramesOptions
-    function = staticmethod(stacking.stack_frames)
+    _function = staticmethod(stacking.stack_frames)
 
-    def lengths_after(self, lengths: Tensor) -> Tensor:
+    def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of complete stacks."""
         return lengths // self.options.size
 
@@ -90,16 +93,16 @@ class PadFrames(PadFramesConstructor, PostProcessing):
 
     Options = PadFramesOptions
     options: PadFramesOptions
-    function = staticmethod(stacking.pad_frames)
+    _function = staticmethod(stacking.pad_frames)
 
-    def lengths_after(self, lengths: Tensor) -> Tensor:
+    def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of frames, with padding."""
         counts: Tensor = stacking.padded_count(lengths, self.options)
         return counts
 
 
 class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
-    """Normalization of each utterance (:func:`~kaldi_compat.functional.normalization.normalize_utterance`).
+    """Normalization of each utterance (:func:`~kaldi_compat.functional.normalization.utterance_cmvn`).
 
     >>> import torch
     >>> from kaldi_compat import UtteranceCmvn
@@ -109,7 +112,7 @@ class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
 
     Options = UtteranceCmvnOptions
     options: UtteranceCmvnOptions
-    function = staticmethod(normalization.normalize_utterance)
+    _function = staticmethod(normalization.utterance_cmvn)
 
 
 class CenteredMean(CenteredMeanConstructor, PostProcessing):
@@ -123,7 +126,7 @@ class CenteredMean(CenteredMeanConstructor, PostProcessing):
 
     Options = CenteredMeanOptions
     options: CenteredMeanOptions
-    function = staticmethod(normalization.subtract_centered_mean)
+    _function = staticmethod(normalization.subtract_centered_mean)
 
 
 class Floor(FloorConstructor, PostProcessing):
@@ -136,8 +139,9 @@ class Floor(FloorConstructor, PostProcessing):
     """
 
     Options = FloorOptions
+    _stream = FrameStream
     options: FloorOptions
-    function = staticmethod(normalization.floor_features)
+    _function = staticmethod(normalization.floor_features)
 
 
 class RepeatedDeltas(Deltas):
@@ -149,7 +153,8 @@ class RepeatedDeltas(Deltas):
     torch.Size([98, 39])
     """
 
-    function = staticmethod(deltas.repeated_deltas)
+    _function = staticmethod(deltas.repeated_deltas)
+    _stream = None  # the edges of each order are repeated
 
 
 class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
@@ -165,7 +170,7 @@ class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
 
     Options = VoicedCmvnOptions
     options: VoicedCmvnOptions
-    function = staticmethod(vad.voiced_cmvn)
+    _function = staticmethod(vad.voiced_cmvn)
 
 
 class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
@@ -191,6 +196,7 @@ class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
     """
 
     Options = GlobalCmvnOptions
+    _stream = FrameStream
     options: GlobalCmvnOptions
     shift: Tensor
     scale: Tensor
@@ -208,13 +214,13 @@ class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
             raise OptionError("mean and std go without statistics: pass one or the other")
         else:
             statistics = Statistics.of(statistics)
-        self.constant("shift", torch.from_numpy(statistics.shift))
-        self.constant("scale", torch.from_numpy(statistics.scale))
+        self._constant("shift", torch.from_numpy(statistics.shift))
+        self._constant("scale", torch.from_numpy(statistics.scale))
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return features of a few frames, with the columns of the statistics."""
         return torch.ones(2, 8, self.shift.numel() if self.shift.ndim else 3)
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize."""
         return normalization.apply_shift_and_scale(features, self.shift, self.scale, lengths=lengths)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.torch.features.script import scriptable
 
@@ -30,6 +31,7 @@ class ConfiguredModule(nn.Module):
     Options: ClassVar[type[Any]]
     options: Any
     __signature__ = ConstructorSignature()
+    _stream: Any = None  # the class of its streams; None for a module that needs whole utterances
 
     def __init_subclass__(cls) -> None:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
@@ -42,20 +44,30 @@ class ConfiguredModule(nn.Module):
     def setup(self) -> None:
         """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
 
-    def example(self) -> Tensor:
+    def stream(self, slots: int = 1) -> Any:
+        """Return a stream of this module: it takes the input in chunks, of ``slots`` utterances at once.
+
+        Raises:
+            OptionError: the module needs whole utterances.
+        """
+        if self._stream is None:
+            raise OptionError(f"{type(self).__name__} has no stream: it needs whole utterances")
+        return self._stream(self, slots)
+
+    def _example(self) -> Tensor:
         """Return an input of two rows, which ``torch.jit.script`` traces the module with."""
         raise NotImplementedError
 
     def __prepare_scriptable__(self) -> nn.Module:
-        return scriptable(self, self.example())
+        return scriptable(self, self._example())
 
-    def constant(self, name: str, value: Tensor) -> None:
+    def _constant(self, name: str, value: Tensor) -> None:
         """Register a tensor that moves with the module but is not saved with it."""
         self.register_buffer(name, value, persistent=False)
 
-    def table(self, name: str, values: npt.NDArray[Any]) -> None:
+    def _table(self, name: str, values: npt.NDArray[Any]) -> None:
         """Register a table of the exact engine as a constant."""
-        self.constant(name, torch.from_numpy(np.ascontiguousarray(values)))
+        self._constant(name, torch.from_numpy(np.ascontiguousarray(values)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
         # Features stay in single precision in a model that is moved to half precision.

@@ -24,9 +24,10 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
-from kaldi_compat.torch.features.calls import PitchCall, ProcessPitchCall
+from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
 from kaldi_compat.torch.features.module import ConfiguredModule
-from kaldi_compat.torch.tensors.pitch import Tables, track_batch
+from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
+from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
@@ -52,14 +53,15 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     """
 
     Options = PitchOptions
+    _stream = PitchStream
     options: PitchOptions
 
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
         self._constants = PitchConstants.of(self.options)
-        for name, table in Tables.of(self._constants)._asdict().items():
-            self.constant(name, table)
+        for name, table in PitchTables.of(self._constants)._asdict().items():
+            self._constant(name, table)
 
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
@@ -90,7 +92,11 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
 
-    def example(self) -> Tensor:
+    def stream(self, slots: int = 1, *, max_latency: int = 3000) -> PitchStream:
+        """Return a stream, which takes audio in chunks: see :class:`~kaldi_compat.PitchStream`."""
+        return PitchStream(self, slots, max_latency=max_latency)
+
+    def _example(self) -> Tensor:
         """Return a second of audio."""
         return torch.ones(2, int(self.options.sample_frequency))
 
@@ -104,9 +110,9 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             features[i, : len(row)] = row
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
-    def _tables(self) -> Tables:
+    def _tables(self) -> PitchTables:
         """Return the tables on the module's device."""
-        return Tables(*(getattr(self, name) for name in Tables._fields))
+        return PitchTables(*(getattr(self, name) for name in PitchTables._fields))
 
     def _wants_torch(self, samples: Tensor) -> bool:
         """Return True if torch computes. The first pass of online decoding is simulated only in NumPy."""
@@ -159,6 +165,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
     """
 
     Options = ProcessPitchOptions
+    _stream = ProcessPitchStream
     options: ProcessPitchOptions
 
     def setup(self) -> None:
@@ -166,7 +173,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         super().setup()
         self._deltas = [pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return a few frames of correlation and pitch."""
         return torch.ones(2, 8, 2)
 

@@ -34,7 +34,7 @@ class Plp(PlpConstructor, MelFeature):
     """
 
     Options = PlpOptions
-    windowed_energy_floor = SMALLEST
+    _windowed_energy_floor = SMALLEST
     options: PlpOptions
     cosines: Tensor
     lifter: Tensor
@@ -44,19 +44,14 @@ class Plp(PlpConstructor, MelFeature):
         super().setup()
         # the first and last mel bins are repeated for the ends of the spectrum
         bins = self.options.num_mel_bins + 2
-        self.table("cosines", tables.inverse_dft(self.options.lpc_order + 1, bins).T)
+        self._table("cosines", tables.inverse_dft(self.options.lpc_order + 1, bins).T)
         factors = tables.lifter(self.options.num_ceps, self.options.cepstral_lifter)
-        self.table("lifter", factors * np.float32(self.options.cepstral_scale))
+        self._table("lifter", factors * np.float32(self.options.cepstral_scale))
 
-    def mel_weights(self, vtln_warp: float) -> Tensor:
+    def _mel_weights(self, vtln_warp: float) -> Tensor:
         """Compute the filter bank, weighted by the equal-loudness curve: (fft_bins, num_mel_bins)."""
         banks = mel_banks(self.options, vtln_warp)
         return torch.from_numpy(banks.weights * tables.equal_loudness(banks.centers))
-
-    @property
-    def dim(self) -> int:
-        """Number of columns: the cepstral coefficients, including C0 or the energy."""
-        return self.options.num_ceps
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the loudness of the mel bins, an all-pole model of it, and the model's cepstra."""

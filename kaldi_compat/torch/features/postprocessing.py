@@ -21,9 +21,9 @@ from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
     apply_online_normalization,
-    check_stats,
-    fake_stats,
-    normalize_utterances,
+    apply_own_cmvn,
+    check_statistics,
+    fake_statistics,
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
@@ -43,8 +43,16 @@ from kaldi_compat.options.postprocessing import (
     SlidingCmvnOptions,
     SpliceOptions,
 )
-from kaldi_compat.torch.features.calls import PostProcessingCall
+from kaldi_compat.torch.calls import PostProcessingCall
 from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.streaming.postprocessing import (
+    DeltaStream,
+    OnlineCmvnStream,
+    ShiftedDeltaStream,
+    SlidingCmvnStream,
+    SpliceStream,
+)
+from kaldi_compat.torch.streaming.stacking import FrameStream
 
 
 class PostProcessing(PostProcessingCall, ConfiguredModule):
@@ -58,21 +66,21 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         OptionError: Kaldi's program would refuse the options.
     """
 
-    function: ClassVar[Callable[..., Any]]  # of features, options and lengths
+    _function: ClassVar[Callable[..., Any]]  # of features, options and lengths
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Any:
-        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``function``.
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Any:
+        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``_function``.
 
         Returns:
             Features; or, with lengths, features and their numbers of frames, where these depend on the features.
         """
-        return self.function(features, self.options, lengths=lengths)
+        return self._function(features, self.options, lengths=lengths)
 
-    def lengths_after(self, lengths: Tensor) -> Tensor:
+    def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
         return lengths
 
@@ -85,8 +93,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
                 in the result.
 
         Returns:
-            Features of :meth:`lengths_after` as many frames; with ``lengths``, that and their numbers of frames; a list
-            for a list.
+            Features; with ``lengths``, that and their numbers of frames; a list for a list.
 
         Raises:
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
@@ -96,10 +103,10 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         lengths = check_features(features, lengths)
         if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
-        processed = self.process(features, lengths)
+        processed = self._process(features, lengths)
         if lengths is None or isinstance(processed, tuple):
             return processed
-        return processed, self.lengths_after(lengths)
+        return processed, self._lengths_after(lengths)
 
 
 class Deltas(DeltaConstructor, PostProcessing):
@@ -109,8 +116,9 @@ class Deltas(DeltaConstructor, PostProcessing):
     torch.Size([2, 50, 26])
     """
 
-    function = staticmethod(deltas.add_deltas)
+    _function = staticmethod(deltas.add_deltas)
     Options = DeltaOptions
+    _stream: Any = DeltaStream
     options: DeltaOptions
 
     def setup(self) -> None:
@@ -118,10 +126,10 @@ class Deltas(DeltaConstructor, PostProcessing):
         super().setup()
         self._filters = _by_precision(lambda dtype: deltas.delta_filters(self.options, dtype))
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Filter the features, with the edge frames repeated."""
         filters = self._filters[features.dtype is torch.float64]
-        return self.function(features, self.options, lengths=lengths, filters=filters)
+        return self._function(features, self.options, lengths=lengths, filters=filters)
 
 
 class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
@@ -132,6 +140,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
     """
 
     Options = ShiftedDeltaOptions
+    _stream = ShiftedDeltaStream
     options: ShiftedDeltaOptions
 
     def setup(self) -> None:
@@ -139,7 +148,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
         super().setup()
         self._filters = _by_precision(lambda dtype: deltas.shifted_delta_filters(self.options, dtype))
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Filter the features, with the edge frames repeated."""
         left, right = deltas.shifted_delta_context(self.options)
         extended = with_context(features, left, right, lengths)
@@ -159,8 +168,9 @@ class Splice(SpliceConstructor, PostProcessing):
     """
 
     Options = SpliceOptions
+    _stream = SpliceStream
     options: SpliceOptions
-    function = staticmethod(splice)
+    _function = staticmethod(splice)
 
 
 class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
@@ -171,59 +181,60 @@ class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
     """
 
     Options = SlidingCmvnOptions
+    _stream = SlidingCmvnStream
     options: SlidingCmvnOptions
-    function = staticmethod(sliding_cmvn)
+    _function = staticmethod(sliding_cmvn)
 
 
-class _WithStats(PostProcessing):
+class _WithStatistics(PostProcessing):
     """Base class of modules with statistics, which may be None."""
 
-    stats: Tensor | None
+    statistics: Tensor | None
     _instead = ""  # what to do with statistics of several utterances
 
-    def _checked(self, stats: Any, options: CmvnOptions) -> Tensor:
+    def _checked(self, statistics: Any, options: CmvnOptions) -> Tensor:
         """Return statistics as a matrix (2, dim + 1) in double precision."""
-        given = stats.detach().cpu().numpy() if isinstance(stats, Tensor) else stats
+        given = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
         matrix = torch.from_numpy(np.array(given, np.float64))
         if matrix.ndim != 2:
             raise FeatureError(
                 f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}{self._instead}"
             )
-        check_stats(matrix, matrix.shape[1] - 1, options)
+        check_statistics(matrix, matrix.shape[1] - 1, options)
         return matrix
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return features of a few frames, of the dimension of the statistics."""
-        return torch.ones(2, 8, 3 if self.stats is None else self.stats.shape[1] - 1)
+        return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
-    def process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize."""
-        if self.stats is not None and features.shape[-1] != self.stats.shape[1] - 1:
+        if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
-                f"statistics of dimension {self.stats.shape[1] - 1} do not fit features of {features.shape[-1]}"
+                f"statistics of dimension {self.statistics.shape[1] - 1} do not fit features of {features.shape[-1]}"
             )
-        return self.normalize(features, lengths)
+        return self._normalize(features, lengths)
 
-    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize features that the statistics fit. Overridden by subclasses."""
         raise NotImplementedError
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStats:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
         # Sums over a corpus stay in double, whatever precision the model is moved to.
-        before = self.stats
+        before = self.statistics
         super()._apply(fn, recurse)
-        if before is not None and self.stats is not None:
-            self.stats = before.to(self.stats.device)
+        if before is not None and self.statistics is not None:
+            self.statistics = before.to(self.statistics.device)
         return self
 
 
-class Cmvn(CmvnConstructor, _WithStats):
+class Cmvn(CmvnConstructor, _WithStatistics):
     """Mean and variance normalization by given statistics, or of each utterance by its own.
 
     See :func:`~kaldi_compat.functional.cmvn.apply_cmvn`.
 
     Args:
-        stats: ``(2, dim + 1)``: statistics of a corpus, as written by compute-cmvn-stats. None normalizes each
+        statistics: ``(2, dim + 1)``: statistics of a corpus, as written by compute-cmvn-stats. None normalizes each
             utterance by its own mean (and variance).
         options: the options; Kaldi's defaults if None.
         skip_dims: dimensions that given statistics do not change.
@@ -245,24 +256,25 @@ class Cmvn(CmvnConstructor, _WithStats):
 
     if not TYPE_CHECKING:  # type checkers take the constructor from CmvnConstructor
 
-        def __init__(self, stats=None, options=None, *, skip_dims=(), **changes) -> None:
+        def __init__(self, statistics=None, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)
-            self._set_stats(stats, skip_dims)
+            self._set_statistics(statistics, skip_dims)
 
-    def _set_stats(self, stats: Any, skip_dims: Sequence[int]) -> None:
-        if stats is None and (self.options.reverse or skip_dims):
+    def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
+        if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass stats")
-        given = None if stats is None else fake_stats(self._checked(stats, self.options), skip_dims)
-        self.register_buffer("stats", given, persistent=False)
+        given = None if statistics is None else fake_statistics(self._checked(statistics, self.options), skip_dims)
+        self.register_buffer("statistics", given, persistent=False)
+        self._stream = None if given is None else FrameStream
 
-    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize by the given statistics, or each utterance by its own."""
-        if self.stats is None:
-            return normalize_utterances(features, self.options, lengths=lengths)
-        return zero_past(apply_normalization(features, self.stats, self.options), lengths)
+        if self.statistics is None:
+            return apply_own_cmvn(features, self.options, lengths=lengths)
+        return zero_past(apply_normalization(features, self.statistics, self.options), lengths)
 
 
-class OnlineCmvn(OnlineCmvnConstructor, _WithStats):
+class OnlineCmvn(OnlineCmvnConstructor, _WithStatistics):
     """Mean and variance normalization over the frames before each frame.
 
     See :func:`~kaldi_compat.functional.cmvn.online_cmvn`. Each utterance is the first of its speaker.
@@ -270,7 +282,7 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStats):
     utterances. For Kaldi's bits, see :class:`kaldi_compat.numpy.OnlineCmvn`.
 
     Args:
-        stats: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
+        statistics: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
         options: the window, and what is normalized; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
         changes: single options by name, which replace those in ``options``.
@@ -279,25 +291,30 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStats):
         FeatureError: the statistics have another shape, or count less than one frame.
 
     >>> import torch
-    >>> stats = torch.tensor([[40.0, 10.0], [200.0, 0.0]])
-    >>> OnlineCmvn(stats, cmn_window=2, global_frames=1)(torch.tensor([[1.0], [3.0], [5.0]])).tolist()
+    >>> statistics = torch.tensor([[40.0, 10.0], [200.0, 0.0]])
+    >>> OnlineCmvn(statistics, cmn_window=2, global_frames=1)(torch.tensor([[1.0], [3.0], [5.0]])).tolist()
     [[-1.5], [1.0], [1.0]]
     """
 
     Options = OnlineCmvnOptions
+    _stream = OnlineCmvnStream
     options: OnlineCmvnOptions
-    stats: Tensor
+    statistics: Tensor
     skip_dims: tuple[int, ...]
 
-    if not TYPE_CHECKING:  # type checkers take the constructor from OnlineCmvnConstructor
+    if TYPE_CHECKING:
 
-        def __init__(self, stats, options=None, *, skip_dims=(), **changes) -> None:
+        def stream(self, slots: int = 1) -> OnlineCmvnStream: ...
+
+    else:  # type checkers take the constructor from OnlineCmvnConstructor
+
+        def __init__(self, statistics, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
-            matrix = self._checked(stats, CmvnOptions(norm_vars=True))
-            fake_stats(matrix, self.skip_dims)  # checks the dimensions
-            self.register_buffer("stats", matrix, persistent=False)
+            matrix = self._checked(statistics, CmvnOptions(norm_vars=True))
+            fake_statistics(matrix, self.skip_dims)  # checks the dimensions
+            self.register_buffer("statistics", matrix, persistent=False)
 
-    def normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
+    def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize each frame over those before it."""
-        return apply_online_normalization(features, self.stats, self.options, self.skip_dims, lengths)
+        return apply_online_normalization(features, self.statistics, self.options, self.skip_dims, lengths)

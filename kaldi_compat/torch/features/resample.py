@@ -17,7 +17,7 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     Args:
         samples: floating point, (..., T); silence is assumed past its ends.
         rate_in, rate_out: sampling rates in Hz.
-        cutoff: of the low-pass filter in Hz, at most half of either rate.
+        cutoff: cutoff frequency of the low-pass filter in Hz, at most half of either rate.
         num_zeros: width of the filter in zero crossings on each side; more is sharper and slower.
 
     Returns:

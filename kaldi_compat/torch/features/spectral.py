@@ -12,21 +12,22 @@ from torch import Tensor, get_num_threads
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import tables
-from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
+from kaldi_compat.exact.engine import features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.plan import Plan, plan_of
 from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.checks import Audio, AudioFeature, Warps, warn_user
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
-from kaldi_compat.torch.features.calls import SpectralCall, Warp
-from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for
+from kaldi_compat.torch.calls import SpectralCall, Warp
+from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
 from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
 from kaldi_compat.torch.tensors.dft import dft_matrix, spectrum
-from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, noise_of_frames
+from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, frame_seeds, noise_of_frames
 from kaldi_compat.torch.tensors.energies import in_groups, mel_sums, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON, frames_of, log_energy, num_frames, preemphasize
 
@@ -40,7 +41,7 @@ ALL = slice(None)
 class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """Base class of the features computed from a frame's spectrum. Use Fbank, Mfcc, Plp or Spectrogram.
 
-    A new feature overrides ``dim``, :meth:`energies` and :meth:`features_of_energies`.
+    A new feature overrides :meth:`energies` and :meth:`features_of_energies`; its options have ``dim``.
 
     Args:
         options: the options; Kaldi's defaults if None.
@@ -54,8 +55,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """
 
     Options: ClassVar[type[FrameOptions]]
-    windowed_energy_floor: ClassVar[float] = EPSILON
-    kind = Tensor
+    _windowed_energy_floor: ClassVar[float] = EPSILON
+    _kind = Tensor
+    _stream = FeatureStream
     options: FrameOptions
     window: Tensor
     dft_rounded: Tensor
@@ -69,8 +71,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         self.dft = checked_dft(dft)
         if dft == "matmul":
             rounded, rest = dft_matrix(self.size, self.points)
-            self.constant("dft_rounded", rounded)
-            self.constant("dft_rest", rest)
+            self._constant("dft_rounded", rounded)
+            self._constant("dft_rest", rest)
 
     def setup(self) -> None:
         """Compute the constants. Subclasses with further constants override this and call it first."""
@@ -82,30 +84,20 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, which must be even: "
                 "change frame_length or pass round_to_power_of_two=True"
             )
-        self.table("window", tables.window(self.options.window_type, self.size, self.options.blackman_coeff))
+        self._table("window", tables.window(self.options.window_type, self.size, self.options.blackman_coeff))
         self._scale_is_known = False
 
     @property
     def dim(self) -> int:
         """Number of columns of the features."""
-        raise NotImplementedError
+        return self.options.dim
 
     @property
-    def are_log_energies(self) -> bool:
+    def _are_log_energies(self) -> bool:
         """True if the features are the logs of the floored energies and nothing else."""
         return False
 
-    @property
-    def uses_magnitude(self) -> bool:
-        """True if energies are sums of magnitudes, False if of powers."""
-        return False
-
-    @property
-    def is_raw_fft(self) -> bool:
-        """True if the features are the numbers of the FFT themselves."""
-        return False
-
-    def filter_bank(self, vtln_warp: float) -> Tensor | None:
+    def _filter_bank(self, vtln_warp: float) -> Tensor | None:
         """Return the weights (fft_bins, bands) from power spectra to energies; None if the spectra are the energies."""
         return None
 
@@ -114,7 +106,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
         Args:
             spectrum: real and imaginary parts of the spectra; may be overwritten.
-            filter_bank: weights in place of ``filter_bank(1.0)``, for VTLN; None for the module's own.
+            filter_bank: weights in place of ``_filter_bank(1.0)``, for VTLN; None for the module's own.
         """
         raise NotImplementedError
 
@@ -122,14 +114,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Compute the second step: energies (..., bands) and log energies of frames (...) -> features (..., dim)."""
         raise NotImplementedError
 
-    def example(self) -> Tensor:
+    def _example(self) -> Tensor:
         """Return audio of a few frames."""
         return torch.ones(2, self.size + 4 * self.shift)
 
-    def needs_energy(self, raw: bool) -> bool:
+    def _needs_energy(self, raw: bool) -> bool:
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
-        options: Any = self.options
-        return bool(options.use_energy) and bool(options.raw_energy) == raw
+        return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
     def forward(
         self,
@@ -159,9 +150,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        return self.features_of(samples, lengths, vtln_warp, generator)
+        return self._features_of(samples, lengths, vtln_warp, generator)
 
-    def features_of_frames(
+    def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
     ) -> Tensor:
         """Compute the features of frames of audio. Each row depends on its frame alone.
@@ -179,44 +170,48 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             frames = frames + options.dither * noise
         if options.remove_dc_offset:
             frames = frames - frames.mean(-1, keepdim=True)
-        if self.needs_energy(raw=True):
+        if self._needs_energy(raw=True):
             energy = log_energy(frames)
         if options.preemphasis_coefficient != 0:
             frames = preemphasize(frames, options.preemphasis_coefficient)
         frames = frames * self.window.to(frames.dtype)
-        if self.needs_energy(raw=False):
-            energy = log_energy(frames, self.windowed_energy_floor)
+        if self._needs_energy(raw=False):
+            energy = log_energy(frames, self._windowed_energy_floor)
         matrix = (self.dft_rounded, self.dft_rest) if self.dft == "matmul" else None
         transformed = spectrum(frames, self.points, matrix)
         return self.features_of_energies(self.energies(transformed, filter_bank), energy)
 
+    def _exact_plan(self) -> Plan | None:
+        """Return the plan of the exact engine, if it computes plain audio on a CPU."""
+        return plan_of(self.options) if is_exact(self) else None
+
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
-    def compute(self, audio: Audio, generator: Generator) -> Any:
+    def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
         engine = engine_for(self, audio.samples, audio.lengths, audio.tracing, audio.warps, generator)
         if engine == "triton":
             return kernels.features(self, audio.samples, audio.lengths, audio.warps, generator)
         return self._by_exact(audio, generator) if engine == "exact" else self._by_torch(audio, generator)
 
-    def compute_list(self, utterances: list[Audio], generator: Generator) -> list[Tensor]:
+    def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
         """Compute the features of utterances (T,): by the exact engine all at once."""
         if {engine_for(self, each.samples, None, each.tracing, 1.0, generator) for each in utterances} != {"exact"}:
-            return [self.compute(each, generator) for each in utterances]
+            return [self._compute(each, generator) for each in utterances]
         arrays = [_as_array(each.samples) for each in utterances]
         warps: Any = [each.warps for each in utterances]
         features = features_of_list(plan_of(self.options), arrays, warps, frame_seeds(generator), get_num_threads())
         return [torch.from_numpy(each) for each in features]
 
-    def _by_exact(self, audio: Audio, generator: Generator) -> Any:
+    def _by_exact(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths = _as_array(audio.samples), None if audio.lengths is None else audio.lengths.numpy()
         seeds, threads = frame_seeds(generator), get_num_threads()
         features, counts = features_of_rows(plan_of(self.options), samples, lengths, audio.warps, seeds, threads)
         computed = torch.from_numpy(features)
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
-    def _by_torch(self, audio: Audio, generator: Generator) -> Any:
+    def _by_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths, warps, recorded = audio
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
@@ -243,10 +238,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return features if counts is None else (zero_past(features, counts), counts)
 
     def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing) -> Tensor:
-        """:meth:`features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
+        """:meth:`_features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
         rows, count, _ = frames.shape
         if recorded.traced_or_differentiated or frames.numel() == 0:
-            return self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
+            return self._features_of_frames(frames, None if noise is None else noise(ALL), banks)
         if frames.device.type == "cpu":
             _keep_freed_memory()
             # noise needs as much memory as everything else
@@ -254,20 +249,20 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         else:
             block = max(1, DEVICE_BLOCK // rows)
         if block >= count:
-            return self.features_of_frames(frames, None if noise is None else noise(ALL), banks)
+            return self._features_of_frames(frames, None if noise is None else noise(ALL), banks)
         parts = [slice(start, start + block) for start in range(0, count, block)]
-        features = [self.features_of_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts]
+        features = [self._features_of_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts]
         return torch.cat(features, 1)
 
     def _filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
         """Filter banks for VTLN factors, one or one per row; None for the module's own."""
         if isinstance(warps, float):
-            bank = None if warps == 1 else self.filter_bank(warps)
+            bank = None if warps == 1 else self._filter_bank(warps)
             return None if bank is None else bank.to(like)
-        banks = [bank for bank in map(self.filter_bank, warps) if bank is not None]
+        banks = [bank for bank in map(self._filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> Audio:
+    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
         """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported.
 
         Raises:
@@ -278,7 +273,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
                 "of them is without data (meta): move it to the other's device"
             )
-        audio = super().checked(samples, lengths, vtln_warp)
+        audio = super()._checked(samples, lengths, vtln_warp)
         if audio.tracing.traced and self.options.dither != 0 and _is_exported():
             warn_user(
                 f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
@@ -286,34 +281,27 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             )
         return audio
 
-    def checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
+    def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
         """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
         given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if given_here and samples.device.type != "cpu" and not is_traced(samples):
-            return super().checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape))
-        return super().checked_lengths(lengths, samples).to(samples.device)
+            return super()._checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape))
+        return super()._checked_lengths(lengths, samples).to(samples.device)
 
-    def check_scale(self, samples: Tensor) -> float:
+    def _check_scale(self, samples: Tensor) -> float:
         """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
         if samples.is_meta or (samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing())):
             return 0.0
         values: Any = samples.detach()
         # NumPy looks at a number in a third of torch's time.
         in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
-        peak = super().check_scale(values.numpy(force=True) if in_numpy else values)
+        peak = super()._check_scale(values.numpy(force=True) if in_numpy else values)
         self._scale_is_known = peak > 0
         return peak
 
 
 def _as_array(samples: Tensor) -> Any:
     return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).numpy(force=True)
-
-
-def frame_seeds(generator: Generator) -> Seeds:
-    """Return the source of the noise states of frames for the exact engine."""
-    if generator is not None and not isinstance(generator, torch.Generator):
-        return generator.frame_seeds
-    return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
 def _is_exported() -> bool:
@@ -339,7 +327,7 @@ class MelFeature(SpectralFeature):
     """Base class of the spectral features on a mel filter bank."""
 
     options: MelFeatureOptions
-    filled_mel: Tensor
+    _filled_mel: Tensor
 
     def setup(self) -> None:
         """Compute the constants."""
@@ -347,10 +335,10 @@ class MelFeature(SpectralFeature):
         self._set_mel(1.0)
 
     def _set_mel(self, vtln_warp: float) -> None:
-        filled, self._groups = in_groups(self.mel_weights(vtln_warp).numpy())
-        self.constant("filled_mel", torch.from_numpy(filled).to(self.window.device))
+        filled, self._groups = in_groups(self._mel_weights(vtln_warp).numpy())
+        self._constant("_filled_mel", torch.from_numpy(filled).to(self.window.device))
 
-    def warped(self, vtln_warp: float) -> MelFeature:
+    def _warped(self, vtln_warp: float) -> MelFeature:
         """Return a copy for one VTLN factor, which the torch engine computes without a factor as an argument."""
         copied = copy.deepcopy(self)
         copied.engine = "torch"
@@ -360,26 +348,26 @@ class MelFeature(SpectralFeature):
     @property
     def mel(self) -> Tensor:
         """The filter bank: (fft_bins, num_mel_bins)."""
-        return self.filled_mel[:, : self.options.num_mel_bins]
+        return self._filled_mel[:, : self.options.num_mel_bins]
 
-    def mel_weights(self, vtln_warp: float) -> Tensor:
+    def _mel_weights(self, vtln_warp: float) -> Tensor:
         """Compute the filter bank for a VTLN factor, on the CPU: (fft_bins, num_mel_bins)."""
         return torch.from_numpy(mel_banks(self.options, vtln_warp).weights)
 
-    def filter_bank(self, vtln_warp: float) -> Tensor:
+    def _filter_bank(self, vtln_warp: float) -> Tensor:
         """Return the filter bank for a VTLN factor, on the module's device: (fft_bins, num_mel_bins)."""
         if vtln_warp == 1:
             return self.mel
-        return _warped_banks.get((self.options, vtln_warp), self.window.device, lambda: self.mel_weights(vtln_warp))
+        return _warped_banks.get((self.options, vtln_warp), self.window.device, lambda: self._mel_weights(vtln_warp))
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum."""
-        return self.mel_energies(
+        return self._mel_energies(
             power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum)), filter_bank
         )
 
-    def mel_energies(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:
+    def _mel_energies(self, power: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Apply the filter bank to spectra (..., fft_bins)."""
         if filter_bank is not None:
             return matmul(power, filter_bank)
-        return mel_sums(power, self.filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)
+        return mel_sums(power, self._filled_mel.to(power.dtype), self._groups, self.options.num_mel_bins)

@@ -33,18 +33,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     Options = SpectrogramOptions
     options: SpectrogramOptions
 
-    @property
-    def dim(self) -> int:
-        """Number of columns: FFT bins from 0 Hz to the Nyquist frequency, or all numbers of the FFT."""
-        points = self.options.padded_window_size
-        return points if self.options.return_raw_fft else points // 2 + 1
-
-    @property
-    def is_raw_fft(self) -> bool:
-        """True with ``return_raw_fft``."""
-        return self.options.return_raw_fft
-
-    def needs_energy(self, raw: bool) -> bool:
+    def _needs_energy(self, raw: bool) -> bool:
         """True for the energy in the first column."""
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 

@@ -60,20 +60,16 @@ class Feature(Protocol):
     shift: int
     points: int
     window: Tensor
-    windowed_energy_floor: ClassVar[float]
+    _windowed_energy_floor: ClassVar[float]
 
     @property
     def dim(self) -> int: ...
     @property
-    def are_log_energies(self) -> bool: ...
-    @property
-    def uses_magnitude(self) -> bool: ...
-    @property
-    def is_raw_fft(self) -> bool: ...
-    def needs_energy(self, raw: bool) -> bool: ...
-    def filter_bank(self, vtln_warp: float) -> Tensor | None: ...
+    def _are_log_energies(self) -> bool: ...
+    def _needs_energy(self, raw: bool) -> bool: ...
+    def _filter_bank(self, vtln_warp: float) -> Tensor | None: ...
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
-    def features_of_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
+    def _features_of_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
 
 
 def why_unsupported(
@@ -98,7 +94,7 @@ def why_unsupported(
         (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),
         (module.window.device == samples.device, f"the module is on {module.window.device}"),
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
-        (not module.is_raw_fft, "return_raw_fft=True asks for the FFT itself"),
+        (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
     why = why_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
     return why or _fault_of(module, samples, lengths, vtln_warp, generator)
@@ -165,7 +161,7 @@ def faults() -> list[str]:
     return sorted({fault for fault in _faults.values() if fault})
 
 
-class Variant(NamedTuple):
+class KernelKind(NamedTuple):
     """What decides, besides the module and the samples' type, which code a kernel is compiled to.
 
     Attributes:
@@ -187,13 +183,13 @@ def _variant(
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float],
     generator: Generator,
-) -> Variant:
+) -> KernelKind:
     from kaldi_compat.torch.kernels.launch import WIDE
 
     several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
     counter_based = generator is None or isinstance(generator, torch.Generator)
     noise = "" if module.options.dither == 0 else "torch" if counter_based else "kaldi"
-    return Variant(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
+    return KernelKind(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
 
 
 def _fault_of(
@@ -222,7 +218,9 @@ def _fault_of(
 
 
 @torch.no_grad()
-def _fault(module: Feature, device: torch.device, dtype: torch.dtype, variant: Variant, warps: Sequence[float]) -> str:
+def _fault(
+    module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
+) -> str:
     """Compare the kernels with torch's operations; return their fault, or an empty string.
 
     Raises:

@@ -77,11 +77,11 @@ class Parts(NamedTuple):
         finite = np.isfinite(headers[:, 1]).tolist()
         return [each if good else None for each, good in zip(zip(*pieces, strict=True), finite, strict=True)]
 
-    def stats(self, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
+    def statistics(self, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
         """Return CMVN statistics, (matrices, 2, columns + 1): sums and count, and sums of squares and 0."""
-        stats = np.pad(arrays[3], ((0, 0), (0, 0), (0, 1)))
-        stats[:, 0, -1] = self.counts
-        return stats
+        statistics = np.pad(arrays[3], ((0, 0), (0, 0), (0, 1)))
+        statistics[:, 0, -1] = self.counts
+        return statistics
 
 
 def _cut(array: Array, bounds: Integers) -> list[memoryview]:
@@ -90,7 +90,7 @@ def _cut(array: Array, bounds: Integers) -> list[memoryview]:
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return which matrices of so many rows, and of ``dim`` columns, the kernels can compress.
+    """Return which matrices, of these numbers of rows and ``dim`` columns, the kernels can compress.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])

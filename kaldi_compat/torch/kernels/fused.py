@@ -48,10 +48,10 @@ def mel_sums(
     """Return weighted sums of spectra for a group of bands: FRAMES tensors (GROUP, 4), to be added up in their rows.
 
     Args:
-        spectra: of the frames, in rows of ROW numbers.
-        first_bins: of each band's filter in the first bank, multiples of 4, (bands,).
+        spectra: the frames' spectra, in rows of ROW numbers.
+        first_bins: first FFT bin of each band's filter in the first bank, multiples of 4, (bands,).
         weights: those of 4 bins of each band of a group in each row of (GROUP, 4) numbers.
-        number: of each frame's bank.
+        number: number of each frame's bank.
         begin, end: the group's rows of weights in the first bank.
         bank_bands, bank_rows: the number of each in a bank.
     """

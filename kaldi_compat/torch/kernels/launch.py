@@ -146,14 +146,14 @@ def _features(
 ) -> Tensor:
     """Return features (rows * count, dim)."""
     device, total = rows.device, len(rows) * count
-    mel = module.filter_bank(1.0)
+    mel = module._filter_bank(1.0)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((total, width), dtype=torch.float32)
-    raw = module.needs_energy(raw=True)
-    energy = 1 if raw else 2 if module.needs_energy(raw=False) else 0
+    raw = module._needs_energy(raw=True)
+    energy = 1 if raw else 2 if module._needs_energy(raw=False) else 0
     log_energy = energies.new_empty(total) if energy else None
     factors, bins = _tables(module.points, device)
-    no_filters = Filters(bins, energies, bins), None
+    no_filters = BandFilters(bins, energies, bins), None
     filters, banks = no_filters if mel is None else _filters_of(module, spans, total, device)
     if is_capturing(device):
         _captured.append((factors, bins, filters))
@@ -185,12 +185,12 @@ def _features(
                 module.options.preemphasis_coefficient,
                 module.options.waveform_scale,
                 module.options.dither,
-                EPSILON if raw else module.windowed_energy_floor,
+                EPSILON if raw else module._windowed_energy_floor,
                 EPSILON,
                 **constants,
                 maxnreg=_registers(device, module.points),
             )
-    return energies if module.are_log_energies else module.features_of_energies(energies, log_energy)
+    return energies if module._are_log_energies else module.features_of_energies(energies, log_energy)
 
 
 def kernel_options(
@@ -218,9 +218,9 @@ def kernel_options(
         "REMOVE_DC": options.remove_dc_offset,
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
         "ENERGY": energy,
-        "MAGNITUDE": module.uses_magnitude,
-        "MEL": module.filter_bank(1.0) is not None,
-        "LOG": module.are_log_energies,
+        "MAGNITUDE": not getattr(module.options, "use_power", True),
+        "MEL": module._filter_bank(1.0) is not None,
+        "LOG": module._are_log_energies,
         "BANKS": banks,
         "num_warps": 1,  # its barriers cost nothing
         "num_stages": 1,
@@ -255,11 +255,11 @@ def _registers(device: torch.device, points: int) -> int:
     return REGISTERS.get(capability, USUAL_REGISTERS[points])
 
 
-class Filters(NamedTuple):
+class BandFilters(NamedTuple):
     """Filter banks without most of their zeros.
 
     Attributes:
-        first_bins: of each band's filter, a multiple of 4: int32 (banks, groups * GROUP).
+        first_bins: first FFT bin of each band's filter, a multiple of 4: int32 (banks, groups * GROUP).
         weights: of four bins of each band in a row, (banks, rows, GROUP, 4).
         group_rows: the first row of each group of bands, and the end: int32 (groups + 1,).
     """
@@ -269,7 +269,7 @@ class Filters(NamedTuple):
     group_rows: Tensor
 
 
-def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> Filters:
+def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> BandFilters:
     """Return the filters of banks.
 
     Args:
@@ -297,19 +297,19 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence
         values = np.take_along_axis(dense[:, :, own], bins, 1)
         chosen[:, begin:stop] = values.reshape(banks, stop - begin, 4, GROUP).swapaxes(2, 3)
     arrays = first.astype(np.int32), chosen, group_rows.astype(np.int32)
-    return Filters(*map(torch.from_numpy, arrays))
+    return BandFilters(*map(torch.from_numpy, arrays))
 
 
-def _filters_of_warps(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> Filters:
+def _filters_of_warps(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
     """Return the filter banks of a feature's class for VTLN factors, on the host: PLP's has another loudness."""
     module = kind(options)
-    weights = np.stack([module.mel_weights(warp).numpy() for warp in warps])
+    weights = np.stack([module._mel_weights(warp).numpy() for warp in warps])
     return sparse_filters(weights, _row(2 * (weights.shape[1] - 1)), least)
 
 
 @functools.lru_cache(maxsize=256)
-def _filters(kind: Any, options: Any, warp: float, device: torch.device) -> Filters:
-    return Filters(*(to_device(each, device) for each in _filters_of_warps(kind, options, [warp])))
+def _filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
+    return BandFilters(*(to_device(each, device) for each in _filters_of_warps(kind, options, [warp])))
 
 
 class FilterTable:
@@ -323,11 +323,11 @@ class FilterTable:
     def __init__(self, kind: Any, options: Any, device: torch.device) -> None:
         self._feature, self._device = (kind, options), device
         self._numbers: dict[float, int] = {}
-        self._host: Filters | None = None
-        self._filters: Filters | None = None
+        self._host: BandFilters | None = None
+        self._filters: BandFilters | None = None
         self._lock = threading.Lock()
 
-    def find(self, warps: Sequence[float]) -> tuple[Filters, npt.NDArray[np.int32]]:
+    def find(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
         """Return the filters on the device, and the number of each factor's bank."""
         with self._lock:
             new = sorted(set(warps) - self._numbers.keys())
@@ -336,10 +336,10 @@ class FilterTable:
                     self._numbers, self._host, new = {}, None, sorted(set(warps))
                 self._host = self._with(new)
                 self._numbers |= {warp: len(self._numbers) + i for i, warp in enumerate(new)}
-                self._filters = Filters(*(to_device(each, self._device) for each in self._host))
+                self._filters = BandFilters(*(to_device(each, self._device) for each in self._host))
             return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
 
-    def _with(self, warps: Sequence[float]) -> Filters:
+    def _with(self, warps: Sequence[float]) -> BandFilters:
         if self._host is None:
             return _filters_of_warps(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
@@ -348,7 +348,7 @@ class FilterTable:
             return _filters_of_warps(*self._feature, [*self._numbers, *warps], rows)
         both = zip(self._host[:2], added[:2], strict=True)
         first_bins, weights = (torch.cat(each) for each in both)
-        return Filters(first_bins, weights, added.group_rows)
+        return BandFilters(first_bins, weights, added.group_rows)
 
 
 @functools.lru_cache(maxsize=32)
@@ -356,7 +356,7 @@ def _filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
     return FilterTable(kind, options, device)
 
 
-def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device) -> tuple[Filters, Tensor | None]:
+def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device) -> tuple[BandFilters, Tensor | None]:
     """Return filter banks, and the number of that of each frame, int32; None if there is one bank."""
     if len(set(spans.warps)) == 1:
         return _filters(type(module), module.options, spans.warps[0], device), None

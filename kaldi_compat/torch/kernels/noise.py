@@ -67,7 +67,7 @@ def kaldi_normal(seed, multiplier, increment):
 
     Args:
         seed: ``rand_r()`` states of the frames, int32.
-        multiplier, increment: of the jump from a frame's state to that before a sample's draws, int32.
+        multiplier, increment: constants of the jump from a frame's state to that before a sample's draws, int32.
     """
     state = multiplier.to(tl.uint32, bitcast=True) * seed.to(tl.uint32, bitcast=True)
     state += increment.to(tl.uint32, bitcast=True)

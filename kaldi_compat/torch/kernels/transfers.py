@@ -50,7 +50,7 @@ class Transfers:
 
         Args:
             pieces: where each starts, and its numbers; what no piece covers is 0.
-            length: of the tensor.
+            length: number of elements.
         """
         whole = len(pieces) == 1 and len(pieces[0][1]) == length
         if self._in is None:

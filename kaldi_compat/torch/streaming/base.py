@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -19,19 +19,26 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.options.base import changes
-from kaldi_compat.torch.features.module import ConfiguredModule
+from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 Options = TypeVar("Options")
+Options_co = TypeVar("Options_co", covariant=True)
 # Frames of a chunk without the axis of slots; of a chunk with it, frames and their counts.
 ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
-class Stream(abc.ABC):
-    """Base class of streams: frames computed chunk by chunk, for ``slots`` streams at once.
+class Configured(Protocol[Options_co]):
+    """Part of :class:`kaldi_compat.torch.features.module.ConfiguredModule` that a stream uses."""
 
-    Call a stream with a chunk of each slot.
+    @property
+    def options(self) -> Options_co: ...
+
+
+class Stream(StreamCall, abc.ABC, Generic[Options]):
+    """Base class of streams: what a module computes of whole utterances, chunk by chunk, for ``slots`` streams at once.
+
+    A module's method ``stream`` makes its stream. Call it with a chunk of each slot.
 
     Args:
         chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
@@ -47,15 +54,19 @@ class Stream(abc.ABC):
         AudioError: the chunk is not a tensor of that shape, or a length does not fit it.
     """
 
-    item_axes = 0  # axes of one item: none for a sample, one for a frame
+    takes: ClassVar[str]  # the module, for messages
+    item_axes = 1  # axes of one item: none for a sample, one for a frame
     # Of the latest chunk, for flush():
     _is_batched = False
     _item_shape: tuple[int, ...] = ()
     _item_dtype = torch.float32
     _item_device = torch.device("cpu")
 
-    def __init__(self, slots: int = 1) -> None:
-        self.slots = slots
+    def __init__(self, module: Configured[Options], slots: int = 1) -> None:
+        kind = getattr(module, "_stream", None)
+        if kind is None or not isinstance(self, kind):
+            raise OptionError(f"{type(self).__name__} takes a module: {self.takes}, not {type(module).__name__}")
+        self.module, self.options, self.slots = module, module.options, slots
         self.reset()
 
     @abc.abstractmethod
@@ -66,7 +77,7 @@ class Stream(abc.ABC):
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         """Return the frames that a chunk (slots, T, ...) decides, and their counts (slots,)."""
 
-    def flush(self, **parameters: Any) -> ChunkFrames:
+    def flush(self, **parameters: Any) -> Any:
         """End all slots, return their last frames, and reset.
 
         Args:
@@ -87,13 +98,10 @@ class Stream(abc.ABC):
         return self(empty, final=True, **parameters)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self._description()}, {self.slots} slot{'s' * (self.slots != 1)}>"
+        module = repr(self.module).replace("\n", "")
+        return f"<{type(self).__name__} of {module}, {self.slots} slot{'s' * (self.slots != 1)}>"
 
-    def _description(self) -> str:
-        options = getattr(self, "options", None)
-        return "" if options is None else f" of {type(options).__name__}({changes(options)})"
-
-    def __call__(
+    def _take(
         self,
         chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
@@ -115,6 +123,9 @@ class Stream(abc.ABC):
         frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
         return frames[0] if alone else (frames, torch.from_numpy(counts))
 
+    if not TYPE_CHECKING:  # type checkers take it from StreamCall
+        __call__ = _take
+
     def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
         if lengths is None:
             return np.full(self.slots, width)
@@ -129,24 +140,7 @@ class Stream(abc.ABC):
         return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
 
 
-def stream_options(given: Options | ConfiguredModule | None, kind: type[Options]) -> Options:
-    """Return the options of a stream: those given, those of a module, or Kaldi's defaults if None.
-
-    Raises:
-        OptionError: the options are of another kind.
-
-    >>> from kaldi_compat import DeltaOptions, Deltas
-    >>> from kaldi_compat.torch.streaming.base import stream_options
-    >>> stream_options(Deltas(delta_order=1), DeltaOptions).delta_order
-    1
-    """
-    options = given.options if isinstance(given, ConfiguredModule) else kind() if given is None else given
-    if not isinstance(options, kind):
-        raise OptionError(f"this stream takes {kind.__name__} or a module with them, not {type(given).__name__}")
-    return options
-
-
-class WindowStream(WindowFlow, Stream):
+class WindowStream(WindowFlow, Stream[Options]):
     """Base class of streams whose frames each depend on a window of items, and are decided once it is complete."""
 
     history: History
@@ -155,6 +149,9 @@ class WindowStream(WindowFlow, Stream):
         """Discard everything received so far, in every slot."""
         self.history = History(self.slots)
         self.done: Counts = np.zeros(self.slots, np.int64)
+
+    def _frames_in(self, end: Counts) -> Counts:
+        return end  # a frame for each frame, unless a subclass says otherwise
 
     def _frames(self, first: Counts, counts: Counts) -> Tensor:
         longest = int(counts.max(initial=0))
@@ -168,7 +165,7 @@ class WindowStream(WindowFlow, Stream):
         """Return ``count`` frames of each slot, starting at frame ``first`` (slots,): (slots, count, dim)."""
 
 
-class StreamChain:
+class StreamChain(ChainCall):
     """Chain of streams, each applied to the output of the one before. Called like the first of them.
 
     Args:
@@ -178,13 +175,13 @@ class StreamChain:
         AudioError: there are no streams, or their numbers of slots differ.
 
     >>> import torch
-    >>> from kaldi_compat import DeltaStream, FeatureStream, Mfcc, StreamChain
-    >>> chain = StreamChain(FeatureStream(Mfcc(dither=0.0)), DeltaStream())
+    >>> from kaldi_compat import Deltas, Mfcc, StreamChain
+    >>> chain = StreamChain(Mfcc(dither=0.0).stream(), Deltas().stream())
     >>> chain(torch.zeros(16000), final=True).shape
     torch.Size([98, 39])
     """
 
-    def __init__(self, *streams: Stream) -> None:
+    def __init__(self, *streams: Stream[Any]) -> None:
         if not streams or len({stream.slots for stream in streams}) != 1:
             raise AudioError("a StreamChain needs at least one stream, and the same number of slots in each")
         self.slots = streams[0].slots
@@ -195,7 +192,7 @@ class StreamChain:
         for stream in self.streams:
             stream.reset()
 
-    def flush(self, **parameters: Any) -> ChunkFrames:
+    def flush(self, **parameters: Any) -> Any:
         """End all slots of all streams, return their last frames, and reset.
 
         Args:
@@ -209,21 +206,12 @@ class StreamChain:
     def __repr__(self) -> str:
         return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
 
-    def __call__(
-        self,
-        chunk: Tensor,
-        lengths: Tensor | Sequence[int] | None = None,
-        *,
-        final: bool | Tensor | Sequence[bool] = False,
-        **parameters: Any,
-    ) -> ChunkFrames:
-        result = self.streams[0](chunk, lengths, final=final, **parameters)
-        return self._through_others(result, final)
+    if not TYPE_CHECKING:  # type checkers take it from ChainCall
 
-    def _through_others(self, result: ChunkFrames, final: bool | Tensor | Sequence[bool]) -> ChunkFrames:
+        def __call__(self, chunk, lengths=None, *, final=False, **parameters):
+            return self._through_others(self.streams[0](chunk, lengths, final=final, **parameters), final)
+
+    def _through_others(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
         for stream in self.streams[1:]:
-            if isinstance(result, tuple):
-                result = stream(*result, final=final)
-            else:
-                result = stream(result, final=final)
+            result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)
         return result

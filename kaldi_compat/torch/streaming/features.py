@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.errors import OptionError
-from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.stream import AudioFlow, ChunkStream
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.torch.features.calls import Warp
-from kaldi_compat.torch.features.engines import is_exact
-from kaldi_compat.torch.features.spectral import SpectralFeature, frame_seeds
-from kaldi_compat.torch.streaming.base import ChunkFrames, WindowStream
+from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.torch.calls import FeatureStreamCall, Warp
+from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, WindowStream
 from kaldi_compat.torch.streaming.history import Counts
-from kaldi_compat.torch.tensors.dither import Generator
+from kaldi_compat.torch.tensors.dither import Generator, frame_seeds
 from kaldi_compat.torch.tensors.frames import reflected
 
 
-class FeatureStream(AudioFlow, WindowStream):
+class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
 
     With ``snip_edges=False``, the first frame waits for its right half, and the frames that extend beyond the end of
@@ -34,38 +32,38 @@ class FeatureStream(AudioFlow, WindowStream):
     the noise of the whole utterance.
 
     Args:
-        feature: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
+        module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat import Fbank, FeatureStream
-    >>> stream = FeatureStream(Fbank(dither=0.0, snip_edges=False))
+    >>> from kaldi_compat import Fbank
+    >>> stream = Fbank(dither=0.0, snip_edges=False).stream()
     >>> stream(torch.zeros(500)).shape, stream(torch.zeros(300)).shape, stream.flush().shape
     (torch.Size([2, 23]), torch.Size([2, 23]), torch.Size([1, 23]))
     """
 
+    takes = "Fbank(dither=0.0)"
+    item_axes = 0
+    module: Any
+    _chunks: ChunkStream | None = None
     _uses_feature = False  # True if the feature computes the utterance under way
 
-    def __init__(self, feature: SpectralFeature, slots: int = 1) -> None:
-        if not isinstance(feature, SpectralFeature):
-            raise OptionError(f"FeatureStream takes a module, such as Fbank(options), not {type(feature).__name__}")
-        self.options = options = feature.options
+    def __init__(self, module: Configured[FrameOptions], slots: int = 1) -> None:
+        super().__init__(module, slots)
+        self._feature = self.module
         # Plain audio of a single stream on a CPU is computed by the exact engine, everything else by the feature.
-        self._chunks = ChunkStream(plan_of(options)) if slots == 1 and is_exact(feature) else None
+        plan = self.module._exact_plan()
+        self._chunks = ChunkStream(plan) if slots == 1 and plan is not None else None
         self._scale_is_known = False
-        super().__init__(slots)
         self._parameters: dict[str, Any] = {}  # of the call under way
+        options = self.options
         self._lay_out(options.window_size, options.window_shift, options.snip_edges)
-        self._name = repr(feature).replace("\n", "")
         # _compute lays out the audio of the frames, with its reflected ends: the feature must not reflect it again.
-        self._feature = feature
         if not options.snip_edges:
-            example = next(feature.buffers())
-            snipped = dataclasses.replace(options, snip_edges=True)
-            whole = type(feature)(snipped, engine=feature.engine, dft=feature.dft)
-            self._feature = whole.to(example.device, example.dtype)
+            self._feature = copy.copy(self._feature)
+            self._feature.options = dataclasses.replace(options, snip_edges=True)
 
-    def __call__(
+    def _take(
         self,
         chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
@@ -85,9 +83,12 @@ class FeatureStream(AudioFlow, WindowStream):
             return self._exact_frames(self._chunks, chunk, final, vtln_warp, generator)
         self._continue_with_feature()
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
-        frames = super().__call__(chunk, lengths, final=final)
+        frames = super()._take(chunk, lengths, final=final)
         self._uses_feature = bool(self.history.end.any())
         return frames
+
+    if not TYPE_CHECKING:  # type checkers take it from FeatureStreamCall
+        __call__ = _take
 
     def reset(self) -> None:
         """Discard everything received so far, in every slot."""
@@ -113,8 +114,8 @@ class FeatureStream(AudioFlow, WindowStream):
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
     ) -> ChunkFrames:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
-        if self._feature.warns_of_scale and not self._scale_is_known:
-            self._feature.check_scale(chunk)
+        if self._feature._warns_of_scale and not self._scale_is_known:
+            self._feature._check_scale(chunk)
             self._scale_is_known = bool(chunk.any())
         samples = chunk.numpy(force=True)
         seeds = frame_seeds(generator) if self.options.dither != 0 else None
@@ -130,9 +131,6 @@ class FeatureStream(AudioFlow, WindowStream):
             self.history.append(torch.from_numpy(begun.samples)[None], np.array([len(begun.samples)]))
             self.done = np.array([self._chunks.done])
             self._chunks.reset()
-
-    def _description(self) -> str:
-        return f" of {self._name}"
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history = self.history

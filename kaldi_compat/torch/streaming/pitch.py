@@ -22,8 +22,8 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, emphasized, variance_of
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
-from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
-from kaldi_compat.torch.streaming.base import ChunkFrames, Stream, WindowStream, stream_options
+from kaldi_compat.torch.calls import ProcessPitchStreamCall
+from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 Samples = npt.NDArray[Any]
 
 
-class PitchStream(Stream):
+class PitchStream(Stream[PitchOptions]):
     """Pitch of audio in chunks: equal to :class:`~kaldi_compat.torch.features.pitch.Pitch` for any split into chunks.
 
     Always computes on the CPU.
 
     Args:
-        options: of the tracker, or a :class:`~kaldi_compat.torch.features.pitch.Pitch` that has them.
-            ``nccf_ballast_online`` must be true: the ballast of a frame then depends on the audio up to its end. By
-            default the tracker derives it from the whole utterance, which a stream does not know.
+        module: a :class:`~kaldi_compat.torch.features.pitch.Pitch` with ``nccf_ballast_online``: the ballast of a frame
+            then depends on the audio up to its end. By default the tracker derives it from the whole utterance, which a
+            stream does not know.
         slots: number of streams.
         max_latency: number of frames after which a frame is decided along the best path so far, even if paths still
             differ. They differ in digital silence, which matches every pitch equally well.
@@ -50,26 +50,27 @@ class PitchStream(Stream):
         OptionError: ``nccf_ballast_online`` is false, or an option asks to simulate online decoding.
 
     >>> import torch
-    >>> from kaldi_compat.options.pitch import PitchOptions
-    >>> from kaldi_compat.torch.streaming.pitch import PitchStream
-    >>> stream = PitchStream(PitchOptions(nccf_ballast_online=True))
+    >>> from kaldi_compat import Pitch
+    >>> stream = Pitch(nccf_ballast_online=True).stream()
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
     >>> frames = [stream(chunk, final=i == 9) for i, chunk in enumerate(tone.split(1600))]
     >>> torch.cat(frames).shape, round(float(torch.cat(frames)[50, 1]))
     (torch.Size([98, 2]), 200)
     """
 
-    def __init__(self, options: PitchOptions | Pitch, slots: int = 1, *, max_latency: int = 3000) -> None:
-        options = stream_options(options, PitchOptions)
+    takes = "Pitch(nccf_ballast_online=True)"
+    item_axes = 0
+
+    def __init__(self, module: Configured[PitchOptions], slots: int = 1, *, max_latency: int = 3000) -> None:
+        self._max_latency = max_latency
+        super().__init__(module, slots)
+        options = self.options
         if not options.nccf_ballast_online:
             raise OptionError("a stream does not know the energy of the whole utterance: pass nccf_ballast_online=True")
         if options.simulate_first_pass_online or options.frames_per_chunk:
             raise OptionError(
                 "a stream cannot simulate online decoding: unset simulate_first_pass_online and frames_per_chunk"
             )
-        self.options = options
-        self._max_latency = max_latency
-        super().__init__(slots)
 
     def reset(self) -> None:
         """Discard everything received so far, in every slot."""
@@ -87,7 +88,7 @@ class PitchStream(Stream):
         return features.to(chunk.device), np.array([len(row) for row in rows])
 
 
-class ProcessPitchStream(WindowStream):
+class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOptions]):
     """Processed pitch of a track in chunks: :class:`~kaldi_compat.torch.features.pitch.ProcessPitch` as a stream.
 
     Its latency is ``normalization_right_context`` frames. A call also takes ``generator``, like the module. The noise
@@ -95,30 +96,28 @@ class ProcessPitchStream(WindowStream):
     :class:`~kaldi_compat.KaldiRandom` repeats the noise of the whole utterance.
 
     Args:
-        options: or a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch` that has them; Kaldi's defaults if None.
-            ``delay`` repeats the first frame that many times.
+        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. Its option ``delay`` repeats the first frame
+            that many times.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.torch.streaming.pitch import ProcessPitchStream
-    >>> stream = ProcessPitchStream()
+    >>> from kaldi_compat import ProcessPitch
+    >>> stream = ProcessPitch().stream()
     >>> track = torch.tensor([[0.9, 100.0]]).expand(100, 2)
     >>> stream(track).shape, stream(track, final=True).shape
     (torch.Size([25, 3]), torch.Size([175, 3]))
     """
 
-    item_axes = 1
-
+    takes = "ProcessPitch()"
     _generator: Generator | None = None  # of the call under way
 
-    def __init__(self, options: ProcessPitchOptions | ProcessPitch | None = None, slots: int = 1) -> None:
-        super().__init__(slots)
-        self.options = stream_options(options, ProcessPitchOptions)
+    def __init__(self, module: Configured[ProcessPitchOptions], slots: int = 1) -> None:
+        super().__init__(module, slots)
         delta_window = self.options.delta_window if self.options.add_delta_pitch else 0
         self._left = max(self.options.normalization_left_context, delta_window)
         self._right = max(self.options.normalization_right_context, delta_window)
 
-    def __call__(
+    def _take(
         self,
         chunk: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
@@ -127,7 +126,10 @@ class ProcessPitchStream(WindowStream):
         generator: Generator | None = None,
     ) -> ChunkFrames:
         self._generator = generator
-        return super().__call__(chunk, lengths, final=final)
+        return super()._take(chunk, lengths, final=final)
+
+    if not TYPE_CHECKING:  # type checkers take it from ProcessPitchStreamCall
+        __call__ = _take
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         # The noise of a frame is kept beside it. Kaldi draws it even if it is scaled to zero.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import abc
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.cmvn import (
-    cmvn_stats,
+    cmvn_statistics,
     filled_window,
     normalized_by,
     normalized_online,
@@ -20,29 +20,31 @@ from kaldi_compat.functional.cmvn import (
 )
 from kaldi_compat.functional.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
 from kaldi_compat.functional.splice import splice_inside
-from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
-from kaldi_compat.torch.features.postprocessing import Deltas, OnlineCmvn, ShiftedDeltas, SlidingCmvn, Splice
-from kaldi_compat.torch.streaming.base import WindowStream, stream_options
-from kaldi_compat.torch.streaming.history import Counts, Flags
+from kaldi_compat.options.postprocessing import (
+    DeltaOptions,
+    OnlineCmvnOptions,
+    ShiftedDeltaOptions,
+    SlidingCmvnOptions,
+    SpliceOptions,
+)
+from kaldi_compat.torch.streaming.base import Configured, Options, WindowStream
+from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
-class ContextStream(WindowStream):
-    """Function of frames and their neighbours, with the first and the last frame repeated past the edges.
+class ContextStream(WindowStream[Options]):
+    """Base class of functions of frames and their neighbours, the first and the last frame repeated past the edges."""
 
-    Args:
-        function: maps (slots, left + frames + right, dim) to (slots, frames, any dim).
-        left, right: number of frames of context before and after each frame.
-        slots: number of streams.
-    """
+    def __init__(self, module: Configured[Options], slots: int = 1) -> None:
+        super().__init__(module, slots)
+        self._left, self._right = self._context()
 
-    item_axes = 1
+    @abc.abstractmethod
+    def _context(self) -> tuple[int, int]:
+        """Return the numbers of frames of context before and after each frame."""
 
-    def __init__(self, function: Callable[[Tensor], Tensor], left: int, right: int, slots: int = 1) -> None:
-        super().__init__(slots)
-        self._function, self._left, self._right = function, left, right
-
-    def _frames_in(self, end: Counts) -> Counts:
-        return end
+    @abc.abstractmethod
+    def _inside(self, features: Tensor) -> Tensor:
+        """Compute frames of those with their context: (slots, left + frames + right, dim) -> (slots, frames, any)."""
 
     def _frames_decided_by(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
@@ -53,95 +55,107 @@ class ContextStream(WindowStream):
     def _compute(self, first: Counts, count: int) -> Tensor:
         numbers = self.history.numbers(first - self._left, self._left + count + self._right)
         last = self.history.as_column(np.maximum(self.history.end - 1, 0))
-        return self._function(self.history.at(torch.minimum(numbers.clamp(min=0), last)))
+        return self._inside(self.history.at(torch.minimum(numbers.clamp(min=0), last)))
 
 
-class DeltaStream(ContextStream):
+class DeltaStream(ContextStream[DeltaOptions]):
     """Deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_deltas` as a stream.
 
     Its latency is ``delta_order * delta_window`` frames.
 
     Args:
-        options: order and window, or a module that has them; Kaldi's defaults if None.
+        module: :class:`~kaldi_compat.Deltas`.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.torch.streaming.postprocessing import DeltaStream
-    >>> stream = DeltaStream()
+    >>> from kaldi_compat import Deltas
+    >>> stream = Deltas().stream()
     >>> stream(torch.zeros(10, 13)).shape, stream(torch.zeros(10, 13), final=True).shape
     (torch.Size([6, 39]), torch.Size([14, 39]))
     """
 
-    def __init__(self, options: DeltaOptions | Deltas | None = None, slots: int = 1) -> None:
-        given = stream_options(options, DeltaOptions)
-        context = delta_context(given)
-        super().__init__(partial(deltas_inside, options=given), context, context, slots)
+    takes = "Deltas()"
+
+    def _context(self) -> tuple[int, int]:
+        context = delta_context(self.options)
+        return context, context
+
+    def _inside(self, features: Tensor) -> Tensor:
+        return deltas_inside(features, self.options)
 
 
-class ShiftedDeltaStream(ContextStream):
+class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
     """Shifted deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` as a stream.
 
     Args:
-        options: window, blocks and shift, or a module that has them; Kaldi's defaults if None.
+        module: :class:`~kaldi_compat.ShiftedDeltas`.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.torch.streaming.postprocessing import ShiftedDeltaStream
-    >>> ShiftedDeltaStream()(torch.zeros(30, 7), final=True).shape
+    >>> from kaldi_compat import ShiftedDeltas
+    >>> ShiftedDeltas().stream()(torch.zeros(30, 7), final=True).shape
     torch.Size([30, 56])
     """
 
-    def __init__(self, options: ShiftedDeltaOptions | ShiftedDeltas | None = None, slots: int = 1) -> None:
-        given = stream_options(options, ShiftedDeltaOptions)
-        super().__init__(partial(shifted_deltas_inside, options=given), *shifted_delta_context(given), slots)
+    takes = "ShiftedDeltas()"
+
+    def _context(self) -> tuple[int, int]:
+        return shifted_delta_context(self.options)
+
+    def _inside(self, features: Tensor) -> Tensor:
+        return shifted_deltas_inside(features, self.options)
 
 
-class SpliceStream(ContextStream):
+class SpliceStream(ContextStream[SpliceOptions]):
     """Spliced frames in chunks: :func:`~kaldi_compat.functional.splice.splice` as a stream.
 
     Its latency is ``right_context`` frames.
 
     Args:
-        options: the context, or a module that has them; Kaldi's defaults if None.
+        module: :class:`~kaldi_compat.Splice`.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.torch.streaming.postprocessing import SpliceStream
-    >>> SpliceStream()(torch.zeros(30, 13)).shape
+    >>> from kaldi_compat import Splice
+    >>> Splice().stream()(torch.zeros(30, 13)).shape
     torch.Size([26, 117])
     """
 
-    def __init__(self, options: SpliceOptions | Splice | None = None, slots: int = 1) -> None:
-        given = stream_options(options, SpliceOptions)
-        super().__init__(partial(splice_inside, options=given), given.left_context, given.right_context, slots)
+    takes = "Splice()"
+
+    def _context(self) -> tuple[int, int]:
+        return self.options.left_context, self.options.right_context
+
+    def _inside(self, features: Tensor) -> Tensor:
+        return splice_inside(features, self.options)
 
 
-class SlidingCmvnStream(WindowStream):
+def _kept_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the number of the first kept frame, the numbers of the frames to compute, all kept frames, and these."""
+    kept = history.as_column(history.start)
+    times = torch.minimum(history.numbers(first, count), history.as_column(np.maximum(history.end, 1)) - 1)
+    frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
+    return kept, times, frames, torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
+
+
+class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     """Sliding-window CMVN of frames in chunks: :func:`~kaldi_compat.functional.cmvn.sliding_cmvn` as a stream.
 
     With ``center=True``, a frame waits for the second half of its window. With ``center=False``, only the first frames
     wait, until ``min_cmn_window`` of them have arrived.
 
     Args:
-        options: the window, or a module that has them; Kaldi's defaults if None.
+        module: :class:`~kaldi_compat.SlidingCmvn`.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.options.postprocessing import SlidingCmvnOptions
-    >>> from kaldi_compat.torch.streaming.postprocessing import SlidingCmvnStream
-    >>> stream = SlidingCmvnStream(SlidingCmvnOptions(min_cmn_window=10))
+    >>> from kaldi_compat import SlidingCmvn
+    >>> stream = SlidingCmvn(min_cmn_window=10).stream()
     >>> stream(torch.zeros(8, 13)).shape, stream(torch.zeros(8, 13)).shape
     (torch.Size([0, 13]), torch.Size([16, 13]))
     """
 
-    item_axes = 1
-
-    def __init__(self, options: SlidingCmvnOptions | SlidingCmvn | None = None, slots: int = 1) -> None:
-        super().__init__(slots)
-        self.options = stream_options(options, SlidingCmvnOptions)
-
-    def _frames_in(self, end: Counts) -> Counts:
-        return end
+    takes = "SlidingCmvn()"
 
     def _frames_decided_by(self, end: Counts) -> Counts:
         if self.options.center:
@@ -157,46 +171,37 @@ class SlidingCmvnStream(WindowStream):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        history = self.history
-        end, kept = history.as_column(np.maximum(history.end, 1)), history.as_column(history.start)
-        times = torch.minimum(history.numbers(first, count), end - 1)
+        kept, times, frames, now = _kept_frames(self.history, first, count)
+        end = self.history.as_column(np.maximum(self.history.end, 1))
         window_start, window_end = sliding_windows(times, end, self.options)
-        frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
-        now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
         mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
         return normalized_by(now, mean, variance, size, self.options)
 
 
-class OnlineCmvnStream(WindowStream):
+class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     """Online CMVN of frames in chunks (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
 
     No frame waits for later ones. Statistics of a slot's earlier utterances fill the first windows of its next
     utterance; :meth:`new_speaker` discards them.
 
     Args:
-        module: has the statistics of a corpus and the options.
+        module: :class:`~kaldi_compat.OnlineCmvn`, which has the statistics of a corpus.
         slots: number of streams.
 
     >>> import torch
     >>> from kaldi_compat import OnlineCmvn
-    >>> from kaldi_compat.torch.streaming.postprocessing import OnlineCmvnStream
-    >>> stream = OnlineCmvnStream(OnlineCmvn(torch.tensor([[40.0, 10.0], [200.0, 0.0]]), cmn_window=2, global_frames=1))
+    >>> stream = OnlineCmvn(torch.tensor([[40.0, 10.0], [200.0, 0.0]]), cmn_window=2, global_frames=1).stream()
     >>> stream(torch.tensor([[1.0]])).tolist(), stream(torch.tensor([[3.0], [5.0]]), final=True).tolist()
     ([[-1.5]], [[1.0], [1.0]])
     """
 
-    item_axes = 1
-
-    def __init__(self, module: OnlineCmvn, slots: int = 1) -> None:
-        if not isinstance(module, OnlineCmvn):
-            raise OptionError(f"OnlineCmvnStream takes a module OnlineCmvn(stats), not {type(module).__name__}")
-        self._module, self.options = module, module.options
-        super().__init__(slots)
+    takes = "OnlineCmvn(statistics)"
+    module: Any
 
     def reset(self) -> None:
         """Discard everything received so far, in every slot."""
         super().reset()
-        self._seen = torch.zeros(self.slots, *self._module.stats.shape, dtype=torch.float64)
+        self._seen = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
         self._speaker = self._seen
 
     def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
@@ -206,14 +211,11 @@ class OnlineCmvnStream(WindowStream):
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         self._seen, self._speaker = self._seen.to(chunk.device), self._speaker.to(chunk.device)
-        self._seen = self._seen + cmvn_stats(chunk, lengths=torch.from_numpy(lengths).to(chunk.device))
+        self._seen = self._seen + cmvn_statistics(chunk, lengths=torch.from_numpy(lengths).to(chunk.device))
         result = super()._advance(chunk, lengths, ended)
         is_over = torch.from_numpy(ended).to(chunk.device)[:, None, None]
         self._speaker = torch.where(is_over, self._seen, self._speaker)
         return result
-
-    def _frames_in(self, end: Counts) -> Counts:
-        return end
 
     def _frames_decided_by(self, end: Counts) -> Counts:
         return end
@@ -222,16 +224,13 @@ class OnlineCmvnStream(WindowStream):
         return np.maximum(done - self.options.cmn_window + 1, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        history, options = self.history, self.options
-        end, kept = history.as_column(np.maximum(history.end, 1)), history.as_column(history.start)
-        times = torch.minimum(history.numbers(first, count), end - 1)
-        frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
-        now = torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
+        options = self.options
+        kept, times, frames, now = _kept_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = window_mean_and_variance(frames, (start - kept).clamp(min=0), times + 1 - kept)
         known = self._speaker[:, :1, -1:].clamp(min=1)  # statistics of no frames are not added
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         most = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = filled_window(window, speaker, most, options)
-        window = filled_window(window, self._module.stats.to(frames.device), options.global_frames, options)
-        return normalized_online(now, window, options, self._module.skip_dims)
+        window = filled_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
+        return normalized_online(now, window, options, self.module.skip_dims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,31 +11,28 @@ from torch import Tensor
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.stacking import low_frame_rate_count, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
-from kaldi_compat.torch.features.model_input import LowFrameRate, StackFrames
-from kaldi_compat.torch.streaming.base import Stream, WindowStream, stream_options
+from kaldi_compat.torch.streaming.base import Configured, Stream, WindowStream
 from kaldi_compat.torch.streaming.history import Counts, Flags
 
 
-class LowFrameRateStream(WindowStream):
+class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
     """Low frame rate features in chunks: :func:`~kaldi_compat.functional.stacking.low_frame_rate` as a stream.
 
     Args:
-        options: how many frames are joined, and how far apart, or a module with these options; FunASR's
-            defaults if None.
+        module: :class:`~kaldi_compat.LowFrameRate`.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat import LowFrameRateStream
-    >>> stream = LowFrameRateStream()
+    >>> from kaldi_compat import LowFrameRate
+    >>> stream = LowFrameRate().stream()
     >>> stream(torch.zeros(12, 80)).shape, stream(torch.zeros(12, 80), final=True).shape
     (torch.Size([2, 560]), torch.Size([2, 560]))
     """
 
-    item_axes = 1
+    takes = "LowFrameRate()"
 
-    def __init__(self, options: LowFrameRateOptions | LowFrameRate | None = None, slots: int = 1) -> None:
-        super().__init__(slots)
-        self.options = stream_options(options, LowFrameRateOptions)
+    def __init__(self, module: Configured[LowFrameRateOptions], slots: int = 1) -> None:
+        super().__init__(module, slots)
         self._left = (self.options.stack - 1) // 2
 
     def _frames_in(self, end: Counts) -> Counts:
@@ -59,25 +56,21 @@ class LowFrameRateStream(WindowStream):
         return frames.reshape(self.slots, count, stack * frames.shape[-1])
 
 
-class StackFramesStream(WindowStream):
+class StackFramesStream(WindowStream[StackFramesOptions]):
     """Stacks of frames in chunks: :func:`~kaldi_compat.functional.stacking.stack_frames` as a stream.
 
     Args:
-        options: how many frames make a stack, or a module with this option; SeamlessM4T's default if None.
+        module: :class:`~kaldi_compat.StackFrames`.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat import StackFramesStream
-    >>> stream = StackFramesStream()
+    >>> from kaldi_compat import StackFrames
+    >>> stream = StackFrames().stream()
     >>> stream(torch.zeros(3, 80)).shape, stream(torch.zeros(2, 80), final=True).shape
     (torch.Size([1, 160]), torch.Size([2, 160]))
     """
 
-    item_axes = 1
-
-    def __init__(self, options: StackFramesOptions | StackFrames | None = None, slots: int = 1) -> None:
-        super().__init__(slots)
-        self.options = stream_options(options, StackFramesOptions)
+    takes = "StackFrames()"
 
     def _frames_in(self, end: Counts) -> Counts:
         return -(-end // self.options.size)
@@ -95,30 +88,28 @@ class StackFramesStream(WindowStream):
         return stack_frames(frames, self.options, lengths=left)
 
 
-class FrameStream(Stream):
-    """Function of single frames, applied to frames in chunks.
+class FrameStream(Stream[Any]):
+    """Frames in chunks, of which each is computed from itself alone.
 
     Args:
-        function: maps frames (slots, frames, dim) to (slots, frames, any dim).
+        module: :class:`~kaldi_compat.Floor`, :class:`~kaldi_compat.GlobalCmvn`, or :class:`~kaldi_compat.Cmvn` with
+            statistics.
         slots: number of streams.
 
     >>> import torch
-    >>> from kaldi_compat.torch.streaming.stacking import FrameStream
-    >>> FrameStream(torch.neg)(torch.ones(1, 2)).tolist()
-    [[-1.0, -1.0]]
+    >>> from kaldi_compat import Floor
+    >>> Floor().stream()(torch.tensor([[-1.0, 2.0]])).tolist()
+    [[0.0, 2.0]]
     """
 
-    item_axes = 1
-
-    def __init__(self, function: Callable[[Tensor], Tensor], slots: int = 1) -> None:
-        super().__init__(slots)
-        self._function = function
+    takes = "GlobalCmvn(statistics)"
+    module: Any
 
     def reset(self) -> None:
         """Do nothing: nothing is kept."""
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         whole = bool((lengths == chunk.shape[1]).all())
-        computed = self._function(chunk)
+        computed = self.module(chunk)
         counts = None if whole else torch.from_numpy(lengths).to(chunk.device, non_blocking=True)
         return zero_past(computed, counts), lengths

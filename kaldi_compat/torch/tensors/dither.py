@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kaldi_compat.exact.engine import Seeds
 from kaldi_compat.exact.rand import NoiseSource, rand_r_jumps
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -20,6 +21,13 @@ from kaldi_compat.torch.tensors.copies import to_device
 Generator = torch.Generator | NoiseSource | None
 # From a slice of the frames to their noise.
 FrameNoise = Callable[[slice], Tensor]
+
+
+def frame_seeds(generator: Generator) -> Seeds:
+    """Return the source of the noise states of frames for the exact engine."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        return generator.frame_seeds
+    return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
 def noise_of_frames(frames: Tensor, valid: Tensor | None, generator: Generator) -> FrameNoise:
@@ -45,10 +53,10 @@ def frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseSource
     """Return the ``rand_r()`` states of frames.
 
     Args:
-        shape: of the frames.
+        shape: shape of the array of frames.
         valid: mask of the frames that exist, which take the states, in order; None if all do. One on a GPU is waited
             for, since the number of states that the source gives depends on it.
-        source: of the states.
+        source: gives the states.
 
     Returns:
         int32 of that shape, on the CPU; 0 for frames that do not exist.

@@ -98,7 +98,7 @@ def _concatenated(samples: Tensor, size: int, shift: int) -> Tensor:
 
 
 def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples of centred frames, from the first sample of the first frame to ``spare`` after the last."""
+    """Return the samples of centered frames, from the first sample of the first frame to ``spare`` after the last."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
     beyond = size - size // 2 - shift % 2  # samples of a frame that may lie past the end

@@ -25,7 +25,7 @@ _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 
 
-class Tables(NamedTuple):
+class PitchTables(NamedTuple):
     """Tables of the tracker as tensors.
 
     Attributes:
@@ -44,7 +44,7 @@ class Tables(NamedTuple):
     lowpass_weights: Tensor
 
     @classmethod
-    def of(cls, constants: PitchConstants) -> Tables:
+    def of(cls, constants: PitchConstants) -> PitchTables:
         """Return the tables on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
@@ -65,15 +65,15 @@ def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
 
 
 def track_batch(
-    samples: Tensor, lengths: Tensor | None, constants: PitchConstants, tables: Tables
+    samples: Tensor, lengths: Tensor | None, constants: PitchConstants, tables: PitchTables
 ) -> tuple[Tensor, Tensor]:
     """Track pitch in a padded batch, entirely in torch on its device.
 
     Args:
         samples: (B, T), float32 or float64, on any device.
         lengths: (B,) numbers of valid samples of the rows; None for all.
-        constants: of the tracker.
-        tables: of the tracker, on the device.
+        constants: the tracker's numbers and tables.
+        tables: the tracker's tables, on the device.
 
     Returns:
         features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
@@ -129,7 +129,7 @@ class Schedule(NamedTuple):
             lengths: ``(B,)`` numbers of samples.
             longest: upper limit of the lengths.
             frames: number of frames in the result; frames beyond those of an utterance are undefined.
-            constants: of the tracker.
+            constants: the tracker's numbers and tables.
         """
         given = lengths[:, None]
         numbers = torch.arange(0, frames, device=lengths.device)
@@ -160,7 +160,7 @@ def _at_frames(there: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
 def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     """Compute the number of frames in integer arithmetic, for sizes that may be symbols of a compiler.
 
-    For centred frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
+    For centered frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
     """
     count = num_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
@@ -171,7 +171,7 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     return (2 * count + constants.shift) // (2 * constants.shift)
 
 
-def downsampled(samples: Tensor, constants: PitchConstants, tables: Tables) -> Tensor:
+def downsampled(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
     """Resample audio to the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
 
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
@@ -187,7 +187,7 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
     Args:
         signal: ``(B, samples)`` resampled.
         frames: number of frames; each must start within the signal.
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
         lengths: ``(B,)`` numbers of valid samples of each signal, which is zero past them.
 
     Returns:
@@ -207,7 +207,7 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
     return torch.where(inside, windows - constants.preemphasis * previous, 0 * windows)
 
 
-def correlations(windows: Tensor, constants: PitchConstants, tables: Tables) -> tuple[Tensor, Tensor]:
+def correlations(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
     """Correlate a frame's window with later ones: ``(..., span)`` -> two ``(..., lags)``.
 
     Returns:
@@ -216,12 +216,13 @@ def correlations(windows: Tensor, constants: PitchConstants, tables: Tables) -> 
     """
     size, first = constants.window, constants.first_lag
     mean = (windows[..., :size].double().sum(-1) / size).to(windows.dtype)
-    centred = windows - mean[..., None]
-    base = centred[..., :size]
+    centered = windows - mean[..., None]
+    base = centered[..., :size]
     # A product of matrices would be subject to TF32 and autocast, and would copy all windows.
-    inner = torch.stack([(base * centred[..., k : k + size]).sum(-1) for k in range(first, first + constants.lags)], -1)
+    lags = range(first, first + constants.lags)
+    inner = torch.stack([(base * centered[..., k : k + size]).sum(-1) for k in lags], -1)
     # The energy of every window at once: squares times a band of ones, which adds no cancellation.
-    energies = matmul(centred[..., first:] ** 2, tables.band.to(windows.dtype))
+    energies = matmul(centered[..., first:] ** 2, tables.band.to(windows.dtype))
     return inner, (base**2).sum(-1)[..., None] * energies
 
 
@@ -259,7 +260,7 @@ def search_nccf(
         energy: ``(..., frames)`` mean square from which each frame's ballast is computed.
         better_energy: ``(..., 1)`` mean square known when some frames are searched again.
         recomputed: ``(..., frames)`` mask of these frames.
-        constants: of the tracker.
+        constants: the tracker's numbers and tables.
 
     Returns:
         ``(..., frames, lags)``
@@ -281,7 +282,7 @@ def _ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
     return (energy * constants.window) ** 2 * constants.ballast
 
 
-def local_costs(correlation: Tensor, tables: Tables) -> Tensor:
+def local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
     """Compute the cost of each state in each frame, eq. 5 of the paper: ``(..., lags)`` -> ``(..., states)``.
 
     In Kaldi's order of operations: in silence the rounding decides which state comes first.
@@ -290,7 +291,7 @@ def local_costs(correlation: Tensor, tables: Tables) -> Tensor:
     return (1 - interpolated) + interpolated * tables.discount.to(correlation.dtype)
 
 
-def path_features(correlation: Tensor, path: Tensor, tables: Tables) -> Tensor:
+def path_features(correlation: Tensor, path: Tensor, tables: PitchTables) -> Tensor:
     """Return (NCCF, pitch in Hz) along a path.
 
     ``(..., lags)`` correlation without ballast and ``(...,)`` states -> ``(..., 2)``.

@@ -16,7 +16,7 @@ def resampled(samples: Tensor, filters: PeriodFilters, products: torch.dtype) ->
 
     Args:
         samples: floating point, ``(..., samples)``; beyond its ends there is silence.
-        filters: of the two rates.
+        filters: the resampling filters from one rate to the other.
         products: type that products of samples and weights are rounded to. They are added up in double.
 
     Returns:

@@ -7,7 +7,7 @@ import pytest
 
 from io_ark.blocks import Skip
 from io_ark.codecs.wave import Wave
-from kaldi_compat.cli.segments import SegmentOptions, cut, parse_segment
+from kaldi_compat.cli.segments import SegmentOptions, cut_segment, parse_segment
 from kaldi_compat.errors import AudioError
 
 
@@ -42,7 +42,7 @@ def test_bounds_and_channels_of_segments() -> None:
     options = SegmentOptions()
 
     def bounds(line: str) -> tuple[int, int]:
-        samples = cut(wave, parse_segment(line), options).samples
+        samples = cut_segment(wave, parse_segment(line), options).samples
         return int(samples[0, 0]), int(samples[0, -1])
 
     assert bounds("s r 0.1 0.5 0") == (100, 499)
@@ -52,9 +52,9 @@ def test_bounds_and_channels_of_segments() -> None:
     assert bounds("s r 0.0104 0.5006 0") == (10, 500)
     for wrong in ("s r 0.1 1.6 0", "s r 1.1 2 0", "s r 0.1 0.15 0", "s r 0.1 0.5 2"):
         with pytest.raises(Skip):
-            cut(wave, parse_segment(wrong), options)
+            cut_segment(wave, parse_segment(wrong), options)
     with pytest.raises(AudioError, match=r"multiple channels \(2\)"):
-        cut(wave, parse_segment("s r 0.1 0.5"), options)
+        cut_segment(wave, parse_segment("s r 0.1 0.5"), options)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_bounds_and_channels_of_segments() -> None:
 def test_segments_are_skipped_with_kaldis_warning(line: str, warning: str) -> None:
     wave = Wave(1000.0, np.zeros((2, 1000), np.int16))
     with pytest.raises(Skip) as skip:
-        cut(wave, parse_segment(line), SegmentOptions(), line)
+        cut_segment(wave, parse_segment(line), SegmentOptions(), line)
     assert str(skip.value) == warning
 
 
@@ -88,7 +88,7 @@ def test_limits_are_compared_in_kaldis_precision(times: str, kept: bool) -> None
     # extract-segments.cc compares double with float, in double.
     wave = Wave(8000.0, np.ones((1, 8000), np.int16))
     try:
-        cut(wave, parse_segment(f"s r {times}"), SegmentOptions())
+        cut_segment(wave, parse_segment(f"s r {times}"), SegmentOptions())
     except Skip:
         assert not kept
     else:

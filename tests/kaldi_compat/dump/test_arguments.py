@@ -25,6 +25,14 @@ def test_options_stand_anywhere_and_take_values_after_a_space(argv: list[str]) -
     assert given.values == {"nj": 8, "compress": False, "resume": True}
 
 
+def test_option_has_the_type_of_another_feature_that_has_it() -> None:
+    given = parse_arguments(["dump", "mfcc", "data", "--cepstral-lifter", "22.5", "--no-use-energy", "--nj", "2"])
+    assert given.values == {"nj": 2}
+    assert sorted(given.overrides) == ["--cepstral-lifter=22.5", "--use-energy=false"]
+    with pytest.raises(OptionError, match=r"--cepstral-lifter=22.5: expected an integer"):
+        parse_arguments(["dump", "plp", "data", "--cepstral-lifter=22.5"])
+
+
 def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
     conf = tmp_path / "dump.conf"
     conf.write_text("--nj=8\n--seed=3\n")

@@ -161,7 +161,7 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
 
 
 def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
-    encode = Encoder(DumpOptions(), with_stats=False)
+    encode = Encoder(DumpOptions(), with_statistics=False)
     features = np.full((20, 3), np.nan, np.float32)
     (result,) = encode(Features(4, block_of(["u"], [features]), np.ones(1)))
     assert isinstance(result, Encoded) and result.left_uncompressed
@@ -279,7 +279,7 @@ def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encode
     computer = PackedComputer(job, make_plan(job), "cpu")
     batch = [utterance(i, n) for i, n in enumerate((3000, 300, 401, 9000, 1))]
     monkeypatch.setattr(computer, "module", by_torch(computer.module))
-    encode = Encoder(job.options, with_stats=True)
+    encode = Encoder(job.options, with_statistics=True)
 
     def encoded() -> dict[int, Encoded]:
         """Return the utterances one by one, as the encoder leaves them."""
@@ -297,8 +297,8 @@ def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encode
         one = found[index]
         assert one.block.data.tobytes() == wanted.block.data.tobytes() and one.frames == wanted.frames
         if one.frames[0]:
-            assert one.stats is not None and wanted.stats is not None
-            np.testing.assert_allclose(one.stats, wanted.stats, rtol=1e-12)
+            assert one.statistics is not None and wanted.statistics is not None
+            np.testing.assert_allclose(one.statistics, wanted.statistics, rtol=1e-12)
 
 
 def cut(encoded: Encoded) -> list[Encoded]:
@@ -308,9 +308,11 @@ def cut(encoded: Encoded) -> list[Encoded]:
     begins = [*(block.objects - [len(key) for key in keys]).tolist(), len(block.data)]
     for i, key in enumerate(keys):
         packed = PackedBlock(key, block.data[begins[i] : begins[i + 1]], np.array([len(key)]))
-        stats = None if encoded.stats is None else encoded.stats[i : i + 1]
+        statistics = None if encoded.statistics is None else encoded.statistics[i : i + 1]
         found.append(
-            Encoded(encoded.index + i, packed, encoded.durations[i : i + 1], stats, frames=encoded.frames[i : i + 1])
+            Encoded(
+                encoded.index + i, packed, encoded.durations[i : i + 1], statistics, frames=encoded.frames[i : i + 1]
+            )
         )
     return found
 
@@ -323,7 +325,7 @@ def read_back(result: Result) -> Result:
         codec("matrix").read(BytesSource(one.block.data[one.block.objects[0] :].tobytes())) for one in cut(result)
     ]
     block = ObjectBlock.of(result.block.names(), [np.asarray(each) for each in matrices])
-    return Features(result.index, block, result.durations, result.stats)
+    return Features(result.index, block, result.durations, result.statistics)
 
 
 def by_torch(module: SpectralFeature) -> SpectralFeature:

@@ -13,7 +13,7 @@ import torch
 
 from io_ark import Wave
 from kaldi_compat.dump import cli, read, shard, workers
-from kaldi_compat.dump.devices import watched, why_unavailable
+from kaldi_compat.dump.devices import watch_device, why_unavailable
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure
 from kaldi_compat.dump.errors import LostDeviceError, UnavailableError
 from kaldi_compat.dump.finalize import Outcome
@@ -159,7 +159,7 @@ def test_errors_after_which_a_gpu_does_nothing_are_told_apart(
     monkeypatch: pytest.MonkeyPatch, device: str, broken: bool, raised: type[Exception]
 ) -> None:
     monkeypatch.setattr(kernels, "is_broken", lambda device: broken and device == torch.device("cuda:1"))
-    with pytest.raises(raised, match="unspecified launch failure") as caught, watched(device):
+    with pytest.raises(raised, match="unspecified launch failure") as caught, watch_device(device):
         raise RuntimeError("CUDA error: unspecified launch failure\nCUDA kernel errors might be ...")
     assert type(caught.value) is raised
 

@@ -38,8 +38,8 @@ def test_nan_is_written_uncompressed_and_reported(tmp_path: Path) -> None:
     assert "spk0-utt001: " in log and "written uncompressed" in log
     assert "1 utterance with NaN or infinite features is not compressed" in said
     assert "the global CMVN statistics have NaN or infinities" in said
-    stats = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
-    assert not np.isfinite(stats).all()  # as compute-cmvn-stats would have it
+    statistics = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
+    assert not np.isfinite(statistics).all()  # as compute-cmvn-stats would have it
     assert dump(data, "--no-compress", feature="plp") == 0
     plain = features_of(data / "feats.scp")
     assert np.isnan(plain["spk0-utt001"]).any(), "this data does not test anything"

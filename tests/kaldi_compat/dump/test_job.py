@@ -223,8 +223,8 @@ def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path
     assert compute_cmvn_stats.main([source, f"{tmp_path}/global"]) == 0
     found, expected = (dict(io_ark.read(name)) for name in (f"scp:{data}/cmvn.scp", f"ark:{tmp_path}/cmvn.ark"))
     assert list(found) == list(expected)
-    for speaker, stats in expected.items():
-        np.testing.assert_allclose(found[speaker], stats, rtol=1e-6)
+    for speaker, statistics in expected.items():
+        np.testing.assert_allclose(found[speaker], statistics, rtol=1e-6)
     total = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
     np.testing.assert_allclose(total, io_ark.load(f"{tmp_path}/global", kind="double-matrix"), rtol=1e-6)
     assert (data / "cmvn.scp").read_text() == (data / "data" / "cmvn_train.scp").read_text()

@@ -18,12 +18,12 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
 from kaldi_compat.dump.finalize import frame_shift
 from kaldi_compat.dump.options import DumpOptions, Layout
-from kaldi_compat.dump.plan import Plan, Shard, lines_of, make_plan, read_plan, updated, write_plan
+from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of, make_plan, read_plan, update_plan, write_plan
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import job_of, left_by_a_dead_process, make_data
 
 
-def texts_of(plan: Plan, shard: Shard, data: Path) -> list[str]:
+def texts_of(plan: DumpPlan, shard: Shard, data: Path) -> list[str]:
     return [line.decode() for line in lines_of(plan, shard, data)]
 
 
@@ -61,7 +61,7 @@ def test_plan_reads_back_as_written(data: Path, tmp_path: Path) -> None:
     plan = make_plan(job)
     write_plan(plan, tmp_path / "plan")
     assert read_plan(tmp_path / "plan") == plan
-    assert updated(plan, job, tmp_path / "plan", []) is plan
+    assert update_plan(plan, job, tmp_path / "plan", []) is plan
     assert plan.seed == 5
 
 
@@ -90,20 +90,20 @@ def test_damaged_plan_is_refused(data: Path, tmp_path: Path, cut: float, noise: 
 def test_changed_decisive_options_are_refused(data: Path, change: dict[str, object], named: str) -> None:
     plan = make_plan(job_of(data))
     with pytest.raises(PlanError, match=f"{named} changed since .* all 4 archives"):
-        updated(plan, job_of(data, **change), Path("plan"), [])
+        update_plan(plan, job_of(data, **change), Path("plan"), [])
 
 
 def test_other_options_may_change_when_resuming(data: Path) -> None:
     changed = job_of(data, nj=9, resume=True, max_failures=4, readers=7)
     plan = make_plan(job_of(data))
-    assert updated(plan, changed, Path("plan"), [1, 2]) is plan
+    assert update_plan(plan, changed, Path("plan"), [1, 2]) is plan
 
 
 def test_size_of_batches_may_change_when_resuming_on_a_gpu(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_module, "devices_of", lambda text: [text])
     plan = make_plan(job_of(data, device="cuda"))
     changed = job_of(data, device="cuda:0", batch_seconds=100.0, window_utterances=64, resume=True)
-    assert updated(plan, changed, Path("plan"), []) is plan
+    assert update_plan(plan, changed, Path("plan"), []) is plan
 
 
 @pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "utt2warp"])
@@ -113,7 +113,7 @@ def test_changed_inputs_are_refused(tmp_path: Path, name: str) -> None:
     with open(data / name, "a") as file:
         file.write("more 1.0\n")
     with pytest.raises(PlanError, match=name):
-        updated(plan, job_of(data), Path("plan"), [])
+        update_plan(plan, job_of(data), Path("plan"), [])
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,9 @@ def test_check_compares_with_features(tmp_path: Path, capsys: pytest.CaptureFixt
     captured = capsys.readouterr()
     assert "features have the shape (158, 80), those of the preset (27, 560)" in captured.out
     assert captured.err.startswith("WARNING: the preset 'paraformer'") and captured.err.count("\n") == 1
-    stats = tmp_path / "am.mvn"
-    stats.write_text(am_mvn(560))
-    assert main(["check", "paraformer", "--against", file, "--statistics", str(stats)]) == 1
+    statistics = tmp_path / "am.mvn"
+    statistics.write_text(am_mvn(560))
+    assert main(["check", "paraformer", "--against", file, "--statistics", str(statistics)]) == 1
     assert capsys.readouterr().err == ""
 
 

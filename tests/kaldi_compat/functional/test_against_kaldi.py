@@ -13,7 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaldi_compat.functional.cmvn import apply_cmvn, cmvn_stats, fake_stats, normalize_utterances, sliding_cmvn
+from kaldi_compat.functional.cmvn import (
+    apply_cmvn,
+    apply_own_cmvn,
+    cmvn_statistics,
+    fake_statistics,
+    sliding_cmvn,
+)
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.functional.transform import apply_transform
@@ -29,7 +35,7 @@ from kaldi_compat.options.postprocessing import (
 from tests.support.reference import ROOT
 
 INPUTS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "mfcc.ark")))
-STATS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "cmvn_utt.ark")))
+STATISTICS = dict(kaldiio.load_ark(str(ROOT / "inputs" / "cmvn_utt.ark")))
 VARS = CmvnOptions(norm_vars=True)
 
 
@@ -45,11 +51,11 @@ FUNCTIONS: dict[str, Callable[[Any, str], Any]] = {
     "004": lambda x, _: add_deltas(x[:, :5]),
     "005": lambda x, _: add_shifted_deltas(x),
     "006": lambda x, _: add_shifted_deltas(x, ShiftedDeltaOptions(num_blocks=3, block_shift=2, delta_window=2)),
-    "007": lambda x, _: cmvn_stats(x),
-    "011": lambda x, key: apply_cmvn(x, STATS[key]),
-    "012": lambda x, key: apply_cmvn(x, STATS[key], VARS),
-    "016": lambda x, key: apply_cmvn(x, STATS[key], CmvnOptions(norm_vars=True, reverse=True)),
-    "017": lambda x, key: apply_cmvn(x, fake_stats(STATS[key], [0, 3])),
+    "007": lambda x, _: cmvn_statistics(x),
+    "011": lambda x, key: apply_cmvn(x, STATISTICS[key]),
+    "012": lambda x, key: apply_cmvn(x, STATISTICS[key], VARS),
+    "016": lambda x, key: apply_cmvn(x, STATISTICS[key], CmvnOptions(norm_vars=True, reverse=True)),
+    "017": lambda x, key: apply_cmvn(x, fake_statistics(STATISTICS[key], [0, 3])),
     "020": lambda x, _: sliding_cmvn(x),
     "021": lambda x, _: sliding_cmvn(x, SlidingCmvnOptions(center=True)),
     "022": lambda x, _: sliding_cmvn(x, SlidingCmvnOptions(cmn_window=30, min_cmn_window=10)),
@@ -94,7 +100,7 @@ SLIDING_OPTIONS = st.builds(
         st.builds(partial, st.just(add_deltas), options=DELTA_OPTIONS),
         st.builds(partial, st.just(add_shifted_deltas), options=SHIFTED_OPTIONS),
         st.builds(partial, st.just(sliding_cmvn), options=SLIDING_OPTIONS),
-        st.just(partial(normalize_utterances, options=VARS)),
+        st.just(partial(apply_own_cmvn, options=VARS)),
     ),
     extra=st.integers(0, 9),
 )

@@ -41,8 +41,10 @@ FUNCTIONS: dict[str, Function] = {
     "copies among filters": lambda x, b: deltas.filtered(x, b, [(), (0.5, 0, -0.5), (), (), ()], [-2, 7, 3, 4, 4]),
     "splicing": lambda x, b: columns.spliced(x, b, SpliceOptions()),
     "splicing of the future": lambda x, b: columns.spliced(x, b, SpliceOptions(left_context=0, right_context=50)),
-    "statistics": lambda x, b: cmvn.stats(x, b, onto=cmvn.stats(x, b)),
-    "weighted statistics": lambda x, b: cmvn.weighted_stats(x, b, np.resize(np.float32([1, 0.01, 0, 0.3]), len(x))),
+    "statistics": lambda x, b: cmvn.statistics(x, b, onto=cmvn.statistics(x, b)),
+    "weighted statistics": lambda x, b: cmvn.weighted_statistics(
+        x, b, np.resize(np.float32([1, 0.01, 0, 0.3]), len(x))
+    ),
     "products of columns": lambda x, b: sums.products(x, b, x[::-1].copy()),
     "sliding means": lambda x, b: cmvn.sliding_cmvn(x, b, SlidingCmvnOptions(cmn_window=20, min_cmn_window=7)),
     "centered variances": lambda x, b: cmvn.sliding_cmvn(
@@ -84,9 +86,9 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: columns.spliced(x[:, :2], bounds, splicing),
         lambda: columns.spliced(x.astype(np.float64), bounds, splicing),
         lambda: columns.spliced(x, bounds.astype(np.int32), splicing),
-        lambda: cmvn.stats(x, bounds, onto=np.zeros((1, 2, 3))),
+        lambda: cmvn.statistics(x, bounds, onto=np.zeros((1, 2, 3))),
         lambda: smooth_ragged(x[:, :1].copy(), bounds, windows),
-        lambda: cmvn.weighted_stats(x, bounds, np.ones(3, np.float32)),
+        lambda: cmvn.weighted_statistics(x, bounds, np.ones(3, np.float32)),
         lambda: sums.products(x, bounds, x[:3]),
         lambda: sums.products(x, bounds),
         lambda: sums.signal_sums(x[:, 0], np.array([0, 5])),

@@ -21,7 +21,7 @@ from kaldi_compat.functional.reverberate import AdditiveSignal
 RNG = np.random.default_rng(5)
 FEATURES = RNG.normal(5, 2, (40, 3))
 SIGNAL = RNG.normal(0, 100, 20)
-STATS = np.array([[30.0, 12.0, 18.0, 6.0], [200.0, 60.0, 90.0, 0.0]])
+STATISTICS = np.array([[30.0, 12.0, 18.0, 6.0], [200.0, 60.0, 90.0, 0.0]])
 # By the names of parameters; those of the second table differ between functions.
 ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("x", "like", "features", "batch", "values"), FEATURES),
@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, Any] = {
     **dict.fromkeys(("one", "other", "log_energy", "signal"), SIGNAL),
     **dict.fromkeys(("mean", "variance"), FEATURES**2),
     **dict.fromkeys(("taps", "impulse_response"), np.array([0.5, 1.0, 0.25])),
-    "stats": STATS, "index": np.array([2, 0]), "lengths": None, "time": np.arange(40), "frames": 40,
+    "statistics": STATISTICS, "index": np.array([2, 0]), "lengths": None, "time": np.arange(40), "frames": 40,
     "start": np.array([0, 2]), "end": np.array([3, 6]), "size": np.arange(40) + 1, "shift": FEATURES[0], "scale": 2.0,
     "window": (FEATURES, FEATURES**2, np.arange(40) + 1), "voiced": np.arange(40) % 2, "signal_power": np.array([9.0]),
     "noise": AdditiveSignal(SIGNAL[:4], 5.0), "most": 2, "dims": [1], "skip_dims": [1], "dim": 3, "axis": 0, "left": 1,
@@ -40,7 +40,7 @@ ARGUMENTS: dict[str, Any] = {
 OF_BLOCKS = ("blocks", "block_cmvn", "block_deltas", "block_vad", "checks", "columns", "means", "online_cmvn")
 OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "arange": {"start": 1},
-    "check_stats": {"dim": 3},
+    "check_statistics": {"dim": 3},
     "energy_threshold": {"frames": np.array([20])},
     "filtered": {"frames": 4},
     "frames_inside": {"lengths": np.array(30)},

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.cmvn import (
     apply_cmvn,
-    cmvn_stats,
-    fake_stats,
+    cmvn_statistics,
+    fake_statistics,
     mean_and_variance,
     sliding_cmvn,
     sliding_windows,
@@ -31,55 +31,57 @@ VARS = CmvnOptions(norm_vars=True)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
 def test_weight_equals_repeated_frames(weights: list[int]) -> None:
     features = RANDOM.normal(size=(len(weights), 3))
-    weighted = cmvn_stats(features, weights=np.array(weights, float))
-    np.testing.assert_allclose(weighted, cmvn_stats(np.repeat(features, weights, axis=0)), atol=1e-12)
+    weighted = cmvn_statistics(features, weights=np.array(weights, float))
+    np.testing.assert_allclose(weighted, cmvn_statistics(np.repeat(features, weights, axis=0)), atol=1e-12)
 
 
 def test_frame_of_weight_zero_is_ignored() -> None:
     features = np.array([[1.0, 2.0], [np.nan, np.inf]])
-    assert cmvn_stats(features, weights=[1.0, 0.0]).tolist() == [[1.0, 2.0, 1.0], [1.0, 4.0, 0.0]]
+    assert cmvn_statistics(features, weights=[1.0, 0.0]).tolist() == [[1.0, 2.0, 1.0], [1.0, 4.0, 0.0]]
 
 
 def test_statistics_in_a_batch() -> None:
     batch = RANDOM.normal(size=(3, 10, 2)).astype(np.float32)
     lengths = [10, 0, 4]
     for x in (batch, torch.tensor(batch)):
-        stats = np.asarray(cmvn_stats(x, lengths=lengths))
-        for row, of_row, length in zip(batch, stats, lengths, strict=True):
-            np.testing.assert_allclose(of_row, cmvn_stats(row[:length]), rtol=1e-14)
+        statistics = np.asarray(cmvn_statistics(x, lengths=lengths))
+        for row, of_row, length in zip(batch, statistics, lengths, strict=True):
+            np.testing.assert_allclose(of_row, cmvn_statistics(row[:length]), rtol=1e-14)
 
 
 @given(st.integers(2, 40), st.booleans())
 def test_normalized_by_its_own_statistics(frames: int, norm_vars: bool) -> None:
     features = RANDOM.normal(3.0, 2.0, (frames, 4))
     options = CmvnOptions(norm_vars=norm_vars)
-    normalized = apply_cmvn(features, cmvn_stats(features), options)
+    normalized = apply_cmvn(features, cmvn_statistics(features), options)
     np.testing.assert_allclose(normalized.mean(axis=0), 0.0, atol=1e-12)
     if norm_vars:
         np.testing.assert_allclose(normalized.std(axis=0), 1.0, rtol=1e-9)
-    back = apply_cmvn(normalized, cmvn_stats(features), CmvnOptions(norm_vars=norm_vars, reverse=True))
+    back = apply_cmvn(normalized, cmvn_statistics(features), CmvnOptions(norm_vars=norm_vars, reverse=True))
     np.testing.assert_allclose(back, features, atol=1e-9)
 
 
 def test_skipped_dimensions_stay_and_others_do_not() -> None:
     features = RANDOM.normal(5.0, 3.0, (20, 3))
-    normalized = apply_cmvn(features, fake_stats(cmvn_stats(features), [1]), VARS)
+    normalized = apply_cmvn(features, fake_statistics(cmvn_statistics(features), [1]), VARS)
     np.testing.assert_allclose(normalized[:, 1], features[:, 1], atol=1e-12)
     np.testing.assert_allclose(normalized[:, [0, 2]].mean(axis=0), 0.0, atol=1e-12)
-    without_variances = fake_stats(cmvn_stats(features)[:1], [1])
+    without_variances = fake_statistics(cmvn_statistics(features)[:1], [1])
     np.testing.assert_allclose(apply_cmvn(features, without_variances)[:, 1], features[:, 1])
 
 
 def test_a_constant_dimension_is_floored_not_divided_by_zero() -> None:
     features = np.ones((5, 2), np.float32)
-    stats = cmvn_stats(features)
-    assert not mean_and_variance(stats)[1].any()
-    assert np.isfinite(apply_cmvn(features, stats, VARS)).all()
+    statistics = cmvn_statistics(features)
+    assert not mean_and_variance(statistics)[1].any()
+    assert np.isfinite(apply_cmvn(features, statistics, VARS)).all()
 
 
 def test_mean_and_variance_of_the_statistics() -> None:
     features = RANDOM.normal(size=(50, 3))
-    np.testing.assert_allclose(mean_and_variance(cmvn_stats(features)), [features.mean(axis=0), features.var(axis=0)])
+    np.testing.assert_allclose(
+        mean_and_variance(cmvn_statistics(features)), [features.mean(axis=0), features.var(axis=0)]
+    )
 
 
 def test_quieter_channel_gets_the_smaller_weight() -> None:
@@ -89,7 +91,7 @@ def test_quieter_channel_gets_the_smaller_weight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stats", "options", "says"),
+    ("statistics", "options", "says"),
     [
         (np.zeros((2, 4)), CmvnOptions(), "count 0 frames"),
         (np.full((2, 4), np.nan), CmvnOptions(), "count nan"),
@@ -99,16 +101,16 @@ def test_quieter_channel_gets_the_smaller_weight() -> None:
         (np.array([[np.inf, 1, 1, 3], [1, 1, 1, 0]]), VARS, "infinite"),
     ],
 )
-def test_statistics_that_cannot_be_applied(stats: np.ndarray, options: CmvnOptions, says: str) -> None:
+def test_statistics_that_cannot_be_applied(statistics: np.ndarray, options: CmvnOptions, says: str) -> None:
     with pytest.raises(FeatureError, match=says):
-        apply_cmvn(np.zeros((7, 3), np.float32), stats, options)
+        apply_cmvn(np.zeros((7, 3), np.float32), statistics, options)
 
 
 def test_statistics_and_options_out_of_range_are_refused() -> None:
     with pytest.raises(FeatureError, match="0 to 2"):
-        fake_stats(np.ones((2, 4)), [3])
+        fake_statistics(np.ones((2, 4)), [3])
     with pytest.raises(FeatureError, match="weights"):
-        cmvn_stats(np.zeros((7, 3)), weights=np.zeros(6))
+        cmvn_statistics(np.zeros((7, 3)), weights=np.zeros(6))
     with pytest.raises(OptionError, match="norm_vars"):
         CmvnOptions(norm_means=False, norm_vars=True)
     with pytest.raises(OptionError, match="cmn_window"):
@@ -163,9 +165,9 @@ def test_a_large_offset_costs_no_digits() -> None:
 
 def test_module_with_statistics_of_a_corpus() -> None:
     features = torch.randn(30, 3) * 5 + 7
-    stats = cmvn_stats(features.numpy())
-    module = Cmvn(stats, norm_vars=True, skip_dims=[1])
-    wanted = apply_cmvn(features, fake_stats(stats, [1]), VARS)
+    statistics = cmvn_statistics(features.numpy())
+    module = Cmvn(statistics, norm_vars=True, skip_dims=[1])
+    wanted = apply_cmvn(features, fake_statistics(statistics, [1]), VARS)
     assert torch.equal(module(features), wanted)
     assert torch.equal(module.half()(features), wanted), "a model in half precision must not round the statistics"
     batch, lengths = module(features[None], torch.tensor([20]))
@@ -173,16 +175,16 @@ def test_module_with_statistics_of_a_corpus() -> None:
     assert torch.equal(batch[0, :20], wanted[:20])
     assert not batch[0, 20:].any()
     assert [each.shape[0] for each in module([features, features[:4]])] == [30, 4]
-    back = Cmvn(stats, norm_vars=True, reverse=True)(Cmvn(stats, norm_vars=True)(features))
+    back = Cmvn(statistics, norm_vars=True, reverse=True)(Cmvn(statistics, norm_vars=True)(features))
     torch.testing.assert_close(back, features)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_features_are_summed_in_more(dtype: torch.dtype) -> None:
     features = (torch.randn(3000, 2) * 50 + 300).to(dtype)
-    np.testing.assert_allclose(cmvn_stats(features), cmvn_stats(features.float()), rtol=1e-12)
+    np.testing.assert_allclose(cmvn_statistics(features), cmvn_statistics(features.float()), rtol=1e-12)
     for options in (CmvnOptions(), VARS):
-        ours = apply_cmvn(features, cmvn_stats(features), options)
+        ours = apply_cmvn(features, cmvn_statistics(features), options)
         assert ours.dtype == dtype
         torch.testing.assert_close(ours.float().mean(0), torch.zeros(2), atol=1.0, rtol=0)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kaldi_compat import CenteredMean, Floor, GlobalCmvn, LowFrameRate, PadFrames, StackFrames, UtteranceCmvn
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.normalization import normalize_utterance, subtract_centered_mean
+from kaldi_compat.functional.normalization import subtract_centered_mean, utterance_cmvn
 from kaldi_compat.functional.stacking import low_frame_rate, pad_frames, stack_frames
 from kaldi_compat.options.frontend import (
     CenteredMeanOptions,
@@ -21,7 +21,6 @@ from kaldi_compat.options.frontend import (
     StackFramesOptions,
     UtteranceCmvnOptions,
 )
-from kaldi_compat.torch.streaming.stacking import LowFrameRateStream, StackFramesStream
 
 MODULES: list[Any] = [
     LowFrameRate(),
@@ -80,16 +79,16 @@ def test_utterance_cmvn_has_the_mean_and_deviation_of_numpy(ddof: int) -> None:
     options = UtteranceCmvnOptions(norm_vars=True, unbiased=bool(ddof), epsilon=0.01)
     wide = features.double().numpy()
     expected = (wide - wide.mean(0)) / np.sqrt(wide.var(0, ddof=ddof) + 0.01)
-    np.testing.assert_allclose(normalize_utterance(features, options), expected, atol=1e-5)
-    np.testing.assert_allclose(normalize_utterance(features.numpy(), options), expected, atol=1e-5)
+    np.testing.assert_allclose(utterance_cmvn(features, options), expected, atol=1e-5)
+    np.testing.assert_allclose(utterance_cmvn(features.numpy(), options), expected, atol=1e-5)
 
 
 def test_constant_columns_become_zero() -> None:
     features = torch.full((1000, 3), -15.942385)
     for options in (UtteranceCmvnOptions(norm_vars=True), UtteranceCmvnOptions(norm_vars=True, unbiased=True)):
-        assert not normalize_utterance(features, options).any()
-        assert not normalize_utterance(features.numpy(), options).any()
-        assert not normalize_utterance(features[:1], options).any()
+        assert not utterance_cmvn(features, options).any()
+        assert not utterance_cmvn(features.numpy(), options).any()
+        assert not utterance_cmvn(features[:1], options).any()
 
 
 def test_centered_mean_is_that_of_an_average_pool() -> None:
@@ -112,8 +111,8 @@ def test_streams_give_the_frames_of_the_whole(cuts: list[int], stack: int, strid
     features = frames(30)
     options = LowFrameRateOptions(stack=stack, stride=stride)
     for stream, whole in [
-        (LowFrameRateStream(options), low_frame_rate(features, options)),
-        (StackFramesStream(StackFramesOptions(size=stack)), stack_frames(features, StackFramesOptions(size=stack))),
+        (LowFrameRate(options).stream(), low_frame_rate(features, options)),
+        (StackFrames(size=stack).stream(), stack_frames(features, StackFramesOptions(size=stack))),
     ]:
         parts = [stream(part) for part in torch.tensor_split(features, cuts)]
         assert torch.equal(torch.cat([*parts, stream.flush()]), whole)

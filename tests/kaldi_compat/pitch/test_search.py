@@ -16,7 +16,7 @@ from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch import frames, search
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import Frames
-from kaldi_compat.pitch.search import Found
+from kaldi_compat.pitch.search import Lattice
 from kaldi_compat.pitch.tracker import track_block
 from kaldi_compat.torch.tensors import pitch as tensors
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
@@ -89,7 +89,7 @@ def test_c_and_numpy_search_with_the_same_bits(
     traced = np.append(rng.integers(0, constants.states, 4), [-1, -1, -1]).astype(np.int16)
 
     def computed() -> list[np.ndarray[Any, Any]]:
-        costs, found = start.copy(), Found.empty(constants, total - begin)
+        costs, found = start.copy(), Lattice.empty(constants, total - begin)
         search.search(constants, frames, begin, total, costs, found, [(total - begin) // 2])
         found.path[:] = np.resize(traced, total - begin)
         found.nccf[:] = 0

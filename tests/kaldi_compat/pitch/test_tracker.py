@@ -18,7 +18,7 @@ from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOpti
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import frames_of_block
 from kaldi_compat.pitch.online import Analysis, first_pass_pitch
-from kaldi_compat.pitch.search import Found, predecessors, trace
+from kaldi_compat.pitch.search import Lattice, predecessors, trace
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
 from tests.support.processes import memory_below
@@ -147,7 +147,7 @@ def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
     place = np.arange(states)
     steps = (place[:, None] - place).astype(np.float32) ** 2 * np.float32(factor)
     for row, expected in zip(local, expected_of.numpy(), strict=True):
-        costs, found = np.zeros(states, np.float32), Found.empty(constants, 30)
+        costs, found = np.zeros(states, np.float32), Lattice.empty(constants, 30)
         for frame in range(30):
             by_way = steps + costs
             found.before[frame] = predecessors(by_way)

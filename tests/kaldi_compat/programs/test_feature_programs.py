@@ -110,17 +110,17 @@ def test_digits_of_a_comparison_are_kaldis() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))
 def test_selected_ranges_run_in_both_directions(ranges: list[tuple[int, int]]) -> None:
     expected = [c for a, b in ranges for c in (range(a, b + 1) if a <= b else range(a, b - 1, -1))]
-    assert select_feats.selected(",".join(f"{a}-{b}" for a, b in ranges), 10) == expected
+    assert select_feats.parse_selection(",".join(f"{a}-{b}" for a, b in ranges), 10) == expected
 
 
 def test_one_comma_at_the_end_of_a_selection_is_ignored() -> None:
     # std::getline in select-feats.cc gives no empty last part
-    assert select_feats.selected("2,0-1,", 3) == [2, 0, 1]
+    assert select_feats.parse_selection("2,0-1,", 3) == [2, 0, 1]
 
 
 def test_start_of_a_selection_is_cut_to_the_length_of_the_end_as_in_kaldi(caplog: pytest.LogCaptureFixture) -> None:
     # istringstream(token.substr(0, token.length() - p - 1)) in select-feats.cc
-    assert select_feats.selected("10-8", 20) == list(range(1, 9))
+    assert select_feats.parse_selection("10-8", 20) == list(range(1, 9))
     assert "Kaldi reads the selection 10-8 as 1-8" in caplog.text
 
 
@@ -142,7 +142,7 @@ def test_start_of_a_selection_is_cut_to_the_length_of_the_end_as_in_kaldi(caplog
 )
 def test_selections_that_kaldi_refuses_or_makes_up_are_refused(selection: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        select_feats.selected(selection, 3)
+        select_feats.parse_selection(selection, 3)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_selections_that_kaldi_refuses_or_makes_up_are_refused(selection: str, m
 def test_odd_selections_are_parsed_as_in_kaldi(
     selection: str, columns: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert select_feats.selected(selection, 13) == columns
+    assert select_feats.parse_selection(selection, 13) == columns
     assert "Kaldi reads the selection" in caplog.text
 
 

@@ -31,7 +31,7 @@ def test_functions_are_those_of_numpy(row: list[float], function: str, power: fl
         "apply_softmax_per_row": np.exp(exact) / np.exp(exact).sum(1, keepdims=True),
     }[function]
     with np.errstate(all="ignore"):
-        result = copy_matrix.transformed(matrix, copy_matrix.Options(**{function: True}, apply_power=power))
+        result = copy_matrix.change_elements(matrix, copy_matrix.Options(**{function: True}, apply_power=power))
         np.testing.assert_allclose(result, exact**power, rtol=1e-5, atol=1e-30)
 
 
@@ -42,14 +42,14 @@ def test_two_functions_are_refused() -> None:
 
 def test_the_power_of_a_half_is_no_square_root_as_in_c() -> None:
     matrix = np.array([[-0.0, -np.inf, 4]], np.float32)
-    result = copy_matrix.transformed(matrix, copy_matrix.Options(apply_power=0.5))
+    result = copy_matrix.change_elements(matrix, copy_matrix.Options(apply_power=0.5))
     np.testing.assert_array_equal(result, [[0, np.inf, 2]])
     assert not np.signbit(result).any()
 
 
 def test_a_factor_of_zero_gives_positive_zeros_as_in_openblas() -> None:
     block = ArrayBlock.of(["a"], [np.array([-1, np.nan, np.inf], np.float32)])
-    zeros = copy_vector.changed(block, -1, 0.0).values
+    zeros = copy_vector.resize_and_scale(block, -1, 0.0).values
     assert zeros.tobytes() == np.zeros(3, np.float32).tobytes()
 
 

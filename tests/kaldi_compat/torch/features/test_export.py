@@ -229,7 +229,7 @@ def test_onnx_without_fft(case: Case, tmp_path: Path) -> None:
 
 
 @cases("torch.export, traced and ONNX with snip_edges=False", of=SPECTRAL[:1])
-def test_centred_frames(case: Case, tmp_path: Path) -> None:
+def test_centered_frames(case: Case, tmp_path: Path) -> None:
     module = type(case.make())(dither=0.0, snip_edges=False)
     example = case.input(LENGTHS[0], 2)
     program = torch.export.export(module, (example,), dynamic_shapes=({0: AUTO, 1: AUTO},))

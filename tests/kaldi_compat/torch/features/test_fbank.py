@@ -209,7 +209,7 @@ def test_audio_in_the_unit_range_is_warned_of_after_audio_on_kaldis_scale(monkey
         checks._warned.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            module.trust_scale()(given(audio))
+            module._trust_scale()(given(audio))
 
 
 def test_errors_tell_what_to_write_instead() -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kaldi_compat import OnlineCmvn, OnlineCmvnOptions, OnlineCmvnStream
 from kaldi_compat import numpy as exact
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.cmvn import cmvn_stats
+from kaldi_compat.functional.cmvn import cmvn_statistics
 
 FEATS = (np.random.default_rng(0).normal(size=(90, 5)) * 3 + 7).astype(np.float32)
-STATS = cmvn_stats(FEATS.astype(np.float64) - 1)
+STATISTICS = cmvn_statistics(FEATS.astype(np.float64) - 1)
 OPTIONS = st.builds(
     OnlineCmvnOptions,
     cmn_window=st.integers(2, 100),
@@ -29,20 +29,20 @@ OPTIONS = st.builds(
 @settings(max_examples=30)
 @given(options=OPTIONS, length=st.integers(1, 90), skipped=st.sampled_from([(), (0, 3)]))
 def test_module_agrees_with_kaldi(options: OnlineCmvnOptions, length: int, skipped: tuple[int, ...]) -> None:
-    module = OnlineCmvn(STATS, options, skip_dims=skipped)
+    module = OnlineCmvn(STATISTICS, options, skip_dims=skipped)
     batch = torch.from_numpy(np.stack((FEATS, FEATS[::-1].copy())))
     found, lengths = module(batch, [90, length])
     assert lengths.tolist() == [90, length] and not found[1, length:].any()
     for row, count, feats in ((0, 90, FEATS), (1, length, FEATS[::-1])):
-        wanted = exact.OnlineCmvn(STATS, options, skip_dims=skipped)(np.ascontiguousarray(feats[:count]))
+        wanted = exact.OnlineCmvn(STATISTICS, options, skip_dims=skipped)(np.ascontiguousarray(feats[:count]))
         np.testing.assert_allclose(found[row, :count], wanted, rtol=1e-3, atol=1e-4)
 
 
 @settings(max_examples=30)
 @given(options=OPTIONS, cuts=st.lists(st.integers(0, 90), max_size=4).map(sorted), other=st.integers(0, 90))
 def test_stream_adapts_to_each_speaker_as_kaldi_does(options: OnlineCmvnOptions, cuts: list[int], other: int) -> None:
-    stream = OnlineCmvnStream(OnlineCmvn(STATS, options), slots=2)
-    by_slot = [exact.OnlineCmvn(STATS, options) for _ in range(2)]
+    stream = OnlineCmvn(STATISTICS, options).stream(2)
+    by_slot = [exact.OnlineCmvn(STATISTICS, options) for _ in range(2)]
     for utterance in range(3):
         if utterance == 2:
             stream.new_speaker([True, False])
@@ -62,8 +62,8 @@ def test_stream_adapts_to_each_speaker_as_kaldi_does(options: OnlineCmvnOptions,
 
 def test_statistics_that_do_not_fit_are_refused() -> None:
     with pytest.raises(FeatureError, match="do not fit"):
-        OnlineCmvn(STATS)(torch.ones(4, 3))
+        OnlineCmvn(STATISTICS)(torch.ones(4, 3))
     with pytest.raises(FeatureError, match="shape"):
-        OnlineCmvn(STATS[0])
+        OnlineCmvn(STATISTICS[0])
     with pytest.raises(OptionError, match="OnlineCmvn"):
         OnlineCmvnStream(OnlineCmvnOptions())  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,6 @@ from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
 from kaldi_compat.torch.features.pitch import Pitch
 from kaldi_compat.torch.features.spectrogram import Spectrogram
-from kaldi_compat.torch.streaming.features import FeatureStream
-from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
-from kaldi_compat.torch.streaming.postprocessing import (
-    DeltaStream,
-    OnlineCmvnStream,
-    ShiftedDeltaStream,
-    SlidingCmvnStream,
-    SpliceStream,
-)
-from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 from tests.support import supported
 from tests.support.cases import ALL, DIM, PITCH, POST, SPECTRAL, STEPS, Case, cases
 
@@ -286,20 +276,7 @@ def test_streaming_equals_whole(case: Case) -> None:
         pytest.xfail(NO_STREAM[case.name])
     if case.name == "Pitch":  # whose energy, by default, is known at the end only
         module = Pitch(nccf_ballast_online=True)
-    streams: dict[str, Callable[[], Any]] = {
-        "Pitch": lambda: PitchStream(module.options),
-        "ProcessPitch": lambda: ProcessPitchStream(module.options),
-        "Deltas": lambda: DeltaStream(module.options),
-        "ShiftedDeltas": lambda: ShiftedDeltaStream(module.options),
-        "Splice": lambda: SpliceStream(module.options),
-        "SlidingCmvn": lambda: SlidingCmvnStream(module.options),
-        "OnlineCmvn": lambda: OnlineCmvnStream(module),
-        "LowFrameRate": lambda: LowFrameRateStream(module.options),
-        "StackFrames": lambda: StackFramesStream(module.options),
-        "GlobalCmvn": lambda: FrameStream(module),
-        "Floor": lambda: FrameStream(module),
-    }
-    stream = FeatureStream(module) if case in SPECTRAL else streams[case.name]()
+    stream = module.stream()
     x = case.input(LENGTH)
     chunks = x.split(max(1, len(x) // 7))
     parts = [stream(chunk, final=i == len(chunks) - 1) for i, chunk in enumerate(chunks)]

@@ -18,7 +18,7 @@ MODULES = {
     "fbank": kc.Fbank(dither=0.0),
     "spectrogram": kc.Spectrogram(dither=0.0),
     "pitch": kc.Pitch(nccf_ballast_online=True),
-    "chunk": lambda audio: kc.FeatureStream(kc.Fbank(dither=0.0))(audio),
+    "chunk": lambda audio: kc.Fbank(dither=0.0).stream()(audio),
     "cmvn": kc.Cmvn(),
     "deltas": kc.Deltas(),
     "masks": kc.SpecAugment(1, 3, 1, 4),

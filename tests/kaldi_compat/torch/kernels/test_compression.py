@@ -18,7 +18,7 @@ from io_ark.codecs import codec
 from io_ark.codecs.compressed import CompressionMethod, compress
 from io_ark.errors import FormatError
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.functional.cmvn import cmvn_stats
+from kaldi_compat.functional.cmvn import cmvn_statistics
 from kaldi_compat.torch import kernels
 
 pytest.importorskip("triton", minversion="3.6")
@@ -93,7 +93,7 @@ def on_device(matrices: list[np.ndarray], method: int | None, *, with_sums: bool
             made = [None if each is None else b"".join(each) for each in parts.objects(arrays)]
             found |= dict(zip(members, made, strict=True))
         if with_sums:
-            sums |= dict(zip(members, parts.stats(arrays), strict=True))
+            sums |= dict(zip(members, parts.statistics(arrays), strict=True))
     return found, sums
 
 
@@ -122,7 +122,7 @@ def test_bytes_are_those_of_the_codec(
             continue
         assert found[i] == stored(matrix, method)
         with np.errstate(over="ignore"):
-            np.testing.assert_allclose(sums[i], cmvn_stats(np.asarray(expected)), rtol=1e-9, atol=1e-30)
+            np.testing.assert_allclose(sums[i], cmvn_statistics(np.asarray(expected)), rtol=1e-9, atol=1e-30)
 
 
 @pytest.mark.parametrize("method", range(1, 8))
@@ -141,7 +141,7 @@ def test_statistics_of_matrices_that_are_not_compressed() -> None:
     found, sums = on_device(matrices, None, with_sums=True)
     assert not found
     for i, matrix in enumerate(matrices):
-        np.testing.assert_allclose(sums[i], cmvn_stats(matrix), rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(sums[i], cmvn_statistics(matrix), rtol=1e-12, atol=1e-9)
 
 
 def test_kernels_that_compress_wrongly_are_not_used(

@@ -117,7 +117,7 @@ def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.M
 def test_filter_bank_of_a_vtln_factor_is_copied_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[tuple[int, ...]] = []
     monkeypatch.setattr(constants, "to_device", lambda tensor, device: copied.append(tuple(tensor.shape)) or tensor)
-    Fbank(dither=0.0).filter_bank(0.917)
+    Fbank(dither=0.0)._filter_bank(0.917)
     assert copied == [(257, 23)]
 
 
@@ -160,13 +160,13 @@ def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest
     monkeypatch.setattr(spectral, "DEVICE_BLOCK", 64)
     monkeypatch.setattr(spectral, "BLOCK", 64)
     seen: list[int] = []
-    features = Fbank.features_of_frames
+    features = Fbank._features_of_frames
 
     def counted(self: Fbank, frames: torch.Tensor, *arguments: Any) -> torch.Tensor:
         seen.append(frames.shape[:-1].numel())
         return features(self, frames, *arguments)
 
-    monkeypatch.setattr(Fbank, "features_of_frames", counted)
+    monkeypatch.setattr(Fbank, "_features_of_frames", counted)
     module = Fbank(dither=0.0, engine="torch")
     assert module(torch.zeros(2, 16000 * 5)).shape == (2, 498, 23)
     assert sum(seen) == 2 * 498 and max(seen) <= 64 * torch.get_num_threads()

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.functional.cmvn import sliding_cmvn
+from kaldi_compat.functional.cmvn import cmvn_statistics, sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
 from kaldi_compat.functional.splice import splice
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions, SlidingCmvnOptions, SpliceOptions
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.model_input import LowFrameRate, StackFrames
+from kaldi_compat.torch.features.model_input import LowFrameRate, RepeatedDeltas, StackFrames
 from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.torch.features.plp import Plp
-from kaldi_compat.torch.features.postprocessing import Deltas, ShiftedDeltas, SlidingCmvn, Splice
+from kaldi_compat.torch.features.postprocessing import Cmvn, Deltas, ShiftedDeltas, SlidingCmvn, Splice
 from kaldi_compat.torch.features.spectrogram import Spectrogram
 from kaldi_compat.torch.streaming.base import Stream, StreamChain
 from kaldi_compat.torch.streaming.features import FeatureStream
@@ -47,7 +47,7 @@ def cut(length: int, sizes: list[int]) -> list[int]:
     return chunks or [0]
 
 
-def stream_all(stream: Stream | StreamChain, items: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+def stream_all(stream: Stream[Any] | StreamChain, items: torch.Tensor, sizes: list[int]) -> torch.Tensor:
     chunks = cut(len(items), sizes)
     outputs = [
         stream(chunk, final=i == len(chunks) - 1)
@@ -150,7 +150,7 @@ def test_slots_fill_and_end_each_on_its_own(lengths: list[int], step: int, snip_
 @settings(max_examples=150, deadline=None)
 def test_sliding_cmvn(frames: int, sizes: list[int], options: SlidingCmvnOptions) -> None:
     features = noise(frames * 3).reshape(frames, 3)
-    assert_same(stream_all(SlidingCmvnStream(options), features, sizes), sliding_cmvn(features, options))
+    assert_same(stream_all(SlidingCmvnStream(SlidingCmvn(options)), features, sizes), sliding_cmvn(features, options))
 
 
 ORDERS, WINDOWS = st.integers(0, 3), st.integers(1, 4)
@@ -168,15 +168,15 @@ def test_deltas_shifted_deltas_and_splicing(
     frames: int, sizes: list[int], deltas: DeltaOptions, shifted: ShiftedDeltaOptions, splicing: SpliceOptions
 ) -> None:
     features = noise(frames * 2).reshape(frames, 2)
-    assert_same(stream_all(DeltaStream(deltas), features, sizes), add_deltas(features, deltas))
-    assert_same(stream_all(ShiftedDeltaStream(shifted), features, sizes), add_shifted_deltas(features, shifted))
-    assert_same(stream_all(SpliceStream(splicing), features, sizes), splice(features, splicing))
+    assert_same(stream_all(DeltaStream(Deltas(deltas)), features, sizes), add_deltas(features, deltas))
+    assert_same(stream_all(ShiftedDeltas(shifted).stream(), features, sizes), add_shifted_deltas(features, shifted))
+    assert_same(stream_all(SpliceStream(Splice(splicing)), features, sizes), splice(features, splicing))
 
 
 def test_a_chain_of_streams_on_a_batch() -> None:
     feature = Mfcc(dither=0.0, snip_edges=False)
     cmvn = SlidingCmvnOptions(center=True, cmn_window=50)
-    chain = StreamChain(FeatureStream(feature, 2), SlidingCmvnStream(cmvn, 2), DeltaStream(slots=2))
+    chain = StreamChain(FeatureStream(feature, 2), SlidingCmvn(cmvn).stream(2), Deltas().stream(2))
     audio = [noise(16000, 1), noise(9000, 2)]
     outputs: list[list[torch.Tensor]] = [[], []]
     for start in range(0, 16000, 1600):
@@ -253,7 +253,7 @@ def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(AudioError, match="lengths must be 2 integers from 0 to 100"):
         stream(torch.zeros(2, 100), [50, 101])
     with pytest.raises(AudioError, match="same number of slots"):
-        StreamChain(stream, DeltaStream())
+        StreamChain(stream, Deltas().stream())
 
 
 @pytest.mark.parametrize(
@@ -261,13 +261,13 @@ def test_wrong_shapes_are_refused() -> None:
     [
         (FeatureStream(Mfcc(dither=0.0, snip_edges=False)), noise(4000)),
         (FeatureStream(Fbank(dither=0.0, snip_edges=False)), noise(4000).double()),
-        (DeltaStream(), noise(600).reshape(30, 20)),
-        (SlidingCmvnStream(SlidingCmvnOptions(center=True)), noise(600).reshape(30, 20)),
-        (StreamChain(FeatureStream(Mfcc(dither=0.0, snip_edges=False)), DeltaStream()), noise(4000)),
+        (Deltas().stream(), noise(600).reshape(30, 20)),
+        (SlidingCmvn(center=True).stream(), noise(600).reshape(30, 20)),
+        (StreamChain(FeatureStream(Mfcc(dither=0.0, snip_edges=False)), Deltas().stream()), noise(4000)),
     ],
     ids=["mfcc", "float64", "deltas", "cmvn", "chain"],
 )
-def test_flush_returns_the_last_frames_and_resets(stream: Stream | StreamChain, items: torch.Tensor) -> None:
+def test_flush_returns_the_last_frames_and_resets(stream: Stream[Any] | StreamChain, items: torch.Tensor) -> None:
     final = stream(items, final=True)
     for _ in range(2):  # the second round shows that the stream was reset
         before = stream(items)
@@ -275,8 +275,8 @@ def test_flush_returns_the_last_frames_and_resets(stream: Stream | StreamChain, 
         assert_same(torch.cat((before, stream.flush())), final)
 
 
-@pytest.mark.parametrize("stream", [DeltaStream(), ShiftedDeltaStream(), SpliceStream(), SlidingCmvnStream()])
-def test_copy_in_another_process_continues_the_utterance(stream: Stream) -> None:
+@pytest.mark.parametrize("stream", [each().stream() for each in (Deltas, ShiftedDeltas, Splice, SlidingCmvn)])
+def test_copy_in_another_process_continues_the_utterance(stream: Stream[Any]) -> None:
     chain = StreamChain(FeatureStream(Mfcc(dither=0.0)), stream)
     chain(noise(8000))
     copied = pickle.loads(pickle.dumps(chain))
@@ -284,7 +284,7 @@ def test_copy_in_another_process_continues_the_utterance(stream: Stream) -> None
 
 
 def test_flush_of_many_slots_keeps_their_axis() -> None:
-    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=2), DeltaStream(slots=2))
+    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=2), Deltas().stream(2))
     chain(torch.stack((noise(4000), noise(4000, 1))), [4000, 1000])
     frames, counts = chain.flush()
     assert frames.shape == (2, 4, 69)
@@ -312,20 +312,57 @@ def test_flush_passes_parameters_on() -> None:
         (ProcessPitchStream, ProcessPitch(add_delta_pitch=False)),
     ],
 )
-def test_streams_are_made_from_modules_as_from_their_options(stream: Any, module: Any) -> None:
+def test_module_makes_its_stream_which_takes_no_other(stream: Any, module: Any) -> None:
     items = noise(400).reshape(10, -1).abs() + 1 if stream.item_axes else noise(8000)
     if stream is ProcessPitchStream:
         items = items[:, :2]
-    assert_same(stream(module)(items, final=True), module(items))
-    with pytest.raises(OptionError, match="this stream takes"):
+    for made in (stream(module), module.stream()):
+        assert type(made) is stream
+        assert_same(made(items, final=True), module(items))
+    assert module.stream(3).slots == 3
+    with pytest.raises(OptionError, match=f"^{stream.__name__} takes a module: {type(module).__name__}.*, not Fbank"):
         stream(Fbank(dither=0.0))
-    with pytest.raises(OptionError, match="FeatureStream takes a module"):
+    with pytest.raises(
+        OptionError, match=rf"^FeatureStream takes a module: Fbank\(dither=0.0\), not {stream.__name__[:3]}"
+    ):
         FeatureStream(module.options)
+
+
+def test_module_that_repeats_the_edges_of_each_order_has_no_stream() -> None:
+    with pytest.raises(OptionError, match=r"^RepeatedDeltas has no stream: it needs whole utterances"):
+        RepeatedDeltas().stream()
+    with pytest.raises(OptionError, match=r"^DeltaStream takes a module: Deltas\(\), not RepeatedDeltas"):
+        DeltaStream(RepeatedDeltas())
+
+
+def test_normalization_by_given_statistics_streams_and_by_own_does_not() -> None:
+    features = noise(600).reshape(30, 20)
+    module = Cmvn(cmvn_statistics(features[:10]), norm_vars=True)
+    assert_same(stream_all(module.stream(), features, [7]), module(features))
+    with pytest.raises(OptionError, match=r"^Cmvn has no stream"):
+        Cmvn().stream()
+
+
+def test_reflected_edges_are_computed_by_the_feature_itself() -> None:
+    """The copy without reflection that a stream computes with keeps what a subclass and its objects have."""
+    extractor = {"feature_extractor_type": "SeamlessM4TFeatureExtractor"}
+    floored = Fbank.from_feature_extractor(extractor, snip_edges=False)
+    floored.floor = 1e6
+
+    class Small(Fbank):
+        """A feature with a constructor of its own."""
+
+        def __init__(self, bins: int) -> None:
+            super().__init__(num_mel_bins=bins, dither=0.0, snip_edges=False)
+
+    for feature, scale in ((floored, 1 / 32768), (Small(10), 1.0)):
+        samples = noise(4000) * scale
+        assert_same(stream_all(feature.stream(), samples, [700]), feature(samples))
 
 
 @pytest.mark.parametrize(("window", "behind"), [(10, 4), (11, 5), (1, 0)])
 def test_centered_cmvn_gives_a_frame_as_soon_as_its_window_is_complete(window: int, behind: int) -> None:
-    stream = SlidingCmvnStream(SlidingCmvnOptions(cmn_window=window, center=True))
+    stream = SlidingCmvn(cmn_window=window, center=True).stream()
     given = [len(stream(frames)) for frames in noise(60).reshape(30, 1, 2)]
     assert np.cumsum(given).tolist() == [0 if n < window else n - behind for n in range(1, 31)]
 
@@ -333,13 +370,14 @@ def test_centered_cmvn_gives_a_frame_as_soon_as_its_window_is_complete(window: i
 def test_flush_of_an_empty_stream_returns_no_frames() -> None:
     assert FeatureStream(Fbank(dither=0.0)).flush().shape == (0, 23)
     assert FeatureStream(Fbank(dither=0.0), slots=2).flush()[0].shape == (2, 0, 23)
-    assert len(StreamChain(FeatureStream(Fbank(dither=0.0)), DeltaStream()).flush()) == 0
+    assert len(StreamChain(FeatureStream(Fbank(dither=0.0)), Deltas().stream()).flush()) == 0
 
 
 def test_repr_names_the_feature_and_the_slots() -> None:
-    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=3), DeltaStream(slots=3))
-    assert repr(chain) == "<StreamChain <FeatureStream of Fbank(dither=0.0), 3 slots> -> <DeltaStream, 3 slots>>"
-    assert repr(SlidingCmvnStream()).endswith(", 1 slot>")
+    chain = StreamChain(FeatureStream(Fbank(dither=0.0), slots=3), Deltas().stream(3))
+    parts = "<FeatureStream of Fbank(dither=0.0), 3 slots> -> <DeltaStream of Deltas(), 3 slots>"
+    assert repr(chain) == f"<StreamChain {parts}>"
+    assert repr(SlidingCmvn().stream()).endswith(", 1 slot>")
 
 
 def test_stream_uses_the_engine_of_its_feature() -> None:
@@ -352,7 +390,7 @@ def test_streams_on_a_gpu() -> None:
     feature = Mfcc(dither=0.0, snip_edges=False)
     samples = noise(9000)
     whole = add_deltas(sliding_cmvn(feature(samples)))
-    chain = StreamChain(FeatureStream(feature.cuda(), 3), SlidingCmvnStream(slots=3), DeltaStream(slots=3))
+    chain = StreamChain(FeatureStream(feature.cuda(), 3), SlidingCmvn().stream(3), Deltas().stream(3))
     chunks = samples.cuda().expand(3, -1).split(1000, 1)
     parts = [chain(chunk, final=i == len(chunks) - 1)[0] for i, chunk in enumerate(chunks)]
     for row in torch.cat(parts, 1):

@@ -16,7 +16,6 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.torch.features.pitch import Pitch, ProcessPitch
 from kaldi_compat.torch.streaming.base import Stream, StreamChain
-from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 
 
 def speech(length: int, seed: int = 0) -> torch.Tensor:
@@ -50,7 +49,7 @@ def stream_all(stream: Stream | StreamChain, samples: torch.Tensor, size: int) -
 def test_any_cut_gives_the_whole_utterances_track(length: int, size: int, options: PitchOptions) -> None:
     samples = speech(length)
     whole = Pitch(options)(samples)
-    streamed = stream_all(PitchStream(options), samples, size)
+    streamed = stream_all(Pitch(options).stream(), samples, size)
     assert streamed.shape == whole.shape
     torch.testing.assert_close(streamed, whole, rtol=1e-5, atol=1e-4)
 
@@ -71,7 +70,7 @@ def test_any_cut_gives_the_whole_utterances_track(length: int, size: int, option
 def test_processed_pitch_is_that_of_the_whole_track(frames: int, size: int, options: ProcessPitchOptions) -> None:
     rng = np.random.default_rng(frames)
     track = torch.from_numpy(np.stack((rng.uniform(-0.1, 1, frames), rng.uniform(60, 400, frames)), 1)).float()
-    streamed = stream_all(ProcessPitchStream(options), track, size)
+    streamed = stream_all(ProcessPitch(options).stream(), track, size)
     whole = ProcessPitch(options)(track)
     assert streamed.shape == whole.shape
     torch.testing.assert_close(streamed, whole, rtol=1e-5, atol=1e-5)
@@ -80,17 +79,17 @@ def test_processed_pitch_is_that_of_the_whole_track(frames: int, size: int, opti
 def test_a_chain_from_audio_to_processed_pitch() -> None:
     options = ProcessPitchOptions(delta_pitch_noise_stddev=0.0)
     pitch = PitchOptions(nccf_ballast_online=True)
-    chain = StreamChain(PitchStream(pitch), ProcessPitchStream(options))
+    chain = StreamChain(Pitch(pitch).stream(), ProcessPitch(options).stream())
     samples = speech(30000)
     # Processed is the streamed track, which a test above holds against the whole one's: near a correlation of 1, the
     # feature made of it shows the last digits of a matrix product a hundred times as large.
-    track = stream_all(PitchStream(pitch), samples, 1700)
+    track = stream_all(Pitch(pitch).stream(), samples, 1700)
     torch.testing.assert_close(stream_all(chain, samples, 1700), ProcessPitch(options)(track))
 
 
 def test_copy_in_another_process_continues_the_utterance() -> None:
     options = ProcessPitchOptions(delta_pitch_noise_stddev=0.0)
-    chain = StreamChain(PitchStream(PitchOptions(nccf_ballast_online=True)), ProcessPitchStream(options))
+    chain = StreamChain(Pitch(nccf_ballast_online=True).stream(), ProcessPitch(options).stream())
     chain(speech(8000))
     copied = pickle.loads(pickle.dumps(chain))
     given = [each(speech(4000), final=True) for each in (copied, chain)]
@@ -101,14 +100,14 @@ def test_copy_in_another_process_continues_the_utterance() -> None:
 def test_noise_of_processed_pitch_is_that_of_the_whole_track(scale: float) -> None:
     module = ProcessPitch(delta_pitch_noise_stddev=scale, delay=3, normalization_right_context=5)
     track = torch.tensor([[0.9, 100.0]]).expand(40, 2)
-    stream, random = ProcessPitchStream(module), KaldiRandom()
+    stream, random = module.stream(), KaldiRandom()
     parts = [stream(chunk, generator=random) for chunk in track.split(7)]
     whole = module(track, generator=KaldiRandom())
     torch.testing.assert_close(torch.cat([*parts, stream.flush(generator=random)]), whole, rtol=1e-5, atol=1e-5)
 
 
 def test_frames_come_before_the_end_and_memory_is_bounded() -> None:
-    stream = PitchStream(PitchOptions(nccf_ballast_online=True))
+    stream = Pitch(nccf_ballast_online=True).stream()
     samples = speech(10 * 16000)
     given_before_the_end = sum(len(stream(chunk)) for chunk in samples.split(1600))
     assert given_before_the_end > 900
@@ -117,7 +116,7 @@ def test_frames_come_before_the_end_and_memory_is_bounded() -> None:
 
 
 def test_memory_is_bounded_in_silence() -> None:
-    stream = PitchStream(PitchOptions(nccf_ballast_online=True), max_latency=50)
+    stream = Pitch(nccf_ballast_online=True).stream(max_latency=50)
     frames = torch.cat([stream(torch.zeros(1600)) for _ in range(30)])
     assert len(frames) > 200 and torch.isfinite(frames).all()
     assert len(stream._trackers[0]._paths) <= 50
@@ -125,7 +124,7 @@ def test_memory_is_bounded_in_silence() -> None:
 
 def test_slots_end_each_on_its_own_and_start_anew() -> None:
     options = PitchOptions(nccf_ballast_online=True)
-    stream = PitchStream(options, slots=2)
+    stream = Pitch(options).stream(2)
     audio = [speech(8000, 1), speech(5000, 2)]
     for _ in range(2):
         parts: list[list[torch.Tensor]] = [[], []]
@@ -143,9 +142,9 @@ def test_slots_end_each_on_its_own_and_start_anew() -> None:
 @pytest.mark.parametrize("changes", [{}, {"nccf_ballast_online": True, "frames_per_chunk": 10}])
 def test_options_for_whole_utterances_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="stream"):
-        PitchStream(PitchOptions(**changes))
+        Pitch(**changes).stream()
 
 
 def test_infinite_and_nan_samples_are_refused() -> None:
     with pytest.raises(AudioError, match="not a number"):
-        PitchStream(PitchOptions(nccf_ballast_online=True))(torch.tensor([float("nan")] * 100))
+        Pitch(nccf_ballast_online=True).stream()(torch.tensor([float("nan")] * 100))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kaldi_compat import Fbank, FeatureStream, Mfcc, OptionError, Plp, Spectrogram
+from kaldi_compat import Fbank, Mfcc, OptionError, Plp, Spectrogram
 from kaldi_compat.numpy import Fbank as ArrayFbank
 from kaldi_compat.torch.tensors.dft import dft_matrix
 from tests.support.reference import ROOT
@@ -70,7 +70,7 @@ def test_matmul_in_float32_is_farther_from_float64_than_kaldi(audio: Any) -> Non
 
 
 def test_stream_forgets_how_spectra_are_computed() -> None:
-    stream = FeatureStream(Fbank(dither=0.0, snip_edges=False, engine="torch", dft="matmul"))
+    stream = Fbank(dither=0.0, snip_edges=False, engine="torch", dft="matmul").stream()
     assert stream._feature.dft == "matmul"
     x = noise(4000)[0]
     expected = Fbank(dither=0.0, snip_edges=False)(x)
