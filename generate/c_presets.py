@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kaldi_compat.frontends.description import changed_options
-from kaldi_compat.frontends.preset import Preset, preset_names
+from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.frontends.steps import Step
 
 BEGIN, END = "    /* presets: begin */\n", "    /* presets: end */\n"
@@ -28,7 +28,7 @@ LEFT_OUT = {"max_warnings": 5, "norm_vars": False, "multiple": 1, "value": 0.0} 
 def table(header: str) -> str:
     """Return the header with the presets of this checkout."""
     before, _, rest = header.partition(BEGIN)
-    return before + BEGIN + "".join(map(_row, preset_names())) + END + rest.partition(END)[2]
+    return before + BEGIN + "".join(map(_row, list_presets())) + END + rest.partition(END)[2]
 
 
 def source(path: Path) -> str:
