@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from kaldi_compat.frontends.conform_command import conform_command
 
+from kaldi_compat import list_presets
 from kaldi_compat.exact.sliding import normalized_by_windows
-from kaldi_compat.frontends import preset_names
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.functional.cmvn import sliding_windows
 from kaldi_compat.functional.vad import compute_vad
@@ -85,7 +85,7 @@ def test_chunks_of_any_length_give_the_rows_of_the_whole(header: Header, seed: i
     assert_same_bytes(np.concatenate(parts), whole)
 
 
-@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("preset", list_presets())
 def test_presets_are_the_front_ends_of_the_same_names(header: Header, preset: str) -> None:
     options = header.options(preset=preset)
     if ctypes.c_void_p.from_buffer(options, header.statistics_offset).value:
