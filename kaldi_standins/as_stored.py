@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Literal
 
+import numpy.typing as npt
+
 from io_ark.codecs import Codec, codec
-from io_ark.codecs.base import Sink
+from io_ark.codecs.base import BINARY_MARKER, Sink
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -27,7 +30,16 @@ class AsStored(Codec[Any]):
         return self._of(source).part(source, wanted)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
-        (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)
+        if binary and value.ndim == 2 and not value.size:
+            write_empty(sink, value)
+        else:
+            (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)
 
     def _of(self, source: Source) -> Codec[Any]:
         return self._double if source.peek(3) == b"\0BD" else self._single
+
+
+def write_empty(sink: Sink, matrix: npt.NDArray[Any]) -> None:
+    """Write a matrix without elements with its shape, as other libraries do; Kaldi writes 0 rows and 0 columns."""
+    token = b"DM " if matrix.dtype.itemsize == 8 else b"FM "
+    sink.write(BINARY_MARKER + token + struct.pack("<bibi", 4, matrix.shape[0], 4, matrix.shape[1]))

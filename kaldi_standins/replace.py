@@ -224,9 +224,11 @@ class _Completed:
 
 def _complete(module: ModuleType, ours: str) -> None:
     source = importlib.import_module(ours)
-    for name in source.__all__:
-        if not hasattr(module, name):
-            setattr(module, name, getattr(source, name))
+    with warnings.catch_warnings():  # of names that are deprecated and found by the module's __getattr__
+        warnings.simplefilter("ignore")
+        lacking = [name for name in source.__all__ if not hasattr(module, name)]
+    for name in lacking:
+        setattr(module, name, getattr(source, name))
 
 
 def _exists(module: str) -> bool:

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Tuple  # noqa: F401, UP035  public code imports Tuple from here
+from typing import Any, Tuple, TypeVar  # noqa: F401, UP035  public code imports Tuple from here
 
 import numpy as np
 import torch
@@ -59,7 +60,6 @@ from kaldi_standins.torchaudio_internals import (  # noqa: F401  names that publ
 )
 
 __all__ = [
-    "WaveformError",
     "fbank",
     "get_mel_banks",
     "inverse_mel_scale",
@@ -74,14 +74,14 @@ __all__ = [
 ]
 
 Waveform = Tensor | Sequence[Tensor]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-# Options that are integers; torchaudio accepts floats of integer value, such as num_mel_bins=80.0.
-_INTEGERS = {
-    field.name
+# torchaudio accepts floats of integer value, such as num_mel_bins=80.0, and any value as a flag, such as use_energy=1.
+_TYPES = {
+    field.name: type(field.default)
     for options in (FbankOptions, MfccOptions, PlpOptions)
     for field in dataclasses.fields(options)
-    if type(field.default) is int
 }
 _FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
@@ -150,7 +150,9 @@ def _plain(name: str, value: Any) -> Any:
     """Return an argument as Python's own type: torchaudio accepts tensors of one element, and floats for integers."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
         value = value.item()
-    return int(value) if name in _INTEGERS and isinstance(value, float) and value.is_integer() else value
+    if _TYPES.get(name) is bool:
+        return bool(value)
+    return int(value) if _TYPES.get(name) is int and isinstance(value, float) and value.is_integer() else value
 
 
 def _compute(
@@ -164,8 +166,8 @@ def _compute(
     **options: Any,
 ) -> Any:
     if not isinstance(waveform, Tensor):
-        others = {name: value for name, value in locals().items() if name not in ("feature", "waveform", "options")}
-        return [_compute(feature, one, **others, **options) for one in _list_of_tensors(waveform)]
+        options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean}
+        return [_compute(feature, one, vtln_warp=vtln_warp, **options) for one in _list_of_tensors(waveform)]
     if waveform.ndim not in (2, 3):
         raise WaveformError(
             f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}"
@@ -209,6 +211,21 @@ def _without_mean(features: Tensor) -> Tensor:
     return features - features.mean(-2, keepdim=True)
 
 
+def _computes(function: F) -> F:
+    """Let a function of these arguments compute the feature of its name; torch.compile does not trace ``locals()``."""
+    feature, parameters = function.__name__, inspect.signature(function).parameters.values()
+    names = [each.name for each in parameters]
+    defaults = {each.name: each.default for each in parameters if each.name != "waveform"}
+
+    @functools.wraps(function)
+    def compute(*arguments: Any, **named: Any) -> Any:
+        function(*arguments, **named)  # refuses other arguments
+        return _compute(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **named})
+
+    return compute  # type: ignore[return-value]
+
+
+@_computes
 def spectrogram(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -247,9 +264,9 @@ def spectrogram(
     >>> spectrogram(torch.zeros(1, 16000)).shape
     torch.Size([98, 257])
     """
-    return _compute("spectrogram", **locals())
 
 
+@_computes
 def fbank(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -286,9 +303,9 @@ def fbank(
     >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
     """
-    return _compute("fbank", **locals())
 
 
+@_computes
 def mfcc(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -324,7 +341,6 @@ def mfcc(
     >>> mfcc(torch.zeros(2, 1, 16000)).shape
     torch.Size([2, 98, 13])
     """
-    return _compute("mfcc", **locals())
 
 
 def plp(
@@ -344,8 +360,8 @@ def plp(
     >>> plp(torch.zeros(1, 16000)).shape
     torch.Size([98, 13])
     """
-    arguments = {name: value for name, value in locals().items() if name != "options"}
-    return _compute("plp", **arguments, **options)
+    options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean, "dither": dither}
+    return _compute("plp", waveform, vtln_warp=vtln_warp, **options)
 
 
 def get_mel_banks(
@@ -379,7 +395,15 @@ def get_mel_banks(
     banks = mel.mel_banks(
         FbankOptions(round_to_power_of_two=False, allow_empty_bins=True, **plain), float(vtln_warp_factor)
     )
-    return torch.from_numpy(banks.weights[:-1].T.copy()), torch.from_numpy(banks.centers.copy())[:, None]
+    weights, centers = torch.tensor(banks.weights[:-1].T), torch.tensor(banks.centers)[:, None]
+    return weights.to(torch.get_default_dtype()), centers.to(torch.get_default_dtype())
+
+
+def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_filter_width: int = 6) -> Tensor:
+    """Resample audio (channels, T) as torchaudio before 2.0 did: by ``torchaudio.functional.resample``."""
+    from kaldi_standins.torchaudio_package.functional import resample  # which imports this module
+
+    return resample(waveform, orig_freq, new_freq, lowpass_filter_width)
 
 
 def _in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:

@@ -153,6 +153,8 @@ def _refuse_other_files(source: Source) -> None:
             source.fail(f"is a file of {name}, not a table: `ark convert` makes a table of it")
     if head.startswith(b"\x1f\x8b"):
         source.fail(f"is compressed with gzip: read a table as 'ark:gunzip -c {source.name} |'")
+    if re.match(rb"(?i)(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)[\s>]", head):
+        source.fail("is a document in HTML or XML, not a table")
     if _CONFIGURATION.match(head):
         source.fail("is a configuration file (--name=value), not a table")
 

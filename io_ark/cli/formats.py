@@ -221,7 +221,9 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
 def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
     h5py = import_extra("h5py", "HDF5 files")
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
-        for name in file:
+        names, groups = list(file), set()
+        while names:
+            name = names.pop(0)
             if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
                 raise FormatError(f"{name}: is a link to another file, which is not followed", file=str(path))
             if isinstance(file.get(name, getlink=True), h5py.SoftLink):
@@ -229,6 +231,9 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
                 links.set_nlinks(1)  # which another link would exceed, maybe to another file
                 h5py.h5o.open(file.id, name.encode(), links)
             found = file[name]
+            if isinstance(found, h5py.Group) and found.id not in groups:  # a link may lead to a group above it
+                groups.add(found.id)
+                names[:0] = [f"{name}/{inner}" for inner in found]
             if not isinstance(found, h5py.Dataset):
                 continue
             if found.external or found.is_virtual:
@@ -375,8 +380,16 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
     if found is None:
         raise FormatError("the manifest is empty", file=str(path))
     manifest = _of_library(lambda: iter(found), path)
-    while (features := _of_library(lambda: next(manifest, None), path)) is not None:
-        yield features.recording_id, np.asarray(_of_library(features.load, path))
+    while (item := _of_library(lambda: next(manifest, None), path)) is not None:
+        kind = type(item).__name__
+        if kind != "Features" and not getattr(item, "has_features", False):
+            raise FormatError(f"is a manifest of {kind} without features: pass a manifest of features, or of cuts with "
+                              "features", file=str(path))  # fmt: skip
+        key = item.recording_id if kind == "Features" else item.id
+        if not key:
+            raise FormatError("has features without a recording_id, which is the key: pass the manifest of cuts",
+                              file=str(path))  # fmt: skip
+        yield key, np.asarray(_of_library(item.load if kind == "Features" else item.load_features, path))
 
 
 @contextlib.contextmanager

@@ -122,7 +122,9 @@ def _parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[n
         if count > max_duration * file.samplerate:
             source.fail(f"audio longer than max_duration={max_duration:g} s", 0)
         if fractions:
-            whole = np.rint(np.nan_to_num(part, nan=0.0) * 32768.0)
+            if np.isnan(part).any():
+                source.fail("audio has NaN samples: write it again, or list it as failed")
+            whole = np.rint(part * 32768.0)
             part = np.clip(whole, -32768, 32767)
             clipped += int((part != whole).sum())
         parts.append(part.astype(np.int16))

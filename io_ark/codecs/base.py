@@ -327,6 +327,11 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
     return np.asarray(value)
 
 
+def little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Return the type in Kaldi's byte order. memoryview refuses a native type that ``newbyteorder`` has marked."""
+    return np.dtype(f"<{np.dtype(dtype).str[1:]}")
+
+
 def raw_bytes(array: npt.NDArray[Any]) -> memoryview:
     """Return the bytes of an array in C order, without a copy if it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -123,7 +123,7 @@ class IntVectorCodec(ArrayCodec):
     """
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
-        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.dtype = base.little_endian(dtype)
         self._layout = sized_record(self.dtype, "value")
         self.scan_kind = "int-vector" if self.dtype.itemsize == 4 else "int8-vector"
 
@@ -220,7 +220,7 @@ class PairVectorCodec(Codec[Array]):
     """
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
-        self.dtype = np.dtype(dtype).newbyteorder("<")
+        self.dtype = base.little_endian(dtype)
         self._layout = sized_record(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
         self._types = b"ii" if self.dtype.kind == "i" else b"ff"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Sink
+from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Sink, little_endian
 from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
@@ -48,7 +48,7 @@ class MatrixCodec(ArrayCodec):
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
         self._start = b"\0BFM \4" if self.dtype == np.float32 else b"\0BDM \4"
-        self._stored, self._itemsize = self.dtype.newbyteorder("<"), self.dtype.itemsize
+        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
         self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
     def read(self, source: Source) -> Array:

@@ -17,6 +17,7 @@ from io_ark.codecs.base import (
     as_array,
     expect_token,
     int32_bytes,
+    little_endian,
     peek_byte,
     raw_bytes,
     read_float,
@@ -86,7 +87,7 @@ class PackedMatrixCodec(ArrayCodec):
         packed, size = self._lower_triangle(as_array(value))
         if binary:
             sink.write((b"FP " if self.dtype == np.float32 else b"DP ") + int32_bytes(size))
-            sink.write(raw_bytes(packed.astype(self.dtype.newbyteorder("<"), copy=False)))
+            sink.write(raw_bytes(packed.astype(little_endian(self.dtype), copy=False)))
         elif size == 0:
             sink.write(b"[ ]\n")
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import ArrayCodec, Sink, as_array, quote, raw_bytes
+from io_ark.codecs.base import ArrayCodec, Sink, as_array, little_endian, quote, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.pack import LARGEST, Pack, objects
 from io_ark.codecs.text_format import encode_list
@@ -38,7 +38,7 @@ class VectorCodec(ArrayCodec):
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
         self._marker_and_token = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
-        self._stored, self._itemsize = self.dtype.newbyteorder("<"), self.dtype.itemsize
+        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
         self.scan_kind = "vector" if self.dtype == np.float32 else "double-vector"
 
     def pack(self, binary: bool) -> Pack:
@@ -127,4 +127,4 @@ def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     if array.dtype == dtype:
         return array
     with np.errstate(over="ignore"):
-        return array.astype(np.dtype(dtype).newbyteorder("<"), copy=False)
+        return array.astype(little_endian(dtype), copy=False)

@@ -36,7 +36,7 @@ from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
 from io_ark.tables.loader import Loader, as_codec, name_key, ready
 from io_ark.tables.random_access import open_lookup
-from io_ark.tables.script import BINARY_SCRIPT, LineSplitter
+from io_ark.tables.script import BINARY_SCRIPT, LineSplitter, check_text
 from io_ark.tables.whole_reads import WholeReads
 
 logger = logging.getLogger("io_ark")
@@ -227,8 +227,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
     with open_input(table.rxfilename, access=access) as opened:
         script = _Script(table, codec, access, state, opened.source.name)
-        if opened.source.peek(1) == b"\0":
-            raise FormatError(BINARY_SCRIPT, file=opened.source.name, offset=0)
+        check_text(opened.source.peek(2), opened.source.name)
         for lines in opened.source.read_line_lists():
             if b"\0" in lines[0]:  # an archive, whose name would be taken for that of a file
                 raise FormatError(BINARY_SCRIPT, file=opened.source.name)

@@ -103,6 +103,16 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
         logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
 
 
+def check_text(head: bytes, name: str) -> None:
+    """Raise :class:`FormatError` for a script file whose first two bytes are not text."""
+    if head[:1] == b"\0":
+        raise FormatError(BINARY_SCRIPT, file=name, offset=0)
+    if head == b"\x1f\x8b":
+        raise FormatError(
+            f"is compressed with gzip: read a script file as 'scp:gunzip -c {name} |'", file=name, offset=0
+        )
+
+
 def _text_length(data: bytes | mmap.mmap) -> int:
     """Return the length of the data without the blank lines at its end."""
     end = len(data)
@@ -160,8 +170,7 @@ class Script(Mapping[str, str]):
     """
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
-        if data[:2] == b"\0B":
-            raise FormatError(BINARY_SCRIPT, file=name, offset=0)
+        check_text(data[:2], name)
         if len(data) and data[-1] != _NEWLINE:
             data = data[:] + b"\n"
         self.name = name

@@ -1,14 +1,108 @@
-"""kaldiio's ``compression_header``: Kaldi's compression methods (src/matrix/compressed-matrix.h)."""
+"""kaldiio's ``compression_header``: headers and methods of compressed matrices (src/matrix/compressed-matrix.h).
+
+They are for code that parses files itself; archives are read and written by :mod:`io_ark.codecs.compressed`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.compressed import compress
 
 __all__ = [
-    "kAutomaticMethod",
-    "kOneByteAuto",
-    "kOneByteUnsignedInteger",
-    "kOneByteZeroOne",
-    "kSpeechFeature",
-    "kTwoByteAuto",
-    "kTwoByteSignedInteger",
-]
+    "GlobalHeader", "PerColHeader", "kAutomaticMethod", "kOneByteAuto", "kOneByteUnsignedInteger", "kOneByteZeroOne",
+    "kSpeechFeature", "kTwoByteAuto", "kTwoByteSignedInteger",
+]  # fmt: skip
+
+Array = npt.NDArray[Any]
 
 kAutomaticMethod, kSpeechFeature, kTwoByteAuto, kTwoByteSignedInteger = 1, 2, 3, 4
 kOneByteAuto, kOneByteUnsignedInteger, kOneByteZeroOne = 5, 6, 7
+
+
+@dataclass
+class GlobalHeader:
+    """Header of a compressed matrix: its format ("CM", "CM2", "CM3"), range of values and shape."""
+
+    type: str
+    min_value: float
+    range: float
+    rows: int
+    cols: int
+    endian: str = "<"
+
+    def __post_init__(self) -> None:
+        self.c = 255.0 if self.type == "CM3" else 65535.0
+        self.size = 17 + len(self.type)
+
+    @staticmethod
+    def read(fd: IO[bytes], type: str = "CM", endian: str = "<") -> GlobalHeader:
+        least, span, rows, cols = struct.unpack(f"{endian}ffii", fd.read(16))
+        return GlobalHeader(type, least, span, rows, cols, endian)
+
+    def write(self, fd: IO[bytes], endian: str | None = None) -> int:
+        numbers = self.min_value, self.range, self.rows, self.cols
+        fd.write(self.type.encode() + b" " + struct.pack(f"{endian or self.endian}ffii", *numbers))
+        return self.size
+
+    @staticmethod
+    def compute(array: Array, compression_method: int, endian: str = "<") -> GlobalHeader:
+        stored = compress(array, compression_method)
+        return GlobalHeader(stored.format.decode(), stored.minimum, stored.range, *stored.shape, endian)
+
+    def float_to_uint(self, array: Array) -> Array:
+        steps = np.asarray((array - self.min_value) / self.range * self.c + 0.499)
+        return steps.astype(f"{self.endian}u{1 if self.type == 'CM3' else 2}")
+
+    def uint_to_float(self, array: Array) -> Array:
+        return self.min_value + array.astype(np.float32) * self.range / self.c
+
+
+@dataclass
+class PerColHeader:
+    """Percentiles of the columns of a matrix of the format "CM", each of shape (columns, 1)."""
+
+    p0: Array
+    p25: Array
+    p75: Array
+    p100: Array
+    endian: str = "<"
+
+    def __post_init__(self) -> None:
+        self.size = 8 * len(self.p0)
+        self._ranges = (self.p0, self.p25, 0, 64), (self.p25, self.p75, 64, 128), (self.p75, self.p100, 192, 63)
+
+    @staticmethod
+    def read(fd: IO[bytes], global_header: GlobalHeader) -> PerColHeader:
+        steps = np.frombuffer(fd.read(8 * global_header.cols), global_header.endian + "u2").reshape(-1, 4, 1)
+        p0, p25, p75, p100 = global_header.uint_to_float(steps).swapaxes(0, 1)
+        return PerColHeader(p0, p25, p75, p100, global_header.endian)
+
+    def write(self, fd: IO[bytes], global_header: GlobalHeader, endian: str | None = None) -> int:
+        steps = global_header.float_to_uint(np.concatenate([self.p0, self.p25, self.p75, self.p100], axis=1))
+        return fd.write(steps.astype((endian or self.endian) + "u2").tobytes())
+
+    @staticmethod
+    def compute(array: Array, global_header: GlobalHeader) -> PerColHeader:
+        steps = compress(array, kSpeechFeature).percentiles
+        p0, p25, p75, p100 = global_header.uint_to_float(steps.T[:, :, None])
+        return PerColHeader(p0, p25, p75, p100, global_header.endian)
+
+    def float_to_char(self, array: Array) -> Array:
+        parts = [
+            np.clip((array - low) / (high - low) * steps + 0.5, 0, steps) + first
+            for low, high, first, steps in self._ranges
+        ]
+        codes: Array = np.choose((array >= self.p25) + (array >= self.p75).astype(int), parts)
+        return codes.astype(np.uint8)
+
+    def char_to_float(self, array: Array) -> Array:
+        codes = array.astype(np.float32)
+        parts = [low + (high - low) * (codes - first) * (1 / steps) for low, high, first, steps in self._ranges]
+        values: Array = np.choose((codes > 64) + (codes > 192).astype(int), parts)
+        return values

@@ -21,7 +21,7 @@ from io_ark.streams.source import Source
 from kaldi_standins.kaldiio.plain_pickle import read_pickle, write_pickle
 from kaldi_standins.kaldiio.wavio import decode_audio
 
-Reader = Callable[[Source], Any]
+Reader = Callable[..., Any]
 Writer = Callable[[Sink, Any], None]
 
 _LONGEST_SIZE = 8
@@ -40,22 +40,22 @@ def extended_reader(head: bytes) -> Reader | None:
     return None
 
 
-def _read_flac(source: Source) -> Any:
+def _read_flac(source: Source, **_: Any) -> Any:
     return decode_audio(source.read_rest(), source)
 
 
-def _read_audio(source: Source) -> Any:
-    return decode_audio(_read_sized(source, b"AUDIO"), source)
+def _read_audio(source: Source, **options: Any) -> Any:
+    return decode_audio(_read_sized(source, b"AUDIO"), source, **options)
 
 
-def _read_numpy(source: Source) -> Any:
+def _read_numpy(source: Source, **_: Any) -> Any:
     from io_ark.cli.formats import read_npy  # imports other formats, too
 
     data = _read_sized(source, b"NPY")
     return read_npy(io.BytesIO(data), len(data), source.name)
 
 
-def _read_pickle(source: Source) -> Any:
+def _read_pickle(source: Source, **_: Any) -> Any:
     source.skip(len(b"PKL"))
     return read_pickle(source)
 
@@ -73,20 +73,21 @@ def extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     """Return the function that writes objects by kaldiio's ``write_function``.
 
     Args:
-        name: "soundfile", "numpy" or "pickle"; "soundfile_flac" and the like name the audio format, as in ESPnet.
+        name: "soundfile", "numpy" or "pickle".
         options: arguments of ``soundfile.write``, ``numpy.save`` or ``pickle.dump``.
 
     Raises:
         SpecifierError: for another name.
     """
-    kind, _, audio_format = name.lower().partition("_")
+    kind = name.lower()
     if kind == "soundfile":
-        return lambda sink, value: _write_audio(sink, value, {"format": audio_format or "wav"} | dict(options))
-    if kind == "numpy" and not audio_format:
+        return lambda sink, value: _write_audio(sink, value, {"format": "wav"} | dict(options))
+    if kind == "numpy":
         return lambda sink, value: _write_numpy(sink, value, options)
-    if kind == "pickle" and not audio_format:
+    if kind == "pickle":
         return lambda sink, value: write_pickle(sink, value, options)
-    raise SpecifierError(f"write_function={name!r} is not supported: choose 'soundfile', 'numpy' or 'pickle'")
+    raise SpecifierError(f"write_function={name!r} is not supported: choose 'soundfile' (for another audio format with "
+                         "write_kwargs={'format': 'flac'}), 'numpy' or 'pickle'")  # fmt: skip
 
 
 def _write_audio(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
@@ -118,6 +119,11 @@ def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _write_sized(sink: Sink, tag: bytes, data: bytes) -> None:
-    length = (len(data).bit_length() + 7) // 8
-    sink.write(tag + bytes([length]) + len(data).to_bytes(length, "little"))
+    sink.write(tag + length_to_bytes(len(data)))
     sink.write(data)
+
+
+def length_to_bytes(size: int) -> bytes:
+    """Return the number of bytes of a size, and the size."""
+    length = (size.bit_length() + 7) // 8
+    return bytes([length]) + size.to_bytes(length, "little")

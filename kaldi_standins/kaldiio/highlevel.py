@@ -13,11 +13,11 @@ from io_ark.specifier import classify_rspecifier, parse_wspecifier
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 from kaldi_standins.file_objects import SinkFile
-from kaldi_standins.kaldiio.matio import load_scp_sequential
-from kaldi_standins.kaldiio.utils import archive_first
+from kaldi_standins.kaldiio.matio import load_ark, load_scp_sequential, save_ark
+from kaldi_standins.kaldiio.utils import archive_first, open_like_kaldi, parse_specifier
 from kaldi_standins.kaldiio.values import KaldiioCodec, reading_codec
 
-__all__ = ["ReadHelper", "WriteHelper"]
+__all__ = ["ReadHelper", "WriteHelper", "load_ark", "open_like_kaldi", "parse_specifier", "save_ark"]
 
 
 class WriteHelper:

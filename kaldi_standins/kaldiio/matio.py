@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import IO, Any, Literal
+
+import numpy as np
 
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
@@ -23,7 +25,17 @@ from io_ark.tables.writers import ChunkBuffer
 from io_ark.text import WHITE_SPACE
 from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
 from kaldi_standins.file_objects import read_key as read_token
-from kaldi_standins.kaldiio.utils import LazyLoader, open_like_kaldi, open_or_fd, places_of, seekable
+from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader
+from kaldi_standins.kaldiio.extended import length_to_bytes
+from kaldi_standins.kaldiio.utils import (
+    LazyLoader,
+    default_encoding,
+    open_like_kaldi,
+    open_or_fd,
+    places_of,
+    seekable,
+    string_types,
+)
 from kaldi_standins.kaldiio.values import (
     KaldiioCodec,
     KaldiioLoader,
@@ -32,29 +44,19 @@ from kaldi_standins.kaldiio.values import (
     reading_codec,
     slice_of,
     slices_of,
+    text_of,
 )
+from kaldi_standins.kaldiio.wavio import read_wav, write_wav
 
 __all__ = [
-    "LazyLoader",
-    "SegmentsExtractor",
-    "load_ark",
-    "load_mat",
-    "load_scp",
-    "load_scp_sequential",
-    "load_wav_scp",
-    "open_like_kaldi",
-    "open_or_fd",
-    "read_ascii_mat",
-    "read_int32vector",
-    "read_kaldi",
-    "read_matrix_or_vector",
-    "read_token",
-    "save_ark",
-    "save_mat",
-    "seekable",
-    "write_array",
-    "write_array_ascii",
-]
+    "GlobalHeader", "LazyLoader", "PerColHeader", "SegmentsExtractor", "binary_type", "default_encoding",
+    "from_bytes", "load_ark", "load_mat", "load_scp", "load_scp_sequential", "load_wav_scp", "open_like_kaldi",
+    "open_or_fd", "read_ascii_mat", "read_int32vector", "read_kaldi", "read_matrix_or_vector", "read_token",
+    "read_wav", "save_ark", "save_mat", "seekable", "string_types", "to_bytes", "write_array", "write_array_ascii",
+    "write_wav",
+]  # fmt: skip
+
+binary_type = bytes
 
 
 def load_mat(
@@ -128,14 +130,15 @@ def load_scp(
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
     """
+    if segments is not None:
+        return SegmentsExtractor(fname, segments, separator, pipes=pipes, network=network)
     access = Access(pipes, network)
     loader = KaldiioLoader(access, max_cache_fd or MAX_OPEN_FILES, endian)
     if separator is None:
         places = places_of(_script(fname, access))
     else:
         places = dict(_separated(fname, separator, access))
-    recordings = LazyLoader(loader.load_value, places)
-    return recordings if segments is None else SegmentsExtractor(segments, recordings, access)
+    return LazyLoader(loader.load_value, places)
 
 
 @raises_again
@@ -197,7 +200,7 @@ def save_ark(
         compression_method: compression method of matrices, from 1 to 7; None: not compressed.
         write_function: None for Kaldi's own formats. "soundfile" writes each ``(rate, samples)`` as an audio file,
             "numpy" each value by :func:`numpy.save`, and "pickle" plain values and arrays: only kaldiio and this module
-            read them. "soundfile_flac" and the like choose the audio format.
+            read them.
         write_kwargs: arguments of that function, such as ``{"format": "flac"}``.
         pipes: allow commands.
         network: allow URLs.
@@ -269,14 +272,24 @@ def _has_position(stream: Any) -> bool:
     return True
 
 
-def read_kaldi(fd: Any, endian: str = "<") -> Any:
+def read_kaldi(
+    fd: Any, endian: str = "<", audio_loader: str = "soundfile", load_kwargs: Mapping[str, Any] | None = None
+) -> Any:
     """Read the object at the position of an open binary file.
 
+    Args:
+        fd: the file.
+        endian: byte order, "<" or ">".
+        audio_loader: "soundfile".
+        load_kwargs: arguments of ``soundfile.read``, for audio that it wrote; ignored for others.
+
     Raises:
-        ArkError: the bytes are not an object.
+        ArkError: the bytes are not an object, or an argument is invalid.
     """
+    if audio_loader != "soundfile":
+        raise SpecifierError(f"audio_loader={audio_loader!r} is not supported: choose 'soundfile'")
     with open_source(fd) as source:
-        return KaldiioCodec(endian=endian).read(source)
+        return KaldiioCodec(endian=endian, load_kwargs=load_kwargs).read(source)
 
 
 def read_matrix_or_vector(fd: Any, endian: str = "<", return_size: bool = False) -> Any:
@@ -300,18 +313,33 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
     return save_mat(fd, array, endian, compression_method)
 
 
-def write_array_ascii(fd: Any, array: Any) -> int:
-    """Write one array in text to an open binary file, and return the number of bytes written."""
-    with open_sink(fd) as output:
-        return _save(KaldiioCodec(), output, array, binary=False)
+def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
+    """Write one array in text, its numbers in this format, to an open binary file, and return the number of bytes."""
+    if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
+        raise FormatError(
+            f"a {type(array).__name__} that is not an array of numbers of one or two axes cannot be written"
+        )
+    with open_sink(fd) as output, output.entry:
+        output.write_all([text_of(array, digit)])
+    return output.tell()
 
 
 class SegmentsExtractor(Mapping[str, Any]):
     """Mapping of segments, cut as in kaldiio: all channels, times rounded down, ends truncated, of any length."""
 
-    def __init__(self, segments: str, recordings: Mapping[str, Any], access: Access) -> None:
-        self._segments: Mapping[str, Any] = load_segments(segments, pipes=access.pipes, network=access.network)
-        self._recordings = recordings
+    def __init__(
+        self,
+        fname: FileOrName,
+        segments: str | None = None,
+        separator: str | None = None,
+        *,
+        pipes: bool = True,
+        network: bool = True,
+    ) -> None:
+        if segments is None:
+            raise SpecifierError("pass segments='FILE', a segments file")
+        self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes, network=network)
+        self._recordings = load_scp(fname, separator=separator, pipes=pipes, network=network)
         self._last: tuple[str, Any] | None = None  # a recording's segments follow each other
 
     def __getitem__(self, key: str) -> Any:
@@ -344,6 +372,28 @@ class SegmentsExtractor(Mapping[str, Any]):
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_last": None}
+
+
+def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little") -> bytes:
+    """Return an integer of 0 or more as bytes."""
+    return n.to_bytes(length, endianess)
+
+
+def from_bytes(s: bytes, endianess: Literal["little", "big"] = "little") -> int:
+    """Return the integer of these bytes."""
+    return int.from_bytes(s, endianess)
+
+
+def _read_length_header(fd: IO[bytes]) -> int:
+    """Read the size of an object that soundfile or NumPy wrote."""
+    return from_bytes(fd.read(fd.read(1)[0]))
+
+
+def _write_length_header(fd: IO[bytes], length_: int) -> int:
+    """Write the size of such an object, and return the number of bytes."""
+    data = length_to_bytes(length_)
+    fd.write(data)
+    return len(data)
 
 
 def _script(fname: FileOrName, access: Access) -> Script:

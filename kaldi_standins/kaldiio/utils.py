@@ -15,14 +15,11 @@ from io_ark.tables.script import Script
 from kaldi_standins.file_objects import FileOrName, input_file, output_file, position_of
 
 __all__ = [
-    "LazyLoader",
-    "archive_first",
-    "open_like_kaldi",
-    "open_or_fd",
-    "parse_specifier",
-    "places_of",
-    "seekable",
-]
+    "LazyLoader", "archive_first", "default_encoding", "my_popen", "open_like_kaldi", "open_or_fd", "parse_specifier",
+    "places_of", "seekable", "string_types", "text_type",
+]  # fmt: skip
+
+default_encoding, string_types, text_type = "utf-8", (str,), str
 
 
 def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, network: bool = True) -> Any:
@@ -45,6 +42,11 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     else:
         file = output_file(name, Access(pipes, network), append="a" in mode)
     return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8")
+
+
+def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
+    """Start a command, and return its output (mode "r" or "rb") or its input ("w" or "wb") as a file object."""
+    return open_like_kaldi(f"{cmd} |" if "r" in mode else f"| {cmd}", mode)
 
 
 @contextmanager
@@ -137,6 +139,11 @@ class LazyLoader(MutableMapping[str, Any]):
             del self._changeable()[key]
         except KeyError:
             raise MissingKeyError("the key is not in the script file", key=str(key)) from None
+
+    @property
+    def _dict(self) -> dict[str, str]:
+        """The places, by the name that public recipes use."""
+        return self._changeable()
 
     def _changeable(self) -> dict[str, str]:
         if not isinstance(self._places, dict):

@@ -6,7 +6,6 @@ Source: ``read_ascii_mat``, ``write_array_ascii`` and ``_convert_to_slice`` in k
 from __future__ import annotations
 
 import io
-import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeGuard
@@ -24,6 +23,7 @@ from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.loader import Loader
+from kaldi_standins.as_stored import write_empty
 from kaldi_standins.kaldiio.big_endian import swapped
 from kaldi_standins.kaldiio.extended import extended_reader, extended_writer
 from kaldi_standins.kaldiio.wavio import read_audio, write_audio
@@ -43,6 +43,7 @@ class KaldiioCodec(AnyCodec):
         endian: byte order, "<" or ">".
         write_function: "soundfile", "numpy" or "pickle"; None: Kaldi's own formats.
         write_kwargs: arguments of that function.
+        load_kwargs: arguments of ``soundfile.read`` for such objects.
     """
 
     def __init__(
@@ -52,11 +53,12 @@ class KaldiioCodec(AnyCodec):
         endian: str = "<",
         write_function: str | None = None,
         write_kwargs: Mapping[str, Any] | None = None,
+        load_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(compress)
         if endian not in ("<", ">"):
             raise SpecifierError(f"endian={endian!r} is not a byte order: use '<' or '>'")
-        self._big_endian = endian == ">"
+        self._big_endian, self._load_kwargs = endian == ">", load_kwargs or {}
         self._writer = None if write_function is None else extended_writer(write_function, write_kwargs or {})
 
     def read(self, source: Source) -> Any:
@@ -67,7 +69,7 @@ class KaldiioCodec(AnyCodec):
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
         if (extended := extended_reader(head)) is not None:
-            return extended(source)
+            return extended(source, **self._load_kwargs)
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:
@@ -100,7 +102,7 @@ class KaldiioCodec(AnyCodec):
         elif (audio := _as_audio(value)) is not None:
             write_audio(sink, *audio)
         elif not binary and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.ndim in (1, 2):
-            sink.write(_text_of(as_array(value)))
+            sink.write(text_of(as_array(value)))
         elif binary and self._big_endian:
             gathered = io.BytesIO()
             self._write_binary(gathered, value)
@@ -112,8 +114,7 @@ class KaldiioCodec(AnyCodec):
 
     def _write_binary(self, sink: Sink, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.ndim == 2 and value.size == 0 and value.dtype.kind == "f":
-            token = b"DM " if value.dtype.itemsize == 8 else b"FM "  # with its shape, unlike in Kaldi
-            sink.write(BINARY_MARKER + token + struct.pack("<bibi", 4, value.shape[0], 4, value.shape[1]))
+            write_empty(sink, value)
         else:
             super().write_body(sink, value, True)
 
@@ -126,15 +127,15 @@ def _look(source: Source, stop: bytes) -> bytes:
     return ahead.partition(stop)[0]
 
 
-def _text_of(array: npt.NDArray[Any]) -> bytes:
-    """Format a float array as kaldiio does: with the digits that identify each number uniquely."""
+def text_of(array: npt.NDArray[Any], digit: str = "") -> bytes:
+    """Format an array as kaldiio does; without a format, with the digits that identify each number uniquely."""
     if array.ndim == 1:
-        return f" [ {_row_of(array)}]\n".encode("ascii")
-    return (" [" + "".join([f"\n  {_row_of(row)}" for row in array]) + "]\n").encode("ascii")
+        return f" [ {_row_of(array, digit)}]\n".encode("ascii")
+    return (" [" + "".join([f"\n  {_row_of(row, digit)}" for row in array]) + "]\n").encode("ascii")
 
 
-def _row_of(values: npt.NDArray[Any]) -> str:
-    return "".join([f"{value} " for value in values.tolist()])
+def _row_of(values: npt.NDArray[Any], digit: str) -> str:
+    return "".join([f"{value:{digit}} " for value in values.tolist()])
 
 
 @lru_cache

@@ -135,8 +135,8 @@ def _read_8_bits(source: Source) -> Audio:
     return rate, samples if channels == 1 else samples.reshape(-1, channels)
 
 
-def decode_audio(data: bytes | bytearray | memoryview, source: Source) -> Audio:
-    """Decode an audio file of any format by soundfile: samples of float64 between -1 and 1.
+def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
+    """Decode an audio file of any format by soundfile: samples of float64 between -1 and 1, unless options differ.
 
     Raises:
         FormatError: soundfile is not installed, or cannot decode the bytes.
@@ -146,7 +146,7 @@ def decode_audio(data: bytes | bytearray | memoryview, source: Source) -> Audio:
     except ImportError:
         source.fail(f"{not_installed('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'")
     try:
-        samples, rate = soundfile.read(io.BytesIO(data))
-    except (soundfile.LibsndfileError, RuntimeError, TypeError) as error:
+        samples, rate = soundfile.read(io.BytesIO(data), **options)
+    except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
         source.fail(f"audio cannot be decoded by soundfile: {error}")
     return int(rate), samples

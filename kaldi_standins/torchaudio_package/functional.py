@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,7 +14,10 @@ from kaldi_compat.functional import cmvn, deltas
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.torch.features.pitch import Pitch
 
-__all__ = ["add_deltas", "compute_deltas", "compute_kaldi_pitch", "resample", "sliding_window_cmn"]
+__all__ = [
+    "add_deltas", "compute_deltas", "compute_kaldi_pitch", "mask_along_axis", "mask_along_axis_iid", "resample",
+    "sliding_window_cmn",
+]  # fmt: skip
 
 KAISER_BETA = 14.769656459379492
 METHODS = {"sinc_interp_hann": "hann", "sinc_interp_kaiser": "kaiser",
@@ -125,6 +129,43 @@ def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> An
         OptionError: an order or a window that Kaldi refuses.
     """
     return deltas.add_deltas(features, DeltaOptions(delta_order=delta_order, delta_window=delta_window))
+
+
+def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: int, p: float = 1.0) -> Tensor:
+    """Mask the same random stretch, shorter than ``mask_param``, of each spectrogram (..., freq, time).
+
+    Args:
+        specgram: the spectrograms.
+        mask_param: the stretch is shorter than this.
+        mask_value: value of masked elements.
+        axis: one of the last two.
+        p: largest part of the axis that is masked.
+    """
+    return _masked(specgram, mask_param, mask_value, axis, p, lambda: torch.rand(1).reshape(()).to(specgram.device))
+
+
+def mask_along_axis_iid(
+    specgrams: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0
+) -> Tensor:
+    """Mask a random stretch of its own of each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
+    of_each: dict[str, Any] = {"size": specgrams.shape[:-2], "device": specgrams.device, "dtype": specgrams.dtype}
+    return _masked(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**of_each))
+
+
+def _masked(
+    batch: Tensor, longest: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
+) -> Tensor:
+    if axis % batch.ndim < batch.ndim - 2 or not 0 <= p <= 1:
+        raise ValueError(f"axis={axis} must be one of the last two, and p={p} must lie within 0 to 1")
+    size = batch.shape[axis]
+    longest = longest if p == 1 else min(longest, int(size * p))
+    if longest < 1:
+        return batch
+    length = draw() * longest
+    start = (draw() * (size - length)).long()[..., None, None]
+    places = torch.arange(size, device=batch.device).reshape((-1, 1) if axis % batch.ndim == batch.ndim - 2 else (-1,))
+    mask = (places >= start) & (places < start + length.long()[..., None, None])
+    return torch.where(mask, value, batch) if isinstance(value, Tensor) else batch.masked_fill(mask, value)
 
 
 def resample(

@@ -1,13 +1,19 @@
-"""The modules of ``torchaudio.transforms`` that front ends of speech use: resampling and deltas."""
+"""The modules of ``torchaudio.transforms`` that front ends of speech use: resampling, deltas and masks."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from kaldi_standins.torchaudio_package.functional import compute_deltas, filtered, sinc_filters
+from kaldi_standins.torchaudio_package.functional import (
+    compute_deltas,
+    filtered,
+    mask_along_axis,
+    mask_along_axis_iid,
+    sinc_filters,
+)
 
-__all__ = ["ComputeDeltas", "Resample"]
+__all__ = ["ComputeDeltas", "FrequencyMasking", "Resample", "TimeMasking"]
 
 
 class ComputeDeltas(torch.nn.Module):
@@ -29,6 +35,39 @@ class ComputeDeltas(torch.nn.Module):
             ValueError: a window of less than 3 frames.
         """
         return compute_deltas(specgram, self.win_length, self.mode)
+
+
+class FrequencyMasking(torch.nn.Module):
+    """Mask a random stretch of the frequencies of spectrograms (..., freq, time).
+
+    Args:
+        freq_mask_param: the stretch is shorter than this.
+        iid_masks: mask each spectrogram by itself.
+    """
+
+    axis, p = -2, 1.0
+
+    def __init__(self, freq_mask_param: int, iid_masks: bool = False) -> None:
+        super().__init__()
+        self.mask_param, self.iid_masks = freq_mask_param, iid_masks
+
+    def forward(self, specgram: Tensor, mask_value: float | Tensor = 0.0) -> Tensor:
+        """Return masked spectrograms of the same shape."""
+        if self.iid_masks:
+            return mask_along_axis_iid(specgram, self.mask_param, mask_value, self.axis, self.p)
+        return mask_along_axis(specgram, self.mask_param, float(mask_value), self.axis, self.p)
+
+
+class TimeMasking(FrequencyMasking):
+    """Mask a random stretch of the time of spectrograms: at most the part ``p`` of it."""
+
+    axis = -1
+
+    def __init__(self, time_mask_param: int, iid_masks: bool = False, p: float = 1.0) -> None:
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"p={p} must lie within 0 to 1")
+        super().__init__(time_mask_param, iid_masks)
+        self.p = p
 
 
 class Resample(torch.nn.Module):

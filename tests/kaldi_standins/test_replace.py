@@ -6,7 +6,9 @@ import importlib
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -184,3 +186,17 @@ def test_a_command_may_be_options_of_python() -> None:
 @pytest.mark.parametrize("library", ["kaldi_native_fbank", "kaldi_native_io", "kaldifeat", "kaldiio", "torchaudio"])
 def test_stand_ins_have_the_version_that_programs_print(library: str) -> None:
     assert importlib.import_module(LIBRARIES[library][library]).__version__[0].isdigit()
+
+
+def test_deprecated_names_of_torchaudio_bring_no_warning() -> None:
+    module = ModuleType("torchaudio")
+
+    def deprecated(name: str) -> object:
+        warnings.warn(f"{name} is deprecated", UserWarning, stacklevel=2)
+        return name
+
+    module.__getattr__ = deprecated  # type: ignore[method-assign]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        replace._complete(module, "kaldi_standins.torchaudio_package")
+    assert "load" not in vars(module)

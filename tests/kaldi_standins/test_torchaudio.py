@@ -21,6 +21,7 @@ from tests.support.native_fbank import by_native_fbank
 
 NAMES = ("fbank", "mfcc", "spectrogram")
 OPTION_SETS = 200
+SPEECH = 1000 * torch.randn(1, 8000, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.fixture(scope="module")
@@ -407,3 +408,41 @@ def test_first_compiled_call_breaks_the_graph_or_differs(dynamic: bool | None) -
     [gradient] = torch.autograd.grad(compiled(waveform).square().sum(), waveform)
     [expected] = torch.autograd.grad(model(waveform).square().sum(), waveform)
     torch.testing.assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [1, 0, None, torch.tensor(True)], ids=str)
+def test_any_truth_value_is_a_flag(torchaudio_kaldi: Any, value: Any) -> None:
+    flags = dict.fromkeys(("use_energy", "htk_compat", "snip_edges", "raw_energy", "use_power"), value)
+    theirs = torchaudio_kaldi.fbank(SPEECH, **flags)
+    torch.testing.assert_close(compliance.fbank(SPEECH, **flags), theirs, atol=2e-2, rtol=1e-3)
+
+
+def test_functions_do_not_use_locals_which_torch_compile_does_not_trace() -> None:
+    for name in ("fbank", "mfcc", "spectrogram", "plp", "_compute"):
+        assert "locals" not in inspect.unwrap(getattr(compliance, name)).__code__.co_names
+    with pytest.raises(TypeError, match="no_such_option"):
+        compliance.fbank(SPEECH, no_such_option=1)
+    with pytest.raises(TypeError, match="multiple values"):
+        compliance.fbank(SPEECH, 0.42, blackman_coeff=0.42)
+
+
+def test_star_import_brings_only_torchaudios_names_and_plp(torchaudio_kaldi: Any) -> None:
+    assert set(compliance.__all__) == {*torchaudio_kaldi.__all__, "plp"}
+
+
+def test_mel_banks_have_the_default_dtype(torchaudio_kaldi: Any) -> None:
+    arguments = (23, 512, 16000.0, 20.0, 0.0, 100.0, -500.0, 1.0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        for mine, theirs in zip(
+            compliance.get_mel_banks(*arguments), torchaudio_kaldi.get_mel_banks(*arguments), strict=True
+        ):
+            torch.testing.assert_close(mine, theirs, atol=1e-3, rtol=1e-3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_resample_waveform_has_torchaudios_filters() -> None:
+    resample = pytest.importorskip("torchaudio").functional.resample
+    expected = resample(SPEECH, 16000, 8000, lowpass_filter_width=10)
+    torch.testing.assert_close(compliance.resample_waveform(SPEECH, 16000.0, 8000.0, 10), expected, atol=0.1, rtol=1e-4)

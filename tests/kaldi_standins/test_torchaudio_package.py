@@ -175,3 +175,20 @@ def test_settings_of_readers_that_torchaudio_has_removed_do_nothing() -> None:
     assert ours.backend.common.AudioMetaData is ours.AudioMetaData
     assert ours.backend.soundfile_backend.save is ours.backend.sox_io_backend.save is ours.save
     ours.utils.sox_utils.set_buffer_size(16500)
+
+
+@pytest.mark.parametrize("kind", ["FrequencyMasking", "TimeMasking"])
+@pytest.mark.parametrize("options", [{}, {"iid_masks": True}, {"p": 0.1}, {"p": 0.1, "iid_masks": True}])
+@pytest.mark.parametrize("shape", [(3, 20, 50), (2, 3, 20, 50)])
+def test_masks_are_torchaudios(kind: str, options: dict[str, Any], shape: tuple[int, ...]) -> None:
+    if kind == "FrequencyMasking":
+        options = {name: value for name, value in options.items() if name != "p"}
+    theirs = getattr(pytest.importorskip("torchaudio").transforms, kind)(15, **options)
+    mine = getattr(ours.transforms, kind)(15, **options)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        expected = theirs(noise(*shape), mask_value=-1.0)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(mine(noise(*shape), mask_value=-1.0), expected, rtol=0, atol=0)
+    with pytest.raises(ValueError, match="axis"):
+        ours.functional.mask_along_axis(noise(*shape), 5, 0.0, 0)

@@ -19,6 +19,7 @@ from kaldi_compat.torch.data.items import Items, Transform, describe
 from kaldi_compat.torch.data.places import as_tensor
 from kaldi_compat.torch.data.sampling import rank_and_world_size
 from kaldi_compat.torch.data.seeds import Seeds
+from kaldi_compat.torch.data.skipped import OnError, Skipped
 
 
 class ArchiveDataset(IterableDataset[Utterance]):
@@ -33,6 +34,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
+        on_error: "raise" stops at an utterance that cannot be read; "skip" warns once, and adds its key to ``skipped``.
         shuffle_buffer: number of utterances kept in a buffer to shuffle them; 0 keeps the order.
         seed: seed of the shuffling, and of random numbers in ``transform``.
         rank, world_size: number of this process, and of all; from ``torch.distributed`` by default, if initialized.
@@ -57,6 +59,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
         length_tolerance: int | None = None,
         transform: Transform | None = None,
         drop_incomplete: bool = False,
+        on_error: OnError = "raise",
         shuffle_buffer: int = 0,
         seed: int = 0,
         rank: int | None = None,
@@ -71,7 +74,7 @@ class ArchiveDataset(IterableDataset[Utterance]):
             posteriors=posteriors, text=text, tokenizer=tokenizer, ctm=ctm,
         )  # fmt: skip
         self._items = Items(annotations, Seeds(seed), transform, length_tolerance)
-        self._drop_incomplete = drop_incomplete
+        self._drop_incomplete, self._skipped = drop_incomplete, Skipped(on_error)
         self._shuffle_buffer = whole_number("shuffle_buffer", shuffle_buffer)
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
         self._pipes, self._network = pipes, network
@@ -81,6 +84,11 @@ class ArchiveDataset(IterableDataset[Utterance]):
         return (
             f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}{describe(self._items)}>"
         )
+
+    @property
+    def skipped(self) -> list[str]:
+        """Keys of the utterances that were skipped, by all workers."""
+        return self._skipped.keys
 
     @property
     def speakers(self) -> list[str]:
@@ -113,11 +121,16 @@ class ArchiveDataset(IterableDataset[Utterance]):
             with io_ark.SequentialReader[npt.NDArray[np.generic]](
                 rspecifier, kind="matrix", pipes=self._pipes, network=self._network
             ) as table:
-                for key, load in table.entries():
-                    mine = whole_tables or number % readers == reader
-                    number += 1
-                    if mine and (not self._drop_incomplete or self._items.annotations.complete(key)):
-                        yield self._items.make(key, partial(_loaded, load))
+                try:
+                    for key, load in table.entries():
+                        mine = whole_tables or number % readers == reader
+                        number += 1
+                        if mine and (not self._drop_incomplete or self._items.annotations.complete(key)):
+                            make = partial(self._items.make, key, partial(_loaded, load))
+                            if (utterance := self._skipped.read(key, make)) is not None:
+                                yield utterance
+                except io_ark.ArkError as error:  # the rest of an archive that is cut off
+                    self._skipped.note(rspecifier, error)
 
     @raises_again
     def _shuffled(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:

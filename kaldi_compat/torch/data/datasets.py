@@ -24,7 +24,7 @@ from io_ark.codecs.wave import WaveCodec
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import FormatError
 from io_ark.tables import Loader, RelativeTo, Script, folder_of
-from kaldi_compat.errors import AudioError, OptionError
+from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import num_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import positive_number, whole_number
@@ -33,6 +33,7 @@ from kaldi_compat.torch.data.each_process import InEachProcess
 from kaldi_compat.torch.data.items import Items, Transform, describe
 from kaldi_compat.torch.data.places import as_tensor, load_named, script_of
 from kaldi_compat.torch.data.seeds import Seeds
+from kaldi_compat.torch.data.skipped import OnError, Skipped
 
 Augment = Callable[[Tensor, float], Tensor]
 _SLOWEST, _FASTEST = 0.01, 100.0
@@ -41,8 +42,9 @@ _SLOWEST, _FASTEST = 0.01, 100.0
 class _KeyedDataset(Dataset[Utterance]):
     """Base class of data sets by number. A subclass reads an utterance."""
 
-    def __init__(self, listing: Script, items: Items, drop_incomplete: bool) -> None:
-        self._listing = listing
+    def __init__(self, listing: Script, items: Items, drop_incomplete: bool, on_error: OnError) -> None:
+        listing.check_unique()
+        self._listing, self._skipped = listing, Skipped(on_error)
         self._items = items
         self._lines = np.arange(len(listing))
         if drop_incomplete:
@@ -53,6 +55,21 @@ class _KeyedDataset(Dataset[Utterance]):
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Utterance:
+        if (utterance := self._get(index)) is not None:
+            return utterance
+        for other in range(index + 1, index + len(self)):
+            if (utterance := self._get(other % len(self))) is not None:
+                return utterance
+        raise KaldiCompatError(f"{self._listing.name}: no utterance can be read: pass on_error='raise' for the reason")
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
+        """Return a batch for a ``DataLoader``; readable utterances take the places of those that are skipped."""
+        found = [self._get(index) for index in indices]
+        readable = [each for each in found if each is not None] or [self[indices[0]]]
+        return [each or readable[place % len(readable)] for place, each in enumerate(found)]
+
+    def _get(self, index: int) -> Utterance | None:
+        """Return an utterance, or None if it is skipped."""
         try:
             line = int(self._lines[operator.index(index)])
         except TypeError:
@@ -61,7 +78,15 @@ class _KeyedDataset(Dataset[Utterance]):
                 "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
             ) from None
         key, rest = self._listing.line(line)
+        return self._skipped.read(key, partial(self._make, key, rest))
+
+    def _make(self, key: str, rest: str) -> Utterance:
         return self._items.make(key, partial(self._read, key, rest))
+
+    @property
+    def skipped(self) -> list[str]:
+        """Keys of the utterances that were skipped, by all workers."""
+        return self._skipped.keys
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which determines the random numbers of utterances. Reaches workers that persist."""
@@ -116,6 +141,8 @@ class FeatureDataset(_KeyedDataset):
             only on the utterance, ``seed`` and the epoch.
         seed: of such random numbers.
         drop_incomplete: skip utterances that lack a target. Otherwise accessing one is an error.
+        on_error: "raise", or "skip" for utterances that cannot be read: they are warned of once, and their keys are in
+            ``skipped``. In a batch, another one takes their place, so that it stays as large; else the next one.
         relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
             folder, as Kaldi does.
 
@@ -147,6 +174,7 @@ class FeatureDataset(_KeyedDataset):
         transform: Transform | None = None,
         seed: int = 0,
         drop_incomplete: bool = False,
+        on_error: OnError = "raise",
         pipes: bool = True,
         network: bool = True,
         relative_to: RelativeTo | None = None,
@@ -157,7 +185,9 @@ class FeatureDataset(_KeyedDataset):
         )  # fmt: skip
         name = script_of(feats)
         script = Script.open(name, annotations.access)
-        super().__init__(script, Items(annotations, Seeds(seed), transform, length_tolerance), drop_incomplete)
+        super().__init__(
+            script, Items(annotations, Seeds(seed), transform, length_tolerance), drop_incomplete, on_error
+        )
         folder = folder_of(name, relative_to)
         self._loader = InEachProcess(Loader, "matrix", annotations.access, folder=folder)
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
@@ -200,7 +230,7 @@ class WaveDataset(_KeyedDataset):
             torch. They depend only on the utterance, this seed and the epoch.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
-        drop_incomplete, relative_to: as for :class:`FeatureDataset`.
+        drop_incomplete, on_error, relative_to: as for :class:`FeatureDataset`.
 
     Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with 16-bit audio ``(samples,)``, or with features.
 
@@ -238,6 +268,7 @@ class WaveDataset(_KeyedDataset):
         length_tolerance: int | None = None,
         transform: Transform | None = None,
         drop_incomplete: bool = False,
+        on_error: OnError = "raise",
         pipes: bool = True,
         network: bool = True,
         relative_to: RelativeTo | None = None,
@@ -256,7 +287,9 @@ class WaveDataset(_KeyedDataset):
         recordings = Script.open(wav, annotations.access)
         listing = recordings if segments is None else Script.open(segments, annotations.access)
         draws = augment is not None or feature is not None
-        super().__init__(listing, Items(annotations, Seeds(seed), transform, length_tolerance, draws), drop_incomplete)
+        items = Items(annotations, Seeds(seed), transform, length_tolerance, draws)
+        super().__init__(listing, items, drop_incomplete, on_error)
+        recordings.check_unique()
         self._recordings = None if segments is None else recordings
         self._channel = None if channel is None else whole_number("channel", channel)
         self._rate = None if sample_frequency is None else positive_number("sample_frequency", sample_frequency)
@@ -273,8 +306,8 @@ class WaveDataset(_KeyedDataset):
         augmented = "" if self._augment is None else f", augment={self._augment!r}"
         return f"{rate}{speeds}{augmented}{'' if self._feature is None else f', feature={self._feature!r}'}"
 
-    def __getitem__(self, index: int) -> Utterance:
-        utterance = super().__getitem__(index)
+    def _make(self, key: str, rest: str) -> Utterance:
+        utterance = super()._make(key, rest)
         if not utterance.words or self._speeds == (1.0,):
             return utterance
         speed = self._speed(self._items.seeds.of(utterance.key))

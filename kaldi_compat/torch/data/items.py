@@ -42,13 +42,16 @@ class Items:
         """Return an utterance whose input a function reads, which is given the utterance's seed.
 
         Raises:
-            KaldiCompatError: input and targets differ in length by more than the tolerance, or a function returned no
-                tensor.
+            KaldiCompatError: input and targets differ in length by more than the tolerance, a function returned no
+                tensor, or the utterance is empty.
             MissingKeyError: a target is missing.
         """
         seed = self.seeds.of(key)
         with seeded(seed) if self.draws or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _tensor(key, read(seed)), seed)
+            if not len(utterance.input):
+                lacks = "samples" if utterance.input.ndim == 1 else "frames"
+                raise KaldiCompatError(f"{key}: has no {lacks}: remove it, or pass on_error='skip' to the data set")
             if self.length_tolerance is not None:
                 utterance = self._cut_to_match(utterance, self.length_tolerance)
             if self.transform is not None:

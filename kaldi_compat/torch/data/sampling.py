@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypedDict
@@ -78,6 +79,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         max_seconds: the same in seconds.
         sample_frequency: number of units of ``lengths`` in a second, for ``max_seconds``: the sampling rate for lengths
             in samples; 1, the default, for lengths in seconds.
+        min_length, max_length: utterances that are shorter or longer are left out, in the unit of ``lengths``.
         shuffle: False keeps batches in order of length, longest first, so that a lack of memory shows early.
         seed: seed of the shuffling.
         drop_last: leave out the incomplete batch, and the batches that do not divide among the ranks.
@@ -105,6 +107,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         max_frames: float | None = None,
         max_seconds: float | None = None,
         sample_frequency: float = 1.0,
+        min_length: float = 0.0,
+        max_length: float | None = None,
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
@@ -124,7 +128,13 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
         self._num_buckets = whole_number("num_buckets", num_buckets, at_least=1)
-        self._by_length = np.argsort(-self._lengths, kind="stable")
+        self._limits = min_length, math.inf if max_length is None else max_length
+        by_length = np.argsort(-self._lengths, kind="stable")
+        sorted_lengths = self._lengths[by_length]
+        self._by_length = by_length[(sorted_lengths >= self._limits[0]) & (sorted_lengths <= self._limits[1])]
+        if not len(self._by_length):
+            raise OptionError(f"no utterance has a length from {self._limits[0]:g} to {self._limits[1]:g}: lengths are "
+                              f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}")  # fmt: skip
         shares = self._shares_of_batches()
         self._full_batches = max(float(shares.sum()), 1.0)
         self._positions = _positions_of_least_padding(self._lengths[self._by_length], shares) if shuffle else None
@@ -154,7 +164,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         )
         most = " and ".join(limit for limit in limits if limit)
         batches = f"{len(self)} batch{'' if len(self) == 1 else 'es'} of at most {most}"
-        return f"<BucketBatchSampler: {len(self._lengths)} utterances in {batches}, epoch {self._epoch}{ranks}>"
+        return f"<BucketBatchSampler: {len(self._by_length)} utterances in {batches}, epoch {self._epoch}{ranks}>"
 
     def state_dict(self, batches: int | None = None) -> SamplerState:
         """Return the position in the epoch, from which :meth:`load_state_dict` resumes.
@@ -193,11 +203,13 @@ class BucketBatchSampler(Sampler[list[int]]):
         """Return what determines the batches, besides the seed and the epoch."""
         lengths = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
         limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
+        # None, because JSON has no infinity.
+        limits += [None if math.isinf(limit) else limit for limit in self._limits]
         return [len(self._lengths), lengths, *limits, self._world_size]
 
     def _shares_of_batches(self) -> npt.NDArray[np.float64]:
         """Return the share of a batch, by either limit, that each utterance takes, longest first."""
-        shares = np.full(len(self._lengths), 0.0 if self._batch_size is None else 1 / self._batch_size)
+        shares = np.full(len(self._by_length), 0.0 if self._batch_size is None else 1 / self._batch_size)
         return shares if self._max_size is None else np.maximum(shares, self._lengths[self._by_length] / self._max_size)
 
     def _plan_of_this_rank(self) -> _Plan:
@@ -209,7 +221,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             batches = batches.take(np.sort(rng.permutation(kept)[:whole]) if self._shuffle else np.arange(whole))
             if not len(batches.starts):
                 raise OptionError(
-                    f"{len(self._lengths)} utterances make {kept} whole batches with "
+                    f"{len(self._by_length)} utterances make {kept} whole batches with "
                     f"world_size={self._world_size}, so that drop_last=True leaves none: "
                     "pass drop_last=False, or allow fewer utterances in a batch"
                 )

@@ -39,9 +39,9 @@ def table(ark: Ark) -> None:
     kaldiio.save_ark("feats.ark", FEATS, scp="feats.scp")
 
 
-def same(found: dict[str, np.ndarray]) -> None:
-    assert found.keys() == FEATS.keys()
-    for key, value in FEATS.items():
+def same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray] = FEATS) -> None:
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
         np.testing.assert_array_equal(found[key], value)
 
 
@@ -154,6 +154,20 @@ def test_h5py_reads_the_hdf5_file() -> None:
         assert list(file) == ["b.1", "a%2F2", "ü%25"]  # in the order of the table
 
 
+def test_groups_of_hdf5_are_read_once_each(ark: Ark) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("g.h5", "w") as file:
+        file["anna/a/1"] = FEATS["b.1"]
+        file["anna/2"] = FEATS["ü%"]
+        file["anna/a/up"] = h5py.SoftLink("/anna")
+        file["last"] = FEATS["b.1"]
+    ark("convert g.h5 o.ark")
+    same(dict(io_ark.read("ark:o.ark")), {"anna/2": FEATS["ü%"], "anna/a/1": FEATS["b.1"], "last": FEATS["b.1"]})
+    with h5py.File("g.h5", "w") as file:
+        file["anna/away"] = h5py.ExternalLink("other.h5", "x")
+    assert "anna/away: is a link to another file" in ark("convert g.h5 o.ark", 2).err
+
+
 def test_pyarrow_reads_the_parquet_file() -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     main(["convert", "feats.ark", "o.parquet"])
@@ -232,6 +246,25 @@ def test_damaged_lhotse_manifests_are_refused_in_a_line(line: str, ark: Ark) -> 
     assert ark("convert bad.jsonl o.ark", 2).err.startswith("ark: bad.jsonl: cannot be read: ")
     Path("empty.jsonl").write_text("")
     assert ark("convert empty.jsonl o.ark", 2).err == "ark: empty.jsonl: the manifest is empty\n"
+
+
+def test_other_lhotse_manifests_convert_or_say_what_they_are(ark: Ark) -> None:
+    lhotse = pytest.importorskip("lhotse")
+    ark("convert feats.ark o.jsonl.gz")
+    features = list(lhotse.load_manifest("o.jsonl.gz"))
+    cuts = [lhotse.MonoCut(f"cut-{each.recording_id}", 0, each.duration, 0, features=each) for each in features]
+    lhotse.CutSet.from_cuts(cuts).to_file("cuts.jsonl.gz")
+    ark("convert cuts.jsonl.gz back.ark")
+    same(dict(io_ark.read("ark:back.ark")), {f"cut-{key}": value for key, value in FEATS.items()})
+    recording = lhotse.Recording("r", [], 8000, 8000, 1.0)
+    lhotse.CutSet.from_cuts([lhotse.MonoCut("c", 0, 1.0, 0, recording=recording)]).to_file("bare.jsonl")
+    lhotse.RecordingSet.from_recordings([recording]).to_file("recordings.jsonl")
+    for name, kind in ("bare", "MonoCut"), ("recordings", "Recording"):
+        assert f"is a manifest of {kind} without features" in ark(f"convert {name}.jsonl o.ark", 2).err
+    for each in features:
+        each.recording_id = None
+    lhotse.FeatureSet.from_features(features).to_file("nameless.jsonl")
+    assert ark("convert nameless.jsonl o.ark", 2).err.count("without a recording_id") == 1
 
 
 def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:

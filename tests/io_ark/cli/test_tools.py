@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from _pytest.capture import CaptureResult
 
+import io_ark
 from io_ark.cli.ark import main, parser
 from io_ark.cli.completion import SHELLS, of_parser, script
 from io_ark.cli.histogram import Histogram
@@ -180,3 +181,18 @@ def test_completion_scripts_name_every_command_and_option(shell: str, ark: Ark) 
     for each in command.commands:
         assert each.name in written
         assert all(flag.name.lstrip("-") in written for flag in each.flags)
+
+
+def test_a_web_page_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in "<!DOCTYPE html>\n<html lang=en></html>\n", "\n<HTML></HTML>\n", '<?xml version="1.0"?>\n<a/>':
+        Path("report.html").write_text(text)
+        assert main(["ls", "report.html"]) != 0
+        printed = capsys.readouterr()
+        assert "report.html:0: is a document in HTML or XML, not a table" in printed.out + printed.err
+
+
+def test_a_compressed_script_file_is_named_as_one() -> None:
+    Path("feats.scp.gz").write_bytes(gzip.compress(b"a feats.ark:2\n"))
+    for read in io_ark.load_scp, lambda name: list(io_ark.read(f"scp:{name}")):
+        with pytest.raises(io_ark.ArkError, match=r"is compressed with gzip: .*'scp:gunzip -c feats.scp.gz \|'"):
+            read("feats.scp.gz")

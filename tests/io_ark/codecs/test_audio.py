@@ -105,12 +105,18 @@ def test_audio_without_a_known_end_is_refused_in_an_archive(tmp_path: Path) -> N
 
 
 def test_fractions_beyond_one_are_clipped_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    fractions = np.array([[0.5, 1.5, -2.0, np.nan, 1e-9, 0.25 + 0.6 / 32768]], np.float32)
+    fractions = np.array([[0.5, 1.5, -2.0, 0, 1e-9, 0.25 + 0.6 / 32768]], np.float32)
     path = write(tmp_path / "a.wav", fractions, "WAV", "FLOAT")
     with caplog.at_level(logging.WARNING):
         samples = io_ark.load(str(path), kind="wave").samples
     assert samples.tolist() == [[16384, 32767, -32768, 0, 0, 8193]]
     assert "2 samples exceed -1 to 1 and were clipped" in caplog.text
+
+
+def test_nan_is_not_read_as_silence(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.wav", np.array([[0.5, np.nan, 0.1]], np.float32), "WAV", "FLOAT")
+    with pytest.raises(FormatError, match=r"a\.wav.*NaN"):
+        io_ark.load(str(path), kind="wave")
 
 
 @pytest.mark.parametrize(

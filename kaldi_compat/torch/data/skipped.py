@@ -1,0 +1,69 @@
+"""Utterances that a data set skips because they cannot be read."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal
+
+from io_ark.errors import ArkError
+from kaldi_compat.errors import KaldiCompatError, OptionError
+from kaldi_compat.torch.data.batching import Utterance
+
+OnError = Literal["raise", "skip"]
+
+
+class Skipped:
+    """Keys of utterances that were skipped, of all workers.
+
+    Args:
+        on_error: "raise" skips none; "skip" warns of each once.
+
+    Raises:
+        OptionError: for another ``on_error``.
+    """
+
+    def __init__(self, on_error: OnError) -> None:
+        if on_error not in ("raise", "skip"):
+            raise OptionError(f"on_error={on_error!r} must be 'raise' or 'skip'")
+        self._file: str | None = None
+        if on_error == "skip":
+            # A worker, forked or spawned, appends a line: keys of a stream are not known before.
+            handle, self._file = tempfile.mkstemp(prefix="kaldi_compat_skipped_")
+            os.close(handle)
+            weakref.finalize(self, _remove, self._file, os.getpid())
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys, in the order in which they were skipped first."""
+        if self._file is None:
+            return []
+        with open(self._file, encoding="utf-8", errors="surrogateescape") as file:
+            return list(dict.fromkeys(file.read().split("\n")[:-1]))
+
+    def read(self, key: str, make: Callable[[], Utterance]) -> Utterance | None:
+        """Return an utterance, or None if it is skipped."""
+        try:
+            return make()
+        except (ArkError, KaldiCompatError, OSError) as error:
+            self.note(key, error)
+            return None
+
+    def note(self, key: str, error: Exception) -> None:
+        """Warn once of what is skipped, or raise the error."""
+        if self._file is None:
+            raise error
+        if key not in self.keys:
+            with open(self._file, "a", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(f"{key}\n")
+            warnings.warn(f"{key}: skipped, because it cannot be read: {error}", stacklevel=2)
+
+
+def _remove(file: str, process: int) -> None:
+    if os.getpid() == process:
+        with suppress(OSError):
+            os.remove(file)
