@@ -48,8 +48,6 @@ from io_ark.models import (
     Split,
     Table,
     TransitionModel,
-    write_transition_model,
-    write_tree,
 )
 
 COMMAND = "python benchmarks/tables.py --kaldi DIR --work DIR --again"
@@ -294,9 +292,9 @@ def prepare_models(names: dict[str, str]) -> None:
 
     root = Table(1, (None, *map(of_phone, range(1, PHONES + 1))))
     mono = ((phone + 1, s, STATES * phone + s, STATES * phone + s) for phone in range(PHONES) for s in range(STATES))
-    write_tree(names["tree"], ContextDependency(3, 1, root))
-    write_transition_model(names["mono"], TransitionModel.of(topology, mono))
-    write_transition_model(names["tri"], TransitionModel.of(topology, pdfs))
+    io_ark.save(names["tree"], ContextDependency(3, 1, root))
+    io_ark.save(names["mono"], TransitionModel.of(topology, mono))
+    io_ark.save(names["tri"], TransitionModel.of(topology, pdfs))
     symbols = ("<eps> 0", *(f"P{phone} {phone}" for phone in range(1, PHONES + 1)))
     Path(names["phones"]).write_text("".join(f"{line}\n" for line in symbols))
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 import io_ark
-from io_ark.models import TransitionModel, read_transition_model, read_tree
+from io_ark.models import TransitionModel
 from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, collate
 from kaldi_compat.torch.data.datasets import FeatureDataset
 from kaldi_compat.torch.data.sampling import BucketBatchSampler
@@ -82,7 +82,8 @@ def main(data_dir: Path, alignment_dir: Path, folder: Path, epochs: int = 20) ->
     """Train, write log-likelihoods, and return the fractions of correct frames of held-out utterances."""
     torch.manual_seed(0)
     folder.mkdir(parents=True, exist_ok=True)
-    model, tree = read_transition_model(alignment_dir / "final.mdl"), read_tree(alignment_dir / "tree")
+    model = io_ark.load(alignment_dir / "final.mdl", kind="transition-model")
+    tree = io_ark.load(alignment_dir / "tree", kind="tree")
     assert model.num_pdfs == tree.num_pdfs, "final.mdl and tree are of different systems"
     counts = write_targets(alignment_dir, folder, model)
     data = FeatureDataset(data_dir / "feats.scp", alignments=f"scp:{folder}/pdfs.scp", drop_incomplete=True)

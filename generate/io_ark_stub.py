@@ -10,6 +10,21 @@ import io_ark
 
 Types = Sequence[tuple[str, str]]
 
+# Kinds of models and of text files, and the type of their values.
+MODELS = {
+    "plda": "Plda",
+    "diag-gmm": "DiagGmm",
+    "full-gmm": "FullGmm",
+    "ivector-extractor": "IvectorExtractor",
+    "acoustic-model": "AcousticModel",
+    "transition-model": "TransitionModel",
+    "topology": "HmmTopology",
+    "tree": "ContextDependency",
+    "fst": "Fst",
+    "config": "dict[str, str]",
+    "symbol-table": "dict[str, int]",
+    "lines": "list[list[str]]",
+}
 # Kinds, and the type of the values that are read.
 READ: Types = (
     ("Float32Kind", "Float32"),
@@ -23,6 +38,7 @@ READ: Types = (
     ('Literal["posterior"]', "Posterior"),
     ('Literal["wave"]', "Wave"),
     ('Literal["wave-info"]', "WaveInfo"),
+    *((f'Literal["{kind}"]', value) for kind, value in MODELS.items()),
     ("Kind", "Any"),
 )
 # Kinds, and the type of the values that are written.
@@ -34,6 +50,7 @@ WRITTEN: Types = (
     ('Literal["token-vector"]', "Iterable[str]"),
     ('Literal["posterior"]', "Sequence[Sequence[tuple[int, float]]]"),
     ('Literal["wave"]', "Wave"),
+    *((f'Literal["{kind}"]', value) for kind, value in MODELS.items()),
     ("OtherWrittenKind", "Any"),
 )
 # Without a kind: what is found there, as for values of JSON.
@@ -67,6 +84,10 @@ from io_ark.codecs import Codec
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.kinds import (
     ArrayKind, Float32, Float32Kind, Float64, Float64Kind, FloatKind, Int32, Int32Kind, Kind, OtherWrittenKind
+)
+from io_ark.codecs.fst import Fst
+from io_ark.models import (
+    AcousticModel, ContextDependency, DiagGmm, FullGmm, HmmTopology, IvectorExtractor, Plda, TransitionModel
 )
 from io_ark.specifier import Rspecifier, Wspecifier
 from io_ark.tables import readers, writers

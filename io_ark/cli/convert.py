@@ -94,6 +94,13 @@ def _array(value: Any, source: str, key: str) -> np.ndarray[Any, Any]:
 def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     for entry in entries(table_of(chosen.source), allowed_access(chosen)):
         value = entry.error if entry.error is not None else entry.value
+        if entry.single and hasattr(value, "arrays"):
+            try:
+                yield from value.arrays().items()
+            except FormatError as error:
+                error.file = entry.where
+                raise
+            continue
         numbers = None if hasattr(value, "duration") else entry.numbers
         yield entry.key, value if entry.error is not None or numbers is None else numbers
 

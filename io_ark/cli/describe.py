@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from io_ark.blocks import ArrayInfo
 from io_ark.cli.entries import Entry
 from io_ark.cli.terminal import colour_text
+from io_ark.codecs.base import VALUE_KINDS
 from io_ark.codecs.wave import Wave, WaveInfo
 
 # Control characters that JSON does not escape.
@@ -25,7 +27,7 @@ def describe_kind(value: Any) -> str:
     if isinstance(value, np.ndarray | ArrayInfo):
         name = {0: "scalar", 1: "vector", 2: "matrix"}.get(value.ndim, "array")
         return f"int {name}" if value.dtype.kind in "iu" else name
-    return {"str": "token", "list": "list"}.get(type(value).__name__, type(value).__name__)
+    return {"str": "token", "dict": "dictionary"}.get(type(value).__name__, type(value).__name__)
 
 
 def count_of(count: int, one: str, more: str = "") -> str:
@@ -55,6 +57,27 @@ def escape(text: str) -> str:
         char if char.isprintable() or "\udc80" <= char <= "\udcff" else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def outline(value: Any, indent: str = "") -> Iterator[str]:
+    """Yield lines that say what is inside of a model or a dictionary."""
+    items = (
+        value.items() if isinstance(value, dict) else ((each.name, getattr(value, each.name)) for each in fields(value))
+    )
+    for name, each in items:
+        if isinstance(each, np.ndarray):
+            span = f", {each.min():.6g} to {each.max():.6g}" if each.size else ""
+            yield f"{indent}{name}: {each.dtype} {' x '.join(map(str, each.shape))}{span}"
+        elif is_dataclass(each):
+            is_short = not getattr(each, "__dataclass_params__").repr  # noqa: B009  # its class has one of its own
+            yield f"{indent}{name}: {each if is_short else type(each).__name__}"
+            if is_short or type(each) in VALUE_KINDS:  # but no nodes of trees, which may be nested deeply
+                yield from outline(each, f"{indent}  ")
+        else:
+            sized = isinstance(each, bytes | tuple | list)
+            yield escape(f"{indent}{name}: {len(each) if sized else each}{' bytes' if isinstance(each, bytes) else ''}")
+    for line in getattr(value, "config", ()):
+        yield escape(f"{indent}{line}")
 
 
 def entry_line(entry: Entry) -> str:
@@ -94,8 +117,8 @@ def as_json(value: Any) -> Any:
     """
     if isinstance(value, Wave):
         return {"sample_frequency": value.sample_frequency, "samples": value.samples.tolist()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, np.ndarray | np.generic):
         return as_json(value.tolist())
     if isinstance(value, dict):
@@ -104,4 +127,6 @@ def as_json(value: Any) -> Any:
         return [as_json(each) for each in value]
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
+    if isinstance(value, bytes):
+        return f"{len(value)} bytes"
     return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -12,6 +12,7 @@ import numpy as np
 
 from io_ark.codecs import AnyCodec, Codec
 from io_ark.codecs.base import BINARY_MARKER
+from io_ark.codecs.detect import FST, MODELS
 from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError, MissingKeyError
 from io_ark.specifier import Rspecifier, classify_rspecifier
@@ -140,9 +141,10 @@ def find(name: str, key: str, access: Access) -> Entry:
 
 
 def _is_single_object(source: Source) -> bool:
-    """Return True if a binary object, audio or a matrix in text starts here, and not the key of an archive."""
-    head = source.peek(12)
-    return head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or (head[:3] == b"RIF" and head[8:] == b"WAVE")
+    """Return True if an object starts here that is not in an archive: in binary, audio, a matrix or model in text."""
+    head = source.peek(24)
+    starts = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
+    return starts or head[:4] == FST or (head[:3] == b"RIF" and head[8:12] == b"WAVE")
 
 
 def _refuse_other_files(source: Source) -> None:

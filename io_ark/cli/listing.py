@@ -6,12 +6,13 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from itertools import islice
 
 import numpy as np
 
 import io_ark
-from io_ark.cli.describe import count_of, description, entry_line, entry_object, escape, print_json
+from io_ark.cli.describe import count_of, description, entry_line, entry_object, escape, outline, print_json
 from io_ark.cli.entries import Entry, allowed_access, entries, find, table_of
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
@@ -87,7 +88,10 @@ def show(chosen: argparse.Namespace) -> int:
         about = entry_object(entry)
         title = f"{escape(chosen.key)}: {description(value)}, {entry.stored}, at {escape(entry.where)}"
     if chosen.json:
-        print_json({**about, "value": value})
+        try:
+            print_json({**about, "value": value})
+        except RecursionError:
+            raise FormatError("is nested too deeply for JSON", file=chosen.where) from None
         return 0
     print(title)
     numbers = value.samples if isinstance(value, Wave) else value
@@ -95,6 +99,9 @@ def show(chosen: argparse.Namespace) -> int:
         limit = numbers.size + 1 if chosen.all else 100
         with np.printoptions(threshold=limit, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
             print(numbers)
+    elif isinstance(value, dict) or (is_dataclass(value) and not hasattr(value, "shape")):
+        for line in outline(value):
+            print(line)
     else:
         print(escape(str(value)))
     return 0

@@ -72,7 +72,7 @@ def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Ra
 def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
     if values.dtype == dtype:
         return values
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(dtype)
 
 

@@ -32,7 +32,16 @@ _TOKENS = {
     b"FP": ("packed-matrix", {}), b"DP": ("packed-matrix", {"dtype": np.float64}),
     b"SV": ("sparse-vector", {}), b"SM": ("sparse-matrix", {}),
     b"<Nnet3Eg>": ("nnet-example", {}), b"<Nnet3ChainEg>": ("nnet-chain-example", {}),
+    b"<Plda>": ("plda", {}), b"<DiagGMM>": ("diag-gmm", {}), b"<FullGMM>": ("full-gmm", {}),
+    b"<DiagGMMBegin>": ("diag-gmm", {}), b"<FullGMMBegin>": ("full-gmm", {}),
+    b"<IvectorExtractor>": ("ivector-extractor", {}), b"<TransitionModel>": ("acoustic-model", {}),
+    b"<Topology>": ("topology", {}), b"ContextDependency": ("tree", {}),
 }  # fmt: skip
+# Start of models in text, as words, and of graphs.
+MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]
+FST = b"\xd6\xfd\xb2\x7e"
+# Lines of a configuration file: empty lines, comments and options.
+_CONFIG = re.compile(rb"(?:[ \t\r]*(?:#[ \t\r][^\n]*|#)?\n)*[ \t]*(?:--[A-Za-z]|#[ \t\r\n])")
 # Bytes up to the end of the marker, a token of two letters and the space after it.
 _TOKEN_END = 5
 # In order of preference: the first kind that fits the bytes is used.
@@ -61,7 +70,7 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     head = source.peek(20)
     if head[:2] != BINARY_MARKER:
         audio = head[:4] in (b"RIFF", b"RIFX") or (source.tell() == 0 and audio_format(source))
-        return "wave" if audio else _text_kind(source), {}
+        return "wave" if audio else "fst" if head[:4] == FST else _text_kind(source), {}
     body = head[2:]
     found = _TOKENS.get(body.partition(b" ")[0])
     if found is not None:
@@ -137,14 +146,19 @@ def _text_kind(source: Source) -> str:
     if start.startswith(b"dim="):
         return "sparse-vector"
     for token, (kind, _) in _TOKENS.items():
-        if start.startswith(token + b" "):
+        if start.startswith(token + b" ") or (token[:1] == b"<" and start.startswith(token + b"\n")):
             return kind
-    line = start.split(b"\n", 1)[0]
+    line, _, others = start.partition(b"\n")
     if _NOT_TEXT.search(line):
         source.fail("expected a binary object or text: is this an archive? io_ark.read reads its entries")
     words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
+    # An object of an archive is on one line, and not at the start of the file.
+    if source.tell() == 0 and _CONFIG.match(text):
+        return "config"
+    if source.tell() == 0 and others.strip():
+        return _lines_kind([each.split() for each in text.split(b"\n")[: None if len(text) < size else -1]])
     if b";" in line:
         return _list_kind(line)
     if words and all(INTEGER.fullmatch(word) for word in words):
@@ -154,6 +168,14 @@ def _text_kind(source: Source) -> str:
     if NUMBER.fullmatch(words[0]):
         return "double"
     return "bool" if words[0] in (b"T", b"F") else "token"
+
+
+def _lines_kind(lines: list[list[bytes]]) -> str:
+    """Classify a text file by its first lines."""
+    lengths = {len(words) for words in lines if words}
+    if lengths in ({1}, {2}) and all(INTEGER.fullmatch(words[-1]) for words in lines if words):
+        return "int-lines" if lengths == {1} else "symbol-table"
+    return "lines"
 
 
 def _bracket_kind(text: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Read acceptors with OpenFst's standard (tropical) arcs: the numerator graphs of chain training examples.
+"""OpenFst's files: acceptors with standard (tropical) arcs, as in chain training examples, and headers of all others.
 
 Source: the formats of OpenFst's ``compact-fst.h`` and ``fst.h``; for text, ``ReadFstKaldi`` in Kaldi's
 ``src/fstext/kaldi-fst-io-inl.h``.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, quote
+from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, Codec, Sink, quote, written_as
 from io_ark.codecs.text_parse import nearest_float32
+from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
@@ -52,6 +54,62 @@ class Acceptor(NamedTuple):
     labels: Array
     costs: Array
     next_states: Array
+
+
+@written_as("fst")
+@dataclass(frozen=True, repr=False)
+class Fst:
+    """Graph in a file of its own, such as ``HCLG.fst``: its header, and the rest as it is stored.
+
+    Attributes:
+        type: OpenFst's type, such as ``vector``, ``const``, ``ngram`` or ``olabel_lookahead``.
+        arc_type: type of the arcs, such as ``standard``.
+        version: version of the format of this type.
+        flags: flags of the header.
+        properties: properties that are known, as OpenFst's bits.
+        start: start state; -1 if there is none.
+        num_states: number of states; -1 or 0 if the header does not say.
+        num_arcs: number of arcs, likewise.
+        data: the bytes after the header: symbol tables, states and arcs.
+    """
+
+    type: str
+    arc_type: str
+    version: int
+    flags: int
+    properties: int
+    start: int
+    num_states: int
+    num_arcs: int
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"Fst({self.type!r}, {self.arc_type!r}, num_states={self.num_states}, num_arcs={self.num_arcs})"
+
+
+class FstCodec(Codec[Fst]):
+    """Codec of graphs in files of their own."""
+
+    marker = b""
+
+    def read(self, source: Source) -> Fst:
+        at = source.tell()
+        if at or _LENGTH.unpack(source.read(_LENGTH.size))[0] != _MAGIC:
+            source.fail("expected an FST in OpenFst's binary format, which is read as a whole file", at)
+        kind, arcs = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")
+        version, flags, properties, start, states, arc_count = _HEADER.unpack(source.read(_HEADER.size))
+        left = source.remaining()  # to read it without a copy
+        data = source.read_rest() if left is None else bytes(source.read(left))
+        return Fst(kind, arcs, version, flags, properties, start, states, arc_count, data)
+
+    def write_body(self, sink: Sink, value: Fst, binary: bool) -> None:
+        if not binary:
+            raise FormatError("an FST has no text form here: write it in binary")
+        names = (name.encode("latin1") for name in (value.type, value.arc_type))
+        sink.write(b"".join([_LENGTH.pack(_MAGIC), *(_LENGTH.pack(len(name)) + name for name in names)]))
+        sink.write(_HEADER.pack(value.version, value.flags, value.properties, value.start, value.num_states,
+                                value.num_arcs))  # fmt: skip
+        sink.write(value.data)
 
 
 def read_acceptor(source: Source, binary: bool) -> Acceptor:

@@ -19,7 +19,7 @@ Float32Kind: TypeAlias = Literal[
     "matrix", "vector", "packed-matrix", "sp-matrix", "tp-matrix", "float-pair-vector", "sphinx"
 ]
 Float64Kind: TypeAlias = Literal["double-matrix", "double-vector"]
-Int32Kind: TypeAlias = Literal["int-vector", "int-pair-vector"]
+Int32Kind: TypeAlias = Literal["int-vector", "int-pair-vector", "int-lines"]
 FloatKind: TypeAlias = Literal["float", "double"]
 # Kinds that any array-like value can be written as.
 ArrayKind: TypeAlias = Literal[
@@ -59,4 +59,16 @@ Kind: TypeAlias = Literal[
     "htk",
     "wave",
     "wave-info",
+    "plda",
+    "diag-gmm",
+    "full-gmm",
+    "ivector-extractor",
+    "acoustic-model",
+    "transition-model",
+    "topology",
+    "tree",
+    "fst",
+    "config",
+    "symbol-table",
+    "lines",
 ]

@@ -64,7 +64,7 @@ class PackedMatrixCodec(ArrayCodec):
                 for _ in range(count):
                     numbers.append(read_float(source, False, single))  # noqa: PERF401
                 packed = np.array(numbers)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             packed = packed.astype(self.dtype, copy=False)
         return packed if self.form == "packed" else unpack(packed, size, self.form == "symmetric")
 

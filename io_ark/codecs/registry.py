@@ -13,7 +13,7 @@ from typing import Any
 from io_ark.codecs.base import Codec
 from io_ark.errors import FormatError
 
-# kind: (module in this folder, class, its default arguments)
+# kind: (module in this folder, or by its full name; class; its default arguments)
 _CODECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "matrix": ("matrix", "MatrixCodec", {"dtype": "float32"}),
     "double-matrix": ("matrix", "MatrixCodec", {"dtype": "float64"}),
@@ -41,6 +41,19 @@ _CODECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gauss-posterior": ("posterior", "GaussPosteriorCodec", {}),
     "nnet-example": ("nnet_example", "NnetExampleCodec", {}),
     "nnet-chain-example": ("nnet_example", "NnetChainExampleCodec", {}),
+    "config": ("lists", "ConfigCodec", {}),
+    "symbol-table": ("lists", "SymbolTableCodec", {}),
+    "int-lines": ("lists", "IntLinesCodec", {}),
+    "lines": ("lists", "LinesCodec", {}),
+    "fst": ("fst", "FstCodec", {}),
+    "plda": ("io_ark.models.plda", "PldaCodec", {}),
+    "diag-gmm": ("io_ark.models.gmm", "DiagGmmCodec", {}),
+    "full-gmm": ("io_ark.models.gmm", "FullGmmCodec", {}),
+    "ivector-extractor": ("io_ark.models.extractor", "IvectorExtractorCodec", {}),
+    "acoustic-model": ("io_ark.models.acoustic", "AcousticModelCodec", {}),
+    "transition-model": ("io_ark.models.codecs", "TransitionModelCodec", {}),
+    "topology": ("io_ark.models.codecs", "HmmTopologyCodec", {}),
+    "tree": ("io_ark.models.codecs", "ContextDependencyCodec", {}),
     "htk": ("htk", "HtkCodec", {}),
     "sphinx": ("sphinx", "SphinxCodec", {}),
     "wave": ("wave", "WaveCodec", {}),
@@ -83,4 +96,4 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
 def _class_of(kind: str) -> tuple[type[Codec[Any]], dict[str, Any]]:
     """Return the class of a kind's codec, and its default arguments."""
     module, name, arguments = _CODECS[kind]
-    return getattr(import_module(f"io_ark.codecs.{module}"), name), arguments
+    return getattr(import_module(module if "." in module else f"io_ark.codecs.{module}"), name), arguments

@@ -71,7 +71,7 @@ class VectorCodec(ArrayCodec):
         stored, count = _read_header(source)
         values = source.read_array(stored, count)
         if stored != self.dtype:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 values = values.astype(self.dtype)
         return values
 

@@ -1,4 +1,4 @@
-"""Kaldi's transition models, HMM topologies and decision trees, for targets from alignments.
+"""Kaldi's models: transition models, topologies and trees; mixtures, PLDA and i-vector extractors.
 
 >>> from io_ark.models import HmmState, HmmTopology, TransitionModel
 >>> import numpy as np
@@ -11,23 +11,21 @@
 >>> model.pdfs(alignment).tolist(), model.phones(alignment).tolist()
 ([0, 0, 0, 1, 1], [1, 1, 1, 2, 2])
 
-:func:`read_transition_model` reads ``final.mdl`` of any kind of acoustic model, since each begins with the transition
-model; :func:`read_tree` reads ``tree`` and :func:`read_topology` reads ``topo``.
+:func:`io_ark.load` reads them all (``plda``, ``final.ie``, ``final.dubm``, ``final.mdl``, ``topo``, ``tree``), and
+:func:`io_ark.save` writes them. ``kind="transition-model"`` reads only the beginning of an acoustic model.
 """
 
+from io_ark.models.acoustic import AcousticModel, Network
 from io_ark.models.alignments import Segments, is_reordered, split_to_phones
 from io_ark.models.codecs import (
     ContextDependencyCodec,
     HmmTopologyCodec,
     TransitionModelCodec,
-    read_topology,
-    read_transition_model,
-    read_tree,
-    write_topology,
-    write_transition_model,
-    write_tree,
 )
 from io_ark.models.conversion import AlignmentConverter, Converted
+from io_ark.models.extractor import IvectorExtractor
+from io_ark.models.gmm import AmDiagGmm, DiagGmm, FullGmm, Gmm
+from io_ark.models.plda import Plda
 from io_ark.models.topology import NO_PDF, HmmState, HmmTopology
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import PDF_CLASS, ContextDependency, EventMap, Leaf, Split, Table
@@ -35,26 +33,28 @@ from io_ark.models.tree import PDF_CLASS, ContextDependency, EventMap, Leaf, Spl
 __all__ = [
     "NO_PDF",
     "PDF_CLASS",
+    "AcousticModel",
     "AlignmentConverter",
+    "AmDiagGmm",
     "ContextDependency",
     "ContextDependencyCodec",
     "Converted",
+    "DiagGmm",
     "EventMap",
+    "FullGmm",
+    "Gmm",
     "HmmState",
     "HmmTopology",
     "HmmTopologyCodec",
+    "IvectorExtractor",
     "Leaf",
+    "Network",
+    "Plda",
     "Segments",
     "Split",
     "Table",
     "TransitionModel",
     "TransitionModelCodec",
     "is_reordered",
-    "read_topology",
-    "read_transition_model",
-    "read_tree",
     "split_to_phones",
-    "write_topology",
-    "write_transition_model",
-    "write_tree",
 ]

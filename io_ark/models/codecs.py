@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from io import BytesIO
 from itertools import pairwise
-from os import PathLike
-from typing import Any, TypeVar
 
 import numpy as np
 
-from io_ark import load, save
 from io_ark.codecs.base import (
     Codec,
     Sink,
@@ -26,27 +22,16 @@ from io_ark.codecs.base import (
 )
 from io_ark.codecs.int_vector import PlainIntVectorCodec, read_sized, sized_record
 from io_ark.codecs.vector import VectorCodec
-from io_ark.errors import FormatError
+from io_ark.models.fields import locate_errors
 from io_ark.models.topology import NO_PDF, Entry, HmmState, HmmTopology
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import ContextDependency, EventMap, Leaf, Split, Table
 from io_ark.streams.source import Source
 
-T = TypeVar("T")
-Name = str | PathLike[str]
-
 _integers = PlainIntVectorCodec()
 _vector = VectorCodec()
 _UINT32 = np.dtype([("size", "i1"), ("value", "<u4")])
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
-
-
-def _run_check(source: Source, at: int, check: Callable[[], None]) -> None:
-    """Run a check of the object that begins at this offset; its errors get file and offset."""
-    try:
-        check()
-    except FormatError as error:
-        source.fail(error.message, at)
 
 
 class HmmTopologyCodec(Codec[HmmTopology]):
@@ -56,7 +41,7 @@ class HmmTopologyCodec(Codec[HmmTopology]):
         at = source.tell()
         expect_token(source, binary, b"<Topology>")
         topology = _read_binary_topology(source) if binary else _read_text_topology(source)
-        _run_check(source, at, topology.check)
+        locate_errors(source, at, topology.check)
         return topology
 
     def write_body(self, sink: Sink, value: HmmTopology, binary: bool) -> None:
@@ -217,7 +202,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         expect_token(source, binary, b"</LogProbs>")
         expect_token(source, binary, b"</TransitionModel>")
         model = TransitionModel(topology, tuples, log_probs)
-        _run_check(source, at, model.check)
+        locate_errors(source, at, model.check)
         return model
 
     def write_body(self, sink: Sink, value: TransitionModel, binary: bool) -> None:
@@ -352,51 +337,3 @@ def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
 
 def _int_bytes(value: int, binary: bool) -> bytes:
     return int32_bytes(value) if binary else b"%d " % value
-
-
-def read_transition_model(rxfilename: Name, **options: Any) -> TransitionModel:
-    """Read the transition model of a file such as ``final.mdl``: alone, or followed by an acoustic model.
-
-    Args:
-        rxfilename: a file name, or what else Kaldi reads from, such as ``gunzip -c final.mdl.gz |``.
-        options: see :func:`io_ark.load`.
-
-    Raises:
-        ArkError: it cannot be opened or is not a transition model.
-    """
-    return load(rxfilename, kind=TransitionModelCodec(), **options)
-
-
-def read_topology(rxfilename: Name, **options: Any) -> HmmTopology:
-    """Read a topology, such as the file ``topo``. Arguments and errors are those of :func:`read_transition_model`."""
-    return load(rxfilename, kind=HmmTopologyCodec(), **options)
-
-
-def read_tree(rxfilename: Name, **options: Any) -> ContextDependency:
-    """Read a tree, such as the file ``tree``. Arguments and errors are those of :func:`read_transition_model`."""
-    return load(rxfilename, kind=ContextDependencyCodec(), **options)
-
-
-def write_transition_model(wxfilename: Name, model: TransitionModel, *, binary: bool = True, **options: Any) -> None:
-    """Write a transition model.
-
-    Args:
-        wxfilename: a file name, or what else Kaldi writes to.
-        model: the model.
-        binary: write in binary.
-        options: see :func:`io_ark.save`.
-
-    Raises:
-        ArkError: it cannot be written.
-    """
-    save(wxfilename, model, kind=TransitionModelCodec(), binary=binary, **options)
-
-
-def write_topology(wxfilename: Name, topology: HmmTopology, *, binary: bool = False, **options: Any) -> None:
-    """Write a topology; in text by default, as in Kaldi's recipes. See :func:`write_transition_model`."""
-    save(wxfilename, topology, kind=HmmTopologyCodec(), binary=binary, **options)
-
-
-def write_tree(wxfilename: Name, tree: ContextDependency, *, binary: bool = True, **options: Any) -> None:
-    """Write a tree. See :func:`write_transition_model`."""
-    save(wxfilename, tree, kind=ContextDependencyCodec(), binary=binary, **options)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from io_ark.codecs.base import written_as
 from io_ark.errors import FormatError
 
 NO_PDF = -1
@@ -36,6 +37,7 @@ class HmmState:
 Entry = tuple[HmmState, ...]
 
 
+@written_as("topology")
 @dataclass(frozen=True)
 class HmmTopology:
     """HMM of each phone.

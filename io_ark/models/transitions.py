@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.codecs.base import written_as
 from io_ark.errors import FormatError
 from io_ark.models.topology import HmmState, HmmTopology
 
@@ -51,7 +52,8 @@ class Maps(NamedTuple):
     pdf: Integers
 
 
-@dataclass(frozen=True, eq=False)
+@written_as("transition-model")
+@dataclass(frozen=True, eq=False, repr=False)
 class TransitionModel:
     """Transition model. Two models are equal if their attributes are.
 
@@ -91,6 +93,9 @@ class TransitionModel:
 
     def __hash__(self) -> int:
         return hash((self.topology, self.tuples.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"TransitionModel(num_transition_ids={self.num_transition_ids}, num_pdfs={self.num_pdfs})"
 
     @cached_property
     def _hmm_states(self) -> list[HmmState]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io_ark
 from io_ark.blocks import ArrayBlock
-from io_ark.models import read_transition_model
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -19,7 +19,7 @@ e.g.:  ali-to-pdf final.mdl "ark:gunzip -c ali.1.gz |" ark,t:-
 @program("ali-to-pdf", USAGE)
 def main(options: NoOptions, model: str, source: str, target: str) -> int:
     """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
-    transitions = read_transition_model(model)
+    transitions = io_ark.load(model, kind="transition-model")
 
     def pdfs(block: ArrayBlock) -> ArrayBlock:
         return block.with_vectors(transitions.pdfs(block.values))

@@ -8,8 +8,9 @@ from itertools import chain, pairwise
 
 import numpy as np
 
+import io_ark
 from io_ark.blocks import ArrayBlock
-from io_ark.models import TransitionModel, read_transition_model, split_to_phones
+from io_ark.models import TransitionModel, split_to_phones
 from io_ark.streams import open_output
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Sink, map_table
@@ -44,7 +45,7 @@ class Options(BaseOptions):
 @program("ali-to-phones", USAGE, Options)
 def main(options: Options, model: str, source: str, target: str) -> int:
     """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
-    transitions = read_transition_model(model)
+    transitions = io_ark.load(model, kind="transition-model")
     with Tables() as tables:
         blocks = tables.read("int-vector", source)
         if options.ctm_output:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io_ark.models import read_transition_model
+import io_ark
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
 
@@ -23,7 +23,7 @@ def main(options: NoOptions, source: str) -> int:
 
 def properties(source: str) -> str:
     """Return the properties of the model in a file, one in each line."""
-    model = read_transition_model(source)
+    model = io_ark.load(source, kind="transition-model")
     numbers = {
         "phones": len(model.topology.phones),
         "pdfs": model.num_pdfs,

@@ -7,8 +7,9 @@ from itertools import compress
 
 import numpy as np
 
+import io_ark
 from io_ark.blocks import ArrayBlock
-from io_ark.models import AlignmentConverter, read_transition_model, read_tree
+from io_ark.models import AlignmentConverter
 from kaldi_compat.cli.alignments import read_phone_map
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
@@ -41,7 +42,8 @@ def main(options: Options, old_model: str, new_model: str, tree: str, source: st
     phone_map = read_phone_map(options.phone_map) if options.phone_map else None
     with Tables() as tables:
         blocks, writer = tables.read("int-vector", source), tables.write("int-vector", target)
-        old, new, to_pdf = read_transition_model(old_model), read_transition_model(new_model), read_tree(tree)
+        old, new = (io_ark.load(name, kind="transition-model") for name in (old_model, new_model))
+        to_pdf = io_ark.load(tree, kind="tree")
         if old.topology != new.topology:
             logger.warning("Toplogies of models are not equal: conversion may not be correct or may fail.")
         converter = AlignmentConverter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from io_ark.models import read_transition_model, write_transition_model
+import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
@@ -28,6 +28,6 @@ class Options(BaseOptions):
 @program("copy-transition-model", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a transition model."""
-    write_transition_model(target, read_transition_model(source), binary=options.binary)
+    io_ark.save(target, io_ark.load(source, kind="transition-model"), binary=options.binary)
     logger.info("Copied transition model.")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from io_ark.models import read_tree, write_tree
+import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
@@ -27,6 +27,6 @@ class Options(BaseOptions):
 @program("copy-tree", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Copy a tree."""
-    write_tree(target, read_tree(source), binary=options.binary)
+    io_ark.save(target, io_ark.load(source, kind="tree"), binary=options.binary)
     logger.info("Copied tree")
     return 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+import io_ark
 from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from io_ark.models import TransitionModel, read_transition_model
+from io_ark.models import TransitionModel
 from kaldi_compat.cli.alignments import (
     alternating,
     in_parts,
@@ -31,7 +32,7 @@ e.g.:  post-to-pdf-post final.mdl ark:- ark:-
 @program("post-to-pdf-post", USAGE)
 def main(options: NoOptions, model: str, source: str, target: str) -> int:
     """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
-    transitions = read_transition_model(model)
+    transitions = io_ark.load(model, kind="transition-model")
 
     def convert(block: PosteriorBlock) -> PosteriorBlock:
         return with_posteriors(block, in_parts(lambda part: of_pdfs(part, transitions), block.posteriors))

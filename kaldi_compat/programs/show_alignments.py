@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+import io_ark
 from io_ark.blocks import ArrayBlock
-from io_ark.models import TransitionModel, read_transition_model, split_to_phones
+from io_ark.models import TransitionModel, split_to_phones
 from io_ark.streams import open_output
 from kaldi_compat.cli.alignments import read_symbols
 from kaldi_compat.cli.loop import for_each
@@ -26,7 +27,7 @@ e.g.:  show-alignments phones.txt final.mdl ark:1.ali
 @program("show-alignments", USAGE)
 def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     """Print two lines and an empty one for each alignment."""
-    transitions = read_transition_model(model)
+    transitions = io_ark.load(model, kind="transition-model")
     names = {phone: as_bytes(name) for phone, name in read_symbols(symbols).items()}
     with Tables() as tables, open_output("-") as output:
 

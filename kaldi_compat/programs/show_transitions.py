@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
-from io_ark.models import TransitionModel, read_transition_model
+from io_ark.models import TransitionModel
 from kaldi_compat.cli.alignments import read_symbols
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
@@ -29,7 +29,7 @@ e.g.:  show-transitions phones.txt 1.mdl 1.occs
 def main(options: NoOptions, symbols: str, model: str, occupancies: str | None = None) -> int:
     """Print a line for each transition-state, and one for each of its transitions."""
     names = read_symbols(symbols)
-    transitions = read_transition_model(model)
+    transitions = io_ark.load(model, kind="transition-model")
     counts = None if occupancies is None else io_ark.load(occupancies, kind="double-vector")
     if counts is not None and len(counts) != transitions.num_pdfs:
         raise OptionError(f"{occupancies}: {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io_ark.models import read_tree
+import io_ark
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
 
@@ -17,6 +17,6 @@ e.g.:  tree-info exp/tri1/tree
 @program("tree-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
     """Print three lines."""
-    tree = read_tree(source)
+    tree = io_ark.load(source, kind="tree")
     write_text("-", f"num-pdfs {tree.num_pdfs}\ncontext-width {tree.width}\ncentral-position {tree.central}\n")
     return 0

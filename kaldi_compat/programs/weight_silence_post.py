@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import io_ark
 from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from io_ark.models import read_transition_model
 from kaldi_compat.cli.alignments import (
     Mask,
     frame_sums,
@@ -49,7 +49,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
     phones = parse_dims(silence, "silence-phones")
     if not phones:
         logger.warning("No silence phones, this will have no effect")
-    transitions = read_transition_model(model)
+    transitions = io_ark.load(model, kind="transition-model")
     weigh = distributed if options.distribute else weighted
 
     def weigh_block(block: PosteriorBlock) -> PosteriorBlock:

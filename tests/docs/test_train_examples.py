@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import io_ark
-from io_ark.models import read_transition_model
 from kaldi_compat import track_pitch
 from tests.support.examples import example
 
@@ -108,6 +107,6 @@ def make_kaldi_folders(folder: Path) -> tuple[Path, Path]:
 def test_example_learns_pdfs_from_a_kaldi_directory(tmp_path: Path) -> None:
     shares = example("train_hybrid").main(*make_kaldi_folders(tmp_path), tmp_path / "network")
     assert shares["pdfs"] > 0.2 and shares["phones"] > 0.4  # by chance 0.05 of the pdfs
-    pdfs = read_transition_model(MODELS / "mono.mdl").num_pdfs
+    pdfs = io_ark.load(MODELS / "mono.mdl", kind="transition-model").num_pdfs
     loglikes = dict(io_ark.read(f"ark:{tmp_path}/network/loglikes.ark"))
     assert loglikes and all(matrix.shape[1] == pdfs for matrix in loglikes.values())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.codecs.compressed import compress
+from io_ark.codecs.fst import Fst
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.sparse import SparseMatrix, SparseVector
 from io_ark.codecs.wave import Wave
@@ -46,9 +47,19 @@ VALUES: dict[str, list[Any]] = {
     "sphinx": [np.arange(26, dtype=np.float32).reshape(2, 13)],
     "wave": [Wave(8000.0, np.array([[1, 2, 3], [4, 5, 6]], np.int16))],
 }
-BINARY_ONLY = {"htk", "sphinx", "wave"}
+# Kinds that are files of their own, which no archive holds.
+OWN_FILES: dict[str, list[Any]] = {
+    "config": [{"num-ceps": "13", "use-energy": ""}],
+    "symbol-table": [{"<eps>": 0, "a": 1}],
+    "int-lines": [[7, 8, -9]],
+    "lines": [[["1", "nonword"], ["2"]]],
+    "fst": [Fst("const", "standard", 2, 0, 3, 0, 1, 0, b"\0\0\x80\x7f")],
+}
+BINARY_ONLY = {"fst", "htk", "sphinx", "wave"}
 
 EXAMPLES = Path(__file__).parents[1] / "data" / "nnet_examples"
+MODELS = Path(__file__).parents[1] / "data" / "models"
+OTHER_MODELS = Path(__file__).parents[2] / "reference_data" / "inputs" / "models"
 
 
 def kaldi_examples() -> list[tuple[str, bytes]]:
@@ -62,14 +73,26 @@ def kaldi_examples() -> list[tuple[str, bytes]]:
     return found
 
 
+def kaldi_models() -> list[tuple[str, bytes]]:
+    """(kind, bytes) of models that Kaldi wrote, in binary and in text."""
+    names = {"plda": "plda3", "diag-gmm": "diag4.gmm", "full-gmm": "full4.gmm", "ivector-extractor": "extractor7.ie"}
+    files = [(kind, MODELS / name) for kind, name in names.items()]
+    files += [(kind, (MODELS / name).with_suffix(".txt")) for kind, name in names.items()]
+    files += [("ivector-extractor", MODELS / "extractor4.ie"), ("acoustic-model", MODELS / "mono.mdl.txt")]
+    others = {"acoustic-model": ("mono.mdl", "chain.mdl"), "transition-model": ("mono.txt",),
+              "topology": ("topo",), "tree": ("tri.tree", "tritree.txt")}  # fmt: skip
+    files += [(kind, OTHER_MODELS / name) for kind, found in others.items() for name in found]
+    return [(kind, path.read_bytes()) for kind, path in files]
+
+
 def samples() -> list[tuple[str, bytes]]:
     """(kind, bytes) of valid objects."""
     found = []
-    for kind, values in VALUES.items():
+    for kind, values in (VALUES | OWN_FILES).items():
         for value in values:
             found.append((kind, to_bytes(kind, value)))
             if kind not in BINARY_ONLY:
                 found.append((kind, to_bytes(kind, value, binary=False)))
             if kind == "wave":
                 found.append(("wave-info", to_bytes(kind, value)))
-    return found + kaldi_examples()
+    return found + kaldi_examples() + kaldi_models()

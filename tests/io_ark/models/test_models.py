@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import io_ark
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, FormatError, TruncatedError
 from io_ark.models import (
@@ -31,19 +32,13 @@ from io_ark.models import (
     TransitionModel,
     TransitionModelCodec,
     is_reordered,
-    read_topology,
-    read_transition_model,
-    read_tree,
     split_to_phones,
-    write_topology,
-    write_transition_model,
-    write_tree,
 )
 from io_ark.streams.source import BytesSource
 
 FILES = Path(__file__).parents[3] / "reference_data" / "inputs" / "models"
-MODELS = {name: read_transition_model(FILES / f"{name}.mdl") for name in ("mono", "tri", "chain")}
-TREES = {name: read_tree(FILES / f"{name}.tree") for name in ("mono", "tri", "chain")}
+MODELS = {name: io_ark.load(FILES / f"{name}.mdl", kind="transition-model") for name in ("mono", "tri", "chain")}
+TREES = {name: io_ark.load(FILES / f"{name}.tree", kind="tree") for name in ("mono", "tri", "chain")}
 
 
 def encoded(codec: Codec[Any], value: Any, binary: bool) -> bytes:
@@ -64,25 +59,25 @@ def test_model_is_written_as_kaldi_wrote_it(name: str) -> None:
 @pytest.mark.parametrize(("tree", "text"), [("tri.tree", "tritree.txt"), ("chain.tree", "chaintree.txt")])
 def test_tree_is_written_as_kaldi_wrote_it(tree: str, text: str) -> None:
     codec = ContextDependencyCodec()
-    assert encoded(codec, read_tree(FILES / tree), binary=True) == (FILES / tree).read_bytes()
-    assert encoded(codec, read_tree(FILES / tree), binary=False) == (FILES / text).read_bytes()
-    assert read_tree(FILES / text) == read_tree(FILES / tree)
+    assert encoded(codec, io_ark.load(FILES / tree, kind="tree"), binary=True) == (FILES / tree).read_bytes()
+    assert encoded(codec, io_ark.load(FILES / tree, kind="tree"), binary=False) == (FILES / text).read_bytes()
+    assert io_ark.load(FILES / text, kind="tree") == io_ark.load(FILES / tree, kind="tree")
 
 
 def test_files_are_written_and_read_by_name(tmp_path: Path) -> None:
     model, tree = MODELS["chain"], TREES["chain"]
     for binary in (False, True):
-        write_transition_model(tmp_path / "mdl", model, binary=binary)
-        write_topology(tmp_path / "topo", model.topology, binary=binary)
-        write_tree(tmp_path / "tree", tree, binary=binary)
-        again = read_transition_model(tmp_path / "mdl")
-        assert again.topology == model.topology == read_topology(tmp_path / "topo")
+        io_ark.save(tmp_path / "mdl", model, binary=binary)
+        io_ark.save(tmp_path / "topo", model.topology, binary=binary)
+        io_ark.save(tmp_path / "tree", tree, binary=binary)
+        again = io_ark.load(tmp_path / "mdl", kind="transition-model")
+        assert again.topology == model.topology == io_ark.load(tmp_path / "topo", kind="topology")
         np.testing.assert_array_equal(again.tuples, model.tuples)
-        assert read_tree(tmp_path / "tree") == tree
+        assert io_ark.load(tmp_path / "tree", kind="tree") == tree
 
 
 def test_topology_of_a_recipe_is_that_of_its_model() -> None:
-    assert read_topology(FILES / "topo") == MODELS["mono"].topology == MODELS["tri"].topology
+    assert io_ark.load(FILES / "topo", kind="topology") == MODELS["mono"].topology == MODELS["tri"].topology
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -151,7 +146,7 @@ def test_damaged_file_is_an_error_with_its_place(codec: Codec[Any], name: str) -
 @pytest.mark.parametrize("name", ["badprob.txt", "badtopo.txt", "badstate.txt", "cut.mdl", "ali_bad.txt"])
 def test_invalid_model_is_refused(name: str) -> None:
     with pytest.raises(FormatError):
-        read_transition_model(FILES / name)
+        io_ark.load(FILES / name, kind="transition-model")
 
 
 def test_unsorted_question_is_refused(tmp_path: Path) -> None:
@@ -159,10 +154,10 @@ def test_unsorted_question_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "tree"
     for values in "[ 1 1 2 ]", "[ -2 1 ]":
         path.write_text(text.replace("[ 1 2 ]", values, 1))
-        assert read_tree(path) != TREES["tri"]
+        assert io_ark.load(path, kind="tree") != TREES["tri"]
     path.write_text(text.replace("[ 1 2 ]", "[ 2 1 ]", 1))
     with pytest.raises(FormatError, match="not in ascending order"):
-        read_tree(path)
+        io_ark.load(path, kind="tree")
 
 
 def test_size_beyond_the_file_takes_no_memory() -> None:
@@ -231,7 +226,7 @@ def test_model_of_a_topology_has_its_probabilities() -> None:
 
 
 def test_models_read_twice_are_equal() -> None:
-    again = read_transition_model(FILES / "mono.mdl")
+    again = io_ark.load(FILES / "mono.mdl", kind="transition-model")
     assert again == MODELS["mono"]
     assert {again, MODELS["mono"]} == {again}
     assert again != MODELS["tri"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import io_ark
 from io_ark.blocks import PosteriorArrays
-from io_ark.models import read_transition_model, split_to_phones
+from io_ark.models import split_to_phones
 from kaldi_compat.cli import orders
 from kaldi_compat.cli.alignments import read_symbols
 from kaldi_compat.errors import OptionError
@@ -38,7 +38,7 @@ def test_random_paths_of_another_topology_have_the_phones(tmp_path: Path, factor
     status, log = run(convert_ali.main, f"--frame-subsampling-factor={factor}", *names, source, target)
     assert status == 0
     assert log.count("Won't warn again") == 1
-    old, new = (read_transition_model(name) for name in names[:2])
+    old, new = (io_ark.load(name, kind="transition-model") for name in names[:2])
     before = dict(io_ark.read(source, kind="int-vector"))
     for key, ids in io_ark.read(target, kind="int-vector"):
         segments = split_to_phones(new, ids)
@@ -78,7 +78,7 @@ def test_pdfs_of_a_frame_are_in_the_order_of_a_hash_table(keys: list[int], empty
     st.lists(st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0.5, -0.5, 0.25, 0.0])), max_size=17), max_size=6)
 )
 def test_weights_of_a_pdf_are_added_up(frames: list[list[tuple[int, float]]]) -> None:
-    model = read_transition_model(MODELS / "mono.mdl")
+    model = io_ark.load(MODELS / "mono.mdl", kind="transition-model")
     expected = []
     for frame in frames:
         sums: dict[int, float] = {}
@@ -99,7 +99,7 @@ def test_infinite_vectors_become_zero() -> None:
 
 @pytest.mark.parametrize("scale", ["0", "0.5"])
 def test_silence_is_weighted_in_every_utterance_of_a_block(tmp_path: Path, scale: str) -> None:
-    model = read_transition_model(MODELS / "mono.mdl")
+    model = io_ark.load(MODELS / "mono.mdl", kind="transition-model")
     post, target = f"ark:{MODELS}/post.txt", f"ark:{tmp_path}/post"
     assert weight_silence_post.main([scale, "1:7", str(MODELS / "mono.mdl"), post, target]) == 0
     before, after = (dict(io_ark.read(name, kind="posterior")) for name in (post, target))

@@ -1,0 +1,98 @@
+"""Text files of a model or a data directory that are not tables: configuration files, symbol tables, lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.base import INTEGER, Codec, Sink, as_int32, quote
+from io_ark.codecs.pack import Pack
+from io_ark.codecs.tokens import token_bytes, token_text
+from io_ark.errors import FormatError
+from io_ark.streams.source import Source
+
+_DIGITS = 19  # of the largest label
+
+
+def _integer(source: Source, number: int, words: list[bytes], place: int, count: int) -> int:
+    """Return the integer at a place in a line of so many words."""
+    if len(words) != count or not INTEGER.fullmatch(words[place]) or len(words[place]) > _DIGITS:
+        expected = "an integer" if count == 1 else "a symbol and its integer"
+        source.fail(f"line {number}: expected {expected}, found {quote(b' '.join(words))}")
+    return int(words[place])
+
+
+class LinesCodec(Codec[Any]):
+    """Codec of text files as a list of the words of each line, without empty lines. Base class of the others."""
+
+    marker = b""
+
+    def pack(self, binary: bool) -> Pack:
+        raise FormatError(f"{self.kind!r} is a file of its own, and no object of an archive")
+
+    def read(self, source: Source) -> Any:
+        if source.tell():
+            source.fail(f"{self.kind!r} is a file of its own, and no object of an archive")
+        lines = enumerate(source.read_text().split(b"\n"), 1)
+        return self._value(source, [(number, words) for number, line in lines if (words := line.split())])
+
+    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> Any:
+        return [[token_text(word) for word in words] for _, words in lines]
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        if isinstance(value, str) or any(isinstance(words, str) for words in value):
+            raise FormatError("expected a list of lists of words")
+        sink.write(b"".join([b" ".join([token_bytes(word) for word in words]) + b"\n" for words in value]))
+
+
+class IntLinesCodec(LinesCodec):
+    """Codec of text files with an integer on each line, such as ``disambig.int``, as an int32 array."""
+
+    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> npt.NDArray[np.int32]:
+        values = np.array([_integer(source, number, words, 0, 1) for number, words in lines], np.int64)
+        if (values != values.astype(np.int32)).any():
+            source.fail("an integer of the file does not fit into 32 bits")
+        return values.astype(np.int32)
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        sink.write(b"".join([b"%d\n" % as_int32(each) for each in value]))
+
+
+class SymbolTableCodec(LinesCodec):
+    """Codec of symbol tables, such as ``words.txt``, as a dictionary from symbols to integers."""
+
+    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, int]:
+        table: dict[str, int] = {}
+        for number, words in lines:
+            label = _integer(source, number, words, 1, 2)
+            if table.setdefault(symbol := token_text(words[0]), label) != label:
+                source.fail(f"line {number}: the symbol {symbol!r} has two integers: read the file as kind='lines'")
+        return table
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        sink.write(b"".join([b"%s %d\n" % (token_bytes(symbol), label) for symbol, label in value.items()]))
+
+
+class ConfigCodec(LinesCodec):
+    """Codec of configuration files as a dictionary from options to their values; "" for an option without a value.
+
+    As in Kaldi, names are in lower case with ``-`` for ``_``, and the last value of an option counts.
+    """
+
+    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, str]:
+        options: dict[str, str] = {}
+        for number, words in lines:
+            line = token_text(b" ".join(words).partition(b"#")[0].strip())
+            name, _, value = line.removeprefix("--").partition("=")
+            if line and not (line.startswith("--") and name):
+                source.fail(f"line {number}: expected --name=value, found {quote(line.encode(errors='replace'))}")
+            options.update({name.replace("_", "-").lower(): value} if line else {})
+        return options
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        lines = [f"--{name}={text}" if text else f"--{name}" for name, text in value.items()]
+        if any(set("\n#") & set(line) for line in lines) or not all(isinstance(text, str) for text in value.values()):
+            raise FormatError("names and values of options are strings without line breaks and '#'")
+        sink.write("".join([line + "\n" for line in lines]).encode("utf-8", "surrogateescape"))

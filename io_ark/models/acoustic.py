@@ -1,0 +1,97 @@
+"""Acoustic models (``final.mdl``): a transition model, and the mixtures or the network after it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from io_ark.codecs.base import Codec, Sink, peek_byte, read_marker, written_as
+from io_ark.errors import FormatError
+from io_ark.models.codecs import TransitionModelCodec
+from io_ark.models.fields import Array
+from io_ark.models.gmm import AmDiagGmm, AmDiagGmmCodec
+from io_ark.models.transitions import TransitionModel
+from io_ark.streams.source import Source
+
+_TOKEN = re.compile(rb"<\w+>\s")
+
+
+@dataclass(frozen=True, repr=False)
+class Network:
+    """Network of an acoustic model, which is kept as it is stored.
+
+    Attributes:
+        data: the bytes after the transition model, up to the end of the file.
+        is_binary: False if they are text.
+    """
+
+    data: bytes
+    is_binary: bool
+
+    def __repr__(self) -> str:
+        return f"Network({self.kind!r}, {len(self.data)} bytes)"
+
+    @property
+    def kind(self) -> str:
+        """The name of its type of network: ``Nnet3`` for nnet3 and chain models, ``Nnet`` for nnet2."""
+        return self.data.lstrip()[:100].partition(b">")[0].decode("latin1").lstrip("<")
+
+    @property
+    def config(self) -> list[str]:
+        """The lines of an nnet3 network that describe its nodes: ``component-node name=...``."""
+        return self.data.partition(b"\n\n")[0].decode("latin1").splitlines()[1:]
+
+
+@written_as("acoustic-model")
+@dataclass(frozen=True, eq=False)
+class AcousticModel:
+    """Acoustic model.
+
+    Attributes:
+        transitions: the transition model.
+        densities: the mixture of each pdf, a network, or None for a transition model alone.
+    """
+
+    transitions: TransitionModel
+    densities: AmDiagGmm | Network | None
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of the mixtures.
+
+        Raises:
+            FormatError: the model has none.
+        """
+        if not isinstance(self.densities, AmDiagGmm):
+            raise FormatError("the acoustic model has no mixtures to convert; networks are kept as they are stored")
+        return self.densities.arrays()
+
+
+class AcousticModelCodec(Codec[AcousticModel]):
+    """Codec of acoustic models."""
+
+    _transitions = TransitionModelCodec()
+    _mixtures = AmDiagGmmCodec()
+
+    def read(self, source: Source) -> AcousticModel:
+        start = source.tell()
+        binary = read_marker(source)
+        transitions = self._transitions.read_body(source, binary)
+        if peek_byte(source, binary) != b"<":
+            return AcousticModel(transitions, None)
+        if source.peek(11) == b"<DIMENSION>":
+            return AcousticModel(transitions, self._mixtures.read_body(source, binary))
+        if not _TOKEN.match(source.peek(100)):
+            source.fail("expected mixtures or a network after the transition model")
+        if start:
+            source.fail("a network is read up to the end of its file, so it cannot be within an archive", start)
+        return AcousticModel(transitions, Network(source.read_rest(), binary))
+
+    def write_body(self, sink: Sink, value: AcousticModel, binary: bool) -> None:
+        if isinstance(value.densities, Network) and value.densities.is_binary != binary:
+            stored = "binary" if value.densities.is_binary else "text"
+            raise FormatError(f"the network was read from {stored} and can only be written so")
+        self._transitions.write_body(sink, value.transitions, binary)
+        if isinstance(value.densities, Network):
+            sink.write(value.densities.data)
+        elif value.densities is not None:
+            self._mixtures.write_body(sink, value.densities, binary)

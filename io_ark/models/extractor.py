@@ -1,0 +1,86 @@
+"""Extractors of i-vectors (``final.ie``).
+
+Source: Kaldi's ``src/ivector/ivector-extractor.cc``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.base import Codec, Sink, read_float, written_as
+from io_ark.codecs.matrix import MatrixCodec
+from io_ark.codecs.packed import PackedMatrixCodec
+from io_ark.codecs.text_format import format_row
+from io_ark.codecs.vector import VectorCodec
+from io_ark.errors import FormatError
+from io_ark.models.fields import Array, Field, ModelCodec, set_arrays
+from io_ark.streams.source import Source
+
+Float64 = npt.NDArray[np.float64]
+
+
+@written_as("ivector-extractor")
+@dataclass(frozen=True, eq=False, repr=False)
+class IvectorExtractor:
+    """Extractor of i-vectors: the mean of each Gaussian for an i-vector ``w`` is ``projections @ w``.
+
+    Attributes:
+        weights: (Gaussians,): the weights of the UBM; Kaldi's ``w_vec``. Empty if they depend on the i-vector.
+        weight_projections: (Gaussians, i-vector dim) in that case, else (0, 0); Kaldi's ``w``.
+        projections: (Gaussians, feature dim, i-vector dim); Kaldi's ``M``.
+        precisions: (Gaussians, feature dim, feature dim): inverse covariances; Kaldi's ``SigmaInv``.
+        prior_offset: mean of the first element of i-vectors.
+
+    Raises:
+        FormatError: the shapes do not fit each other.
+    """
+
+    weights: Float64
+    weight_projections: Float64
+    projections: Float64
+    precisions: Float64
+    prior_offset: float
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.projections)
+        if len(shape) != 3 or 0 in shape:
+            raise FormatError(f"projections of the IvectorExtractor have the shape {shape}, expected 3 dimensions")
+        count, dim, ivector_dim = shape
+        fixed = np.size(self.weight_projections) == 0
+        set_arrays(self, np.float64, weights=(count * fixed,), projections=shape, precisions=(count, dim, dim),
+                   weight_projections=(0, 0) if fixed else (count, ivector_dim))  # fmt: skip
+
+    def __repr__(self) -> str:
+        count, dim, ivector_dim = self.projections.shape
+        return f"IvectorExtractor(num_gauss={count}, dim={dim}, ivector_dim={ivector_dim})"
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the attributes as arrays by their names."""
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+
+class _OffsetCodec(Codec[float]):
+    """Codec of a double within a model."""
+
+    def read_body(self, source: Source, binary: bool) -> float:
+        return read_float(source, binary, single=False)
+
+    def write_body(self, sink: Sink, value: float, binary: bool) -> None:
+        sink.write(struct.pack("<bd", 8, value) if binary else format_row([value]).encode())
+
+
+class IvectorExtractorCodec(ModelCodec):
+    """Codec of extractors of i-vectors."""
+
+    model, token = IvectorExtractor, b"IvectorExtractor"
+    fields = (
+        Field("weight_projections", MatrixCodec(np.float64), b"<w>"),
+        Field("weights", VectorCodec(np.float64), b"<w_vec>"),
+        Field("projections", MatrixCodec(np.float64), b"<M>", stacked=True, counted=True),
+        Field("precisions", PackedMatrixCodec("symmetric", np.float64), b"<SigmaInv>", stacked=True),
+        Field("prior_offset", _OffsetCodec(), b"<IvectorOffset>"),
+    )

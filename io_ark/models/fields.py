@@ -1,0 +1,121 @@
+"""Models that are stored as tokens and arrays, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.base import Codec, Sink, end_line, expect_token, int32_bytes, read_size
+from io_ark.errors import FormatError
+from io_ark.streams.source import Source
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+
+def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -> None:
+    """Convert these attributes of a frozen dataclass to arrays of this type.
+
+    Raises:
+        FormatError: one has another shape.
+    """
+    for name, shape in shapes.items():
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = np.asarray(getattr(model, name), dtype)
+        if array.shape != shape:
+            raise FormatError(f"{name} of the {type(model).__name__} has the shape {array.shape}, expected {shape}")
+        object.__setattr__(model, name, array)
+
+
+def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
+    """Create or check the object that begins at this offset; errors get file and offset."""
+    try:
+        return create()
+    except FormatError as error:
+        source.fail(error.message, at)
+
+
+class Field(NamedTuple):
+    """Array of a model.
+
+    Attributes:
+        name: the attribute.
+        codec: codec of the array, or of the parts along its first axis.
+        token: the token before it; empty if there is none. A line break at its end is written in text only.
+        stacked: True if one array is stored for each Gaussian.
+        counted: True if the number of Gaussians is stored before these; else it is that of the first vector.
+        optional: True if token and array may be missing.
+    """
+
+    name: str
+    codec: Codec[Any]
+    token: bytes = b""
+    stacked: bool = False
+    counted: bool = False
+    optional: bool = False
+
+
+class ModelCodec(Codec[Any]):
+    """Base class of codecs of a model: a token, its fields, and the token ``</...>``.
+
+    Attributes:
+        model: the class of the model, whose arguments are its fields.
+        token: the first token.
+        newlines: True if a line ends after the first and the last token in text.
+    """
+
+    model: type
+    token: bytes
+    fields: tuple[Field, ...]
+    newlines = False
+
+    def read_body(self, source: Source, binary: bool) -> Any:
+        at, values = source.tell(), dict[str, Any]()
+        # Kaldi before 2012 wrote <DiagGMMBegin> and <DiagGMMEnd>.
+        expect_token(source, binary, b"<%s>" % self.token, b"<%sBegin>" % self.token)
+        found, count = b"", 0
+        for field, following in zip(self.fields, (*self.fields[1:], None), strict=True):
+            if field.token and found != field.token:
+                expected = (field.token, following.token) if field.optional and following else (field.token,)
+                found = expect_token(source, binary, *expected)
+                if found != field.token:
+                    continue
+            if field.counted:
+                count = read_size(source, binary, "the number of Gaussians")
+            if field.stacked:
+                values[field.name] = _read_stacked(source, binary, field.codec, count)
+            else:
+                values[field.name] = array = field.codec.read_body(source, binary)
+                count = count or np.size(array)
+        expect_token(source, binary, b"</%s>" % self.token, b"<%sEnd>" % self.token)
+        if self.newlines and not binary:
+            end_line(source)
+        return locate_errors(source, at, lambda: self.model(**values))
+
+    def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
+        if not isinstance(value, self.model):
+            raise FormatError(f"expected a {self.model.__name__}, not a {type(value).__name__}")
+        end = b"\n" if self.newlines and not binary else b""
+        sink.write(b"<%s> %s" % (self.token, end))
+        for field in self.fields:
+            array = getattr(value, field.name)
+            sink.write(field.token + b" " * bool(field.token))
+            if field.counted:
+                sink.write(int32_bytes(len(array)) if binary else b"%d " % len(array))
+            for part in array if field.stacked else (array,):
+                field.codec.write_body(sink, part, binary)
+        sink.write(b"</%s> %s" % (self.token, end))
+
+
+def _read_stacked(source: Source, binary: bool, codec: Codec[Any], count: int) -> Array:
+    """Read arrays of one shape. Memory grows with the arrays that are there, whatever the count says."""
+    parts: list[Array] = []
+    for _ in range(count):
+        at = source.tell()
+        parts.append(codec.read_body(source, binary))
+        if parts[-1].shape != parts[0].shape:
+            source.fail(f"a matrix has the shape {parts[-1].shape}, the ones before it {parts[0].shape}", at)
+    return np.array(parts)

@@ -1,0 +1,203 @@
+"""Gaussian mixture models: UBMs (``final.dubm``, ``final.ubm``), and one for each pdf of an acoustic model.
+
+Source: Kaldi's ``src/gmm/diag-gmm.cc``, ``full-gmm.cc`` and ``am-diag-gmm.cc``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.codecs.base import Codec, Sink, expect_token, int32_bytes, read_int32, read_size, written_as
+from io_ark.codecs.matrix import MatrixCodec
+from io_ark.codecs.packed import PackedMatrixCodec
+from io_ark.codecs.vector import VectorCodec
+from io_ark.errors import FormatError
+from io_ark.models.fields import Array, Field, ModelCodec, locate_errors, set_arrays
+from io_ark.streams.source import Source
+
+Float32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gmm:
+    """Base class of Gaussian mixtures, with the parameters that Kaldi stores.
+
+    Attributes:
+        weights: (Gaussians,).
+        precision_means: (Gaussians, dim): the inverse covariances times the means.
+        precisions: the inverse covariances: (Gaussians, dim) if they are diagonal, else (Gaussians, dim, dim).
+        gconsts: (Gaussians,): log-likelihood of each weighted Gaussian for a frame of zeros. Computed if None; those of
+            a file stay as they are.
+
+    Raises:
+        FormatError: the shapes do not fit each other, or an inverse covariance is singular.
+
+    >>> gmm = DiagGmm(weights=[0.5, 0.5], precision_means=[[0.0], [0.5]], precisions=[[1.0], [0.25]])
+    >>> gmm, gmm.gconsts.round(3), gmm.arrays()["means"].tolist()
+    (DiagGmm(num_gauss=2, dim=1), array([-1.612, -2.805], dtype=float32), [[0.0], [2.0]])
+    """
+
+    weights: Float32
+    precision_means: Float32
+    precisions: Float32
+    gconsts: Float32 = None  # type: ignore[assignment]  # which is replaced
+
+    def __post_init__(self) -> None:
+        count, dim = len(self.weights), np.shape(self.precision_means)[-1:]
+        if 0 in (count, *dim):
+            raise FormatError("the mixture has no Gaussians, or Gaussians of no dimensions")
+        of_one = dim if isinstance(self, DiagGmm) else 2 * dim
+        set_arrays(self, np.float32, weights=(count,), precision_means=(count, *dim), precisions=(count, *of_one))
+        if self.gconsts is None:
+            object.__setattr__(self, "gconsts", self._gconsts())
+        set_arrays(self, np.float32, gconsts=(count,))
+
+    def _gconsts(self) -> Array:
+        _, means, log_dets = self._invert()
+        with np.errstate(all="ignore"):
+            logs = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
+            gconsts = np.float32(logs - 0.5 * (means * self.precision_means).sum(axis=1))
+        return np.where(np.isinf(gconsts), -np.inf, gconsts)
+
+    def _invert(self) -> tuple[Array, Array, Array]:
+        """Return covariances and means in float64, and the log-determinants of the inverse covariances."""
+        try:
+            with np.errstate(all="ignore"):
+                matrices = self.precisions.astype(np.float64)
+                if matrices.ndim == 2:
+                    return 1 / matrices, self.precision_means / matrices, np.log(matrices).sum(axis=1)
+                inverses = np.linalg.inv(matrices)
+                means = (inverses @ self.precision_means[..., None])[..., 0]
+                return inverses, means, np.linalg.slogdet(matrices)[1]
+        except np.linalg.LinAlgError as error:
+            raise FormatError(f"an inverse covariance of the mixture cannot be inverted: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(num_gauss={self.num_gauss}, dim={self.dim})"
+
+    @property
+    def num_gauss(self) -> int:
+        """Number of Gaussians."""
+        return len(self.weights)
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of a frame."""
+        return int(self.precision_means.shape[1])
+
+    def arrays(self) -> dict[str, Array]:
+        """Return float32 weights (Gaussians,), means (Gaussians, dim), and covariances of the shape of ``precisions``.
+
+        Raises:
+            FormatError: an inverse covariance is singular.
+        """
+        covariances, means, _ = self._invert()
+        with np.errstate(all="ignore"):
+            return {
+                "weights": self.weights,
+                "means": means.astype(np.float32),
+                "covariances": covariances.astype(np.float32),
+            }
+
+
+@written_as("diag-gmm")
+class DiagGmm(Gmm):
+    """Mixture of Gaussians with diagonal covariances; see :class:`Gmm`."""
+
+
+@written_as("full-gmm")
+class FullGmm(Gmm):
+    """Mixture of Gaussians with full covariances; see :class:`Gmm`."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AmDiagGmm:
+    """Mixture of each pdf of an acoustic model.
+
+    Attributes:
+        densities: the mixtures, by pdf.
+
+    Raises:
+        FormatError: there are none, or their dimensions differ.
+    """
+
+    densities: tuple[DiagGmm, ...]
+
+    def __post_init__(self) -> None:
+        if len({gmm.dim for gmm in self.densities}) != 1:
+            raise FormatError("an acoustic model has at least one mixture, and all are of one dimension")
+
+    def __repr__(self) -> str:
+        return f"AmDiagGmm(num_pdfs={len(self.densities)}, num_gauss={self.num_gauss}, dim={self.dim})"
+
+    @property
+    def num_gauss(self) -> int:
+        """Number of Gaussians of all mixtures."""
+        return sum(gmm.num_gauss for gmm in self.densities)
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of a frame."""
+        return self.densities[0].dim
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of all mixtures, joined, and the pdf of each Gaussian as ``pdfs``."""
+        parts = [gmm.arrays() for gmm in self.densities]
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        counts = [gmm.num_gauss for gmm in self.densities]
+        return {**joined, "pdfs": np.repeat(np.arange(len(counts), dtype=np.int32), counts)}
+
+
+_WEIGHTS = (
+    Field("gconsts", VectorCodec(), b"<GCONSTS>", optional=True),
+    Field("weights", VectorCodec(), b"<WEIGHTS>"),
+)
+
+
+class DiagGmmCodec(ModelCodec):
+    """Codec of mixtures with diagonal covariances."""
+
+    model, token, newlines = DiagGmm, b"DiagGMM", True
+    fields = (
+        *_WEIGHTS,
+        Field("precision_means", MatrixCodec(), b"<MEANS_INVVARS>"),
+        Field("precisions", MatrixCodec(), b"<INV_VARS>"),
+    )
+
+
+class FullGmmCodec(ModelCodec):
+    """Codec of mixtures with full covariances."""
+
+    model, token, newlines = FullGmm, b"FullGMM", True
+    fields = (
+        *_WEIGHTS,
+        Field("precision_means", MatrixCodec(), b"<MEANS_INVCOVARS>"),
+        Field("precisions", PackedMatrixCodec("symmetric"), b"<INV_COVARS>", stacked=True),
+    )
+
+
+class AmDiagGmmCodec(Codec[AmDiagGmm]):
+    """Codec of the mixtures of an acoustic model, which follow its transition model."""
+
+    _gmm = DiagGmmCodec()
+
+    def read_body(self, source: Source, binary: bool) -> AmDiagGmm:
+        at = source.tell()
+        expect_token(source, binary, b"<DIMENSION>")
+        dim = read_int32(source, binary)
+        expect_token(source, binary, b"<NUMPDFS>")
+        count = read_size(source, binary, "the number of pdfs")
+        densities = tuple([self._gmm.read_body(source, binary) for _ in range(count)])
+        gmms = locate_errors(source, at, lambda: AmDiagGmm(densities))
+        if gmms.dim != dim:
+            source.fail(f"the mixtures are of dimension {gmms.dim}, not of {dim} as announced", at)
+        return gmms
+
+    def write_body(self, sink: Sink, value: AmDiagGmm, binary: bool) -> None:
+        for token, number in (b"<DIMENSION> ", value.dim), (b"<NUMPDFS> ", len(value.densities)):
+            sink.write(token + (int32_bytes(number) if binary else b"%d " % number))
+        for gmm in value.densities:
+            self._gmm.write_body(sink, gmm, binary)
