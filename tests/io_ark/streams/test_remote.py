@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import pickle
 import resource
 import socket
@@ -231,10 +232,14 @@ def test_script_file_does_not_reach_private_addresses(
     np.testing.assert_array_equal(io_ark.load(place), TABLE["utt000"])  # the user's own name
 
 
-# Spellings of an address of this machine.
+# Spellings of an address of this machine, or of another one that is not public. ("::" would be a chain of URLs.)
 SPELLINGS = ["127.0.0.1", "127.0.0.1.", "127.0.0.1..", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0",
-             "localhost", "localhost.", "localhost..", "LOCALHOST...", "[::1]", "[::ffff:127.0.0.1]", "[::127.0.0.1]",
-             "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1]", "[fec0::1]", "224.0.0.1"]  # fmt: skip
+             "localhost", "localhost.", "localhost..", "LOCALHOST...", "224.0.0.1", "169.254.169.254"]  # fmt: skip
+SPELLINGS += [
+    f"[{ipaddress.ip_address(each).exploded}]"
+    for each in ("::1", "::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1", "fec0::1",
+                 "fc00::1", "ff0e::1")
+]  # fmt: skip
 
 
 @pytest.fixture

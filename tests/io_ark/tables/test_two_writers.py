@@ -21,8 +21,8 @@ Open = Callable[[str], tuple[Callable[[str], Any], Callable[[], Any]]]
 """Opens an archive and returns the functions that write an entry and close it."""
 
 
-def table(writer: Any) -> Any:
-    return lambda key: writer.__setitem__(key, MATRIX), writer.close
+def table(writer: Any, value: Any = MATRIX) -> Any:
+    return lambda key: writer.__setitem__(key, value), writer.close
 
 
 def file_object(file: Any) -> Any:
@@ -31,7 +31,7 @@ def file_object(file: Any) -> Any:
 
 WRITERS: dict[str, Open] = {
     "io_ark.writer": lambda name: table(io_ark.writer(name)),
-    "io_ark.Writer of numbers": lambda name: table(io_ark.Writer(f"ark:{name}", kind="matrix")),
+    "entries written together": lambda name: table(io_ark.Writer(f"ark:{name}", kind="vector"), MATRIX[0]),
     "io_ark.Writer, flushed": lambda name: table(io_ark.Writer(f"ark,f:{name}", kind="matrix")),
     "with a script file": lambda name: table(io_ark.writer(f"ark,scp:{name},{name}.scp")),
     "kaldiio.WriteHelper": lambda name: table(kaldiio.WriteHelper(f"ark,scp:{name},{name}.scp")),

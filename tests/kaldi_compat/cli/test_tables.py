@@ -129,3 +129,15 @@ def test_error_of_an_entry_between_those_looked_up(tmp_path: Path) -> None:
             with pytest.raises(io_ark.ArkError, match="unasked"):
                 reader.find(part, str)
         assert reader.find(block.select(np.arange(3) < 2), str) == [1, 2]
+
+
+def test_look_up_goes_on_with_what_arrived_before_a_command_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "t").write_text("a 1\nb 2\n")
+    reader = LookupReader[int](f"ark:cat {tmp_path}/t; false |", kind="int")
+    assert "x" not in reader and "y" not in reader and reader["b"] == 2
+    assert reader.values_of(["a", "z"]) is None and reader.values_of(["a", "b"]) == [1, 2]
+    assert [record.message for record in caplog.records if "exit status 1" in record.message] == [
+        f"cat {tmp_path}/t; false |: the command had nonzero return status 256 (exit status 1): the table is incomplete"
+    ]
