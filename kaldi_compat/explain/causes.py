@@ -16,7 +16,8 @@ import numpy.typing as npt
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.explanation import Explanation, explain
-from kaldi_compat.explain.variants import KINDS, Variant
+from kaldi_compat.explain.models import KINDS
+from kaldi_compat.explain.models import FeatureModel as Variant
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset
 

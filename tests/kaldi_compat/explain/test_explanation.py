@@ -19,9 +19,9 @@ from kaldi_compat.explain import search
 from kaldi_compat.explain.command import main as explain_main
 from kaldi_compat.explain.explanation import explain
 from kaldi_compat.explain.fits import similarity
-from kaldi_compat.explain.layouts import Layout
-from kaldi_compat.explain.sources import Source
-from kaldi_compat.explain.variants import Variant
+from kaldi_compat.explain.arrangements import PLAIN
+from kaldi_compat.explain.sources import AudioSource
+from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[3]
 WAV = ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav"
 SAMPLES = io_ark.load(WAV).samples[0]
 SPEECH = SAMPLES.astype(np.float64)
-WHOLE = Variant.compute
+WHOLE = FeatureModel.compute
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -243,11 +243,11 @@ def test_search_computes_a_bounded_number_of_frames(monkeypatch: pytest.MonkeyPa
     """Long arrays are searched by their first rows, and what is found is fitted to all of them."""
     computed = []
 
-    def compute(self: Variant, *args: Any) -> Any:
+    def compute(self: FeatureModel, *args: Any) -> Any:
         computed.append(len(features := WHOLE(self, *args)))
         return features
 
-    monkeypatch.setattr(Variant, "compute", compute)
+    monkeypatch.setattr(FeatureModel, "compute", compute)
     for name, most in {"ROWS": 40, "MAX_ROWS": 60, "MAX_FRAMES": 10_000}.items():
         monkeypatch.setattr(search, name, most)
     found = explain(MADE - MADE.mean(0), SAMPLES, 16000)

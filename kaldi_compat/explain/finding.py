@@ -1,0 +1,291 @@
+"""Find the features of an array in audio: in which orientation and arrangement, of which audio, by which search."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.explain.arrangements import (
+    Arrangement,
+    arrangements_of,
+    orientations,
+    sliding_arrangements,
+    telling,
+)
+from kaldi_compat.explain.search import EXPLAINED, NEAR, UNLIKE, Candidate, Clock, Search, Sheet
+from kaldi_compat.explain.settling import Settled, Settling
+from kaldi_compat.explain.sources import AudioSource, mistaken, of_other_rates, part_of, resamplings
+from kaldi_compat.explain.timing import timings
+
+SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
+MAX_COLUMNS = 9000
+MOST_DESCENTS = 3
+PASTED = (3, 1, 2, 4, 6)  # columns of another feature beside one
+SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
+PART = 0.5  # share of a cost, if a part of the columns is another feature
+
+
+@dataclass
+class Attempt:
+    """A candidate that a search has found for a sheet."""
+
+    search: Search
+    candidate: Candidate
+
+    @property
+    def cost(self) -> float:
+        """Share of the array's variance that is left."""
+        return self.search.cost(self.candidate)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found.
+
+    Attributes:
+        sheet: the array, upright.
+        search: the search that found it.
+        settled: the candidate with all that is done to it; None if there is none.
+        cost: share of the array's variance that is left, whatever offset and scale each column has.
+        in_time: False if the search ended for want of time.
+    """
+
+    sheet: Sheet
+    search: Search
+    settled: Settled | None
+    cost: float
+    in_time: bool
+
+
+def sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
+    """Yield an array in both orientations, and as the arrangements that it may have."""
+    for turned, values in orientations(target):
+        if values.shape[1] > MAX_COLUMNS or len(values) < 2:
+            continue
+        rows, columns = telling(values)
+        if rows.sum() >= 2 and columns.any():
+            for arrangement in arrangements_of(values[rows] if rows.all() else values):
+                yield Sheet([*said, *turned], values, arrangement, rows, columns)
+
+
+class Finder:
+    """Goes on to more of what may have been done as long as an array is not explained.
+
+    Args:
+        sheets: the array as it may be meant.
+        sources: the audio's channels.
+        recording: the audio (channels, T).
+        tolerance: largest absolute difference that counts as explained.
+        clock: when to end.
+    """
+
+    def __init__(
+        self, sheets: Sequence[Sheet], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
+        tolerance: Callable[[Sheet], float], clock: Clock,
+    ) -> None:  # fmt: skip
+        self._sheets, self._sources, self._recording = sheets, sources, recording
+        self._tolerance, self._clock = tolerance, clock
+        self._unit = 1 / 32768 if max(float(np.abs(each.samples).max()) for each in sources) > 2 else 1.0
+        self._searches = {id(sheet): Search(sheet, clock, self._unit) for sheet in sheets}
+        self._settlings: dict[int, Settling] = {}
+        self._settled: dict[tuple[Any, ...], Settled | None] = {}
+        self._attempts: list[Attempt] = []
+
+    def find(self) -> Finding | None:
+        """Return what explains most of the array; None if it has the form of no feature."""
+        stages = (self._plainly, self._in_windows, self._of_parts, self._in_more_detail, self._of_other_audio,
+                  self._in_pairs)  # fmt: skip
+        for stage in stages:
+            for attempt in stage():
+                self._attempts.append(attempt)
+                found = self._explained(attempt)
+                if found:
+                    return found
+            if self._clock.is_over():
+                break
+        return self._best()
+
+    def _best(self) -> Finding | None:
+        """Return the best of what was found."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in self._attempts[:2]:
+            settled = self.settle(attempt)
+            if settled is not None:
+                return self._finding(attempt, settled)
+        return None
+
+    def _finding(self, attempt: Attempt, settled: Settled | None) -> Finding:
+        return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_over())
+
+    def _explained(self, attempt: Attempt) -> Finding | None:
+        """Return what was found if it explains the array."""
+        tolerance, sheet = self._tolerance(attempt.search.sheet), attempt.search.sheet
+        spread = float(np.median(sheet.own[sheet.rows].std(0)))
+        is_settled = (id(sheet), *attempt.candidate.key) in self._settled
+        if attempt.cost > NEAR + tolerance / max(spread, 1e-30) and not is_settled:
+            return None
+        settled = self.settle(attempt)
+        is_explained = settled is not None and (settled.fit.residual <= tolerance or bool(settled.rounding))
+        return self._finding(attempt, settled) if is_explained or attempt.cost < EXPLAINED else None
+
+    def settle(self, attempt: Attempt) -> Settled | None:
+        """Return the attempt's candidate with all that is done to it."""
+        sheet = attempt.search.sheet
+        key = (id(sheet), *attempt.candidate.key)
+        if key not in self._settled:
+            settling = self._settlings.setdefault(id(sheet), Settling(attempt.search, self._tolerance(sheet)))
+            self._settled[key] = settling.settled(attempt.candidate)
+        return self._settled[key]
+
+    def _starts(self, search: Search, sources: Sequence[AudioSource], *, parts: bool = True) -> list[Attempt]:
+        """Return where a search begins, the best first."""
+        sheet, found = search.sheet, []
+        for source in sources:
+            values = sheet.own[:, sheet.own_columns]
+            if not values.shape[1] or self._clock.is_over():
+                continue
+            assumed = timings(values, sheet.rows, source, sheet.arrangement.stride, parts=parts)
+            found += [Attempt(search, each) for each in search.starts(source, assumed)] if assumed else []
+        return sorted(found, key=lambda each: each.cost)
+
+    # Stages.
+
+    def _plainly(self) -> Iterator[Attempt]:
+        """Change one option at a time, from the best starts on."""
+        starts = [each for search in self._searches.values() for each in self._starts(search, self._sources)]
+        starts.sort(key=lambda each: each.cost)
+        yield from starts[:1]
+        for start in starts[:MOST_DESCENTS]:
+            if start.cost < UNLIKE or start is starts[0]:
+                yield Attempt(start.search, start.search.descend(start.candidate))
+
+    def _in_more_detail(self) -> Iterator[Attempt]:
+        """Choose numbers finely, and the first sample, where the audio has been cut."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in self._attempts[:2]:
+            search = attempt.search
+            if attempt.cost > UNLIKE or self._clock.is_over():
+                continue
+            cut = search.shifted(attempt.candidate)
+            if search.cost(cut) < 0.8 * attempt.cost:
+                cut = search.shifted(search.descend(cut))
+                yield self._of_part(Attempt(search, search.descend(cut)))
+            yield Attempt(search, search.descend(search.refined(attempt.candidate)))
+
+    def _of_part(self, attempt: Attempt) -> Attempt:
+        """Return an attempt of frames between the usual ones as one of a part of the audio."""
+        candidate = attempt.candidate
+        if not candidate.offset:
+            return attempt
+        first, rate = candidate.first() - candidate.model.first(candidate.source.rate), candidate.source.rate
+        stride = attempt.search.sheet.arrangement.stride
+        length = len(attempt.search.sheet.values) * stride * candidate.model.shift(rate) + candidate.model.size(rate)
+        if first < 0:
+            return attempt
+        source = part_of(candidate.source, first, length)
+        return Attempt(attempt.search, dataclasses.replace(candidate, source=source, start=0, offset=0))
+
+    def _of_parts(self) -> Iterator[Attempt]:
+        """Take some columns at an end for another feature, such as pitch."""
+        least = min((each.cost for each in self._attempts), default=UNLIKE)
+        found = []
+        for sheet in self._sheets:
+            columns = sheet.values.shape[1]
+            if sheet.arrangement.said or columns < 8:
+                continue
+            for count in PASTED:
+                for part in (slice(0, columns - count), slice(count, columns)):
+                    inside = np.zeros(columns, bool)
+                    inside[part] = True
+                    arrangement = Arrangement("", part)
+                    other = dataclasses.replace(sheet, arrangement=arrangement, columns=sheet.columns & inside)
+                    search = Search(other, self._clock, self._unit)
+                    found += self._starts(search, self._sources)[:1]
+                    if self._clock.is_over():
+                        return
+        found.sort(key=lambda each: each.cost)
+        for start in found[:2]:
+            if start.cost < PART * least:
+                yield Attempt(start.search, start.search.descend(start.candidate))
+
+    def _in_windows(self) -> Iterator[Attempt]:
+        """Compare changes in time only, where they are more alike, and then subtract means of windows."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in self._attempts[:1]:
+            sheet = attempt.search.sheet
+            search = Search(sheet, self._clock, self._unit)
+            search.by_differences = True
+            if search.cost(attempt.candidate) > SLIDING * attempt.cost and attempt.cost < UNLIKE:
+                return
+            candidate = search.descend(attempt.candidate)
+            if search.cost(candidate) > SLIDING_LEFT:
+                return
+            settling = Settling(search, self._tolerance(sheet))
+            for arrangement in sliding_arrangements():
+                settled = settling.mapped_as(candidate, arrangement)
+                if settled is not None and settled.fit.residual <= self._tolerance(sheet):
+                    self._settled[(id(sheet), *candidate.key)] = settled
+                    yield Attempt(search, candidate)
+                    return
+
+    def _of_other_audio(self) -> Iterator[Attempt]:
+        """Take the audio at another rate, at another speed, or of swapped bytes."""
+        before = sorted(self._attempts, key=lambda each: each.cost)[:1]
+        least = before[0].cost if before else UNLIKE
+        found = []
+        for source in self._sources:
+            for other in (*of_other_rates(source), *mistaken(source, self._recording)):
+                if other.length < other.rate / 40 or self._clock.is_over():
+                    continue
+                for sheet in self._sheets:
+                    found += self._starts(self._searches[id(sheet)], [other], parts=False)[:1]
+        found.sort(key=lambda each: each.cost)
+        for start in found[:3]:
+            if start.cost > UNLIKE or self._clock.is_over():
+                break
+            search, candidate = start.search, start.search.descend(start.candidate)
+            if search.cost(candidate) > 0.8 * least:
+                continue
+            least = search.cost(candidate)
+            if "resampled" in candidate.source.said:
+                yield from self._resampled(search, candidate)
+            else:
+                yield Attempt(search, candidate)
+                yield Attempt(search, search.descend(search.refined(candidate)))
+
+    def _resampled(self, search: Search, candidate: Candidate) -> Iterator[Attempt]:
+        """Yield a candidate of audio at another rate with each way of resampling, the best first."""
+        rate = int(candidate.source.rate)
+        for source in self._sources:
+            if candidate.source.said.startswith(source.said):
+                ways = [candidate.changed({"source": each}) for each in resamplings(source, rate)]
+                ways.sort(key=search.cost)
+                for way in ways[:2]:
+                    yield Attempt(search, way)
+                    if search.cost(way) > EXPLAINED:
+                        yield Attempt(search, search.descend(way))
+
+    def _in_pairs(self) -> Iterator[Attempt]:
+        """Change two options at a time, and go on from there."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in self._attempts[:2]:
+            if attempt.cost < UNLIKE and not self._clock.is_over():
+                search = attempt.search
+                candidate = search.descend(search.paired(attempt.candidate))
+                yield Attempt(search, candidate)
+                yield Attempt(search, search.descend(search.refined(candidate)))
+
+
+def found_in(
+    target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
+    tolerance: Callable[[Sheet], float], clock: Clock,
+) -> Finding | None:  # fmt: skip
+    """Return what explains most of an array; None if it has the form of no feature."""
+    sheets = list(sheets_of(target, said))
+    return Finder(sheets, sources, recording, tolerance, clock).find() if sheets else None
