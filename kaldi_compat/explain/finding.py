@@ -28,6 +28,8 @@ MAX_COLUMNS = 9000
 MOST_DESCENTS = 3
 PASTED = (3, 1, 2, 4, 6)  # columns of another feature beside one
 SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
+OTHER_AUDIO = 0.3  # cost above which the audio is more likely another than an option
+CUT = 0.8  # share of a cost that is left by another first sample, if the audio has been cut
 PART = 0.5  # share of a cost, if a part of the columns is another feature
 
 
@@ -96,19 +98,24 @@ class Finder:
         self._settlings: dict[int, Settling] = {}
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
+        self._begun: list[Attempt] = []
 
     def find(self) -> Finding | None:
         """Return what explains most of the array; None if it has the form of no feature."""
-        stages = (self._plainly, self._in_windows, self._of_parts, self._in_more_detail, self._of_other_audio,
-                  self._in_pairs)  # fmt: skip
-        for stage in stages:
+        stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
+            (self._plainly, 3.0), (self._in_windows, 1.0), (self._resampled, 2.0), (self._of_parts, 1.5),
+            (self._in_more_detail, 2.0), (self._mistaken, 3.0), (self._in_pairs, 2.0),
+        ]  # fmt: skip
+        while stages and not self._clock.is_at_end():
+            stage, seconds = stages.pop(0)
+            self._clock.stage(seconds)
             for attempt in stage():
                 self._attempts.append(attempt)
                 found = self._explained(attempt)
                 if found:
                     return found
-            if self._clock.is_over():
-                break
+            if stage == self._resampled and min(each.cost for each in self._attempts) > OTHER_AUDIO:
+                stages.sort(key=lambda each: each[0] != self._mistaken)
         return self._best()
 
     def _best(self) -> Finding | None:
@@ -121,7 +128,7 @@ class Finder:
         return None
 
     def _finding(self, attempt: Attempt, settled: Settled | None) -> Finding:
-        return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_over())
+        return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_at_end())
 
     def _explained(self, attempt: Attempt) -> Finding | None:
         """Return what was found if it explains the array."""
@@ -136,6 +143,7 @@ class Finder:
 
     def settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all that is done to it."""
+        attempt = self._of_part(attempt)
         sheet = attempt.search.sheet
         key = (id(sheet), *attempt.candidate.key)
         if key not in self._settled:
@@ -160,6 +168,7 @@ class Finder:
         """Change one option at a time, from the best starts on."""
         starts = [each for search in self._searches.values() for each in self._starts(search, self._sources)]
         starts.sort(key=lambda each: each.cost)
+        self._begun = starts
         yield from starts[:1]
         for start in starts[:MOST_DESCENTS]:
             if start.cost < UNLIKE or start is starts[0]:
@@ -168,15 +177,16 @@ class Finder:
     def _in_more_detail(self) -> Iterator[Attempt]:
         """Choose numbers finely, and the first sample, where the audio has been cut."""
         self._attempts.sort(key=lambda each: each.cost)
-        for attempt in self._attempts[:2]:
+        for attempt in [*self._begun[:2], *self._attempts[:1]]:
             search = attempt.search
             if attempt.cost > UNLIKE or self._clock.is_over():
                 continue
             cut = search.shifted(attempt.candidate)
-            if search.cost(cut) < 0.8 * attempt.cost:
-                cut = search.shifted(search.descend(cut))
-                yield self._of_part(Attempt(search, search.descend(cut)))
-            yield Attempt(search, search.descend(search.refined(attempt.candidate)))
+            if search.cost(cut) < CUT * attempt.cost:
+                yield Attempt(search, search.descend(search.shifted(search.descend(cut))))
+            refined = search.refined(attempt.candidate)
+            yield Attempt(search, refined)
+            yield Attempt(search, search.descend(refined))
 
     def _of_part(self, attempt: Attempt) -> Attempt:
         """Return an attempt of frames between the usual ones as one of a part of the audio."""
@@ -185,7 +195,8 @@ class Finder:
             return attempt
         first, rate = candidate.first() - candidate.model.first(candidate.source.rate), candidate.source.rate
         stride = attempt.search.sheet.arrangement.stride
-        length = len(attempt.search.sheet.values) * stride * candidate.model.shift(rate) + candidate.model.size(rate)
+        rows = len(attempt.search.sheet.values) - 1
+        length = rows * stride * candidate.model.shift(rate) + candidate.model.size(rate)
         if first < 0:
             return attempt
         source = part_of(candidate.source, first, length)
@@ -234,42 +245,45 @@ class Finder:
                     yield Attempt(search, candidate)
                     return
 
-    def _of_other_audio(self) -> Iterator[Attempt]:
-        """Take the audio at another rate, at another speed, or of swapped bytes."""
-        before = sorted(self._attempts, key=lambda each: each.cost)[:1]
-        least = before[0].cost if before else UNLIKE
+    def _resampled(self) -> Iterator[Attempt]:
+        """Take the audio at another rate, as each resampler gives it."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in [*self._attempts[:1], *self._begun[:2]]:
+            search, candidate = attempt.search, attempt.candidate
+            others = []
+            for other in of_other_rates(candidate.source):
+                share = other.rate / candidate.source.rate
+                centre = (candidate.first() + candidate.model.size(candidate.source.rate) / 2) * share
+                high = candidate.model.value("high_freq")
+                near = candidate.changed({"source": other, "high_freq": high if high <= other.rate / 2 else 0.0})
+                framed = [near.placed(centre), *map(near.placed(centre).changed, search.framings(near.placed(centre)))]
+                nearest = min(framed, key=search.cost)
+                others += [nearest, *search.centred(nearest)]
+            best = min(others, key=search.cost, default=candidate)
+            if search.cost(best) > CUT * attempt.cost or self._clock.is_over():
+                continue
+            best = search.descend(best)
+            rate = int(best.source.rate)
+            ways = [best.changed({"source": each}) for each in resamplings(candidate.source, rate)]
+            ways.sort(key=search.cost)
+            for way in ways[:2]:
+                yield Attempt(search, way)
+                yield Attempt(search, search.descend(way))
+
+    def _mistaken(self) -> Iterator[Attempt]:
+        """Take the audio at a wrong rate, at another speed, or of swapped bytes."""
         found = []
         for source in self._sources:
-            for other in (*of_other_rates(source), *mistaken(source, self._recording)):
-                if other.length < other.rate / 40 or self._clock.is_over():
-                    continue
-                for sheet in self._sheets:
-                    found += self._starts(self._searches[id(sheet)], [other], parts=False)[:1]
+            for other in mistaken(source, self._recording):
+                for search in self._searches.values():
+                    if other.length >= other.rate / 40 and not self._clock.is_over():
+                        found += self._starts(search, [other], parts=False)[:1]
         found.sort(key=lambda each: each.cost)
-        for start in found[:3]:
-            if start.cost > UNLIKE or self._clock.is_over():
-                break
-            search, candidate = start.search, start.search.descend(start.candidate)
-            if search.cost(candidate) > 0.8 * least:
-                continue
-            least = search.cost(candidate)
-            if "resampled" in candidate.source.said:
-                yield from self._resampled(search, candidate)
-            else:
-                yield Attempt(search, candidate)
-                yield Attempt(search, search.descend(search.refined(candidate)))
-
-    def _resampled(self, search: Search, candidate: Candidate) -> Iterator[Attempt]:
-        """Yield a candidate of audio at another rate with each way of resampling, the best first."""
-        rate = int(candidate.source.rate)
-        for source in self._sources:
-            if candidate.source.said.startswith(source.said):
-                ways = [candidate.changed({"source": each}) for each in resamplings(source, rate)]
-                ways.sort(key=search.cost)
-                for way in ways[:2]:
-                    yield Attempt(search, way)
-                    if search.cost(way) > EXPLAINED:
-                        yield Attempt(search, search.descend(way))
+        for start in found[:2]:
+            if start.cost < UNLIKE:
+                candidate = start.search.descend(start.candidate)
+                yield Attempt(start.search, candidate)
+                yield Attempt(start.search, start.search.descend(start.search.refined(candidate)))
 
     def _in_pairs(self) -> Iterator[Attempt]:
         """Change two options at a time, and go on from there."""

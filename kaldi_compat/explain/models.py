@@ -273,6 +273,8 @@ class FeatureModel:
         if points % 2 or points < self.size(rate):
             raise OptionError(f"an FFT of {points} points has no bin at half the rate, or too few")
         plan = _plan("spectrogram", tuple(sorted(options.items())), self.window, self.points, self.precise)
+        if plan.points % 2:
+            raise OptionError(f"an FFT of {plan.points} points has no bin at half the rate")
         if self.in_place:
             frames = self._cut(audio, rate, plan.shift, snips)
             frames = frames - frames.mean(1, keepdims=True) if options["remove_dc_offset"] else frames

@@ -28,7 +28,9 @@ AROUND = 4096  # samples around the audio, for frames that reach beyond it
 UNLIKE, NEAR, EXPLAINED = 0.7, 2e-3, 5e-5
 NOTHING = 2.0  # of a candidate that cannot be compared
 BETTER = 0.97  # share of the cost that a change may leave
-MUCH_BETTER = {"source": 0.8, "warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "high_freq": 0.98}
+MUCH_BETTER = {"source": 0.8, "warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "offset": 0.7}
+OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
+LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
 EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
 NARROW = 60  # filters by which the centres of columns are found
 LOCAL = 0.6  # correlation of a column with one narrow filter, if it is a filter itself
@@ -59,7 +61,7 @@ CHOICES: dict[str, Sequence[Any]] = {
     "raw_energy": (True, False),
     "energy": ("kaldi", "spectrum"),
     "dct": ("kaldi", *DCTS),
-    "warp": (1.0, 0.9, 0.95, 1.05, 1.1, 0.8, 1.2),
+    "warp": (1.0, *(round(0.8 + 0.02 * n, 2) for n in range(24) if n != 10)),
     "corner": (700.0, 1000.0, 625.0),
     "in_place": (False, True),
     "root": (0.0, 1e-9, 1e-6),
@@ -174,10 +176,18 @@ class Clock:
     """Processor time that a search may take."""
 
     def __init__(self, seconds: float) -> None:
-        self._end = time.process_time() + seconds
+        self._end = self._end_of_stage = time.process_time() + seconds
+
+    def stage(self, seconds: float) -> None:
+        """Begin a stage that may take some of the time."""
+        self._end_of_stage = min(self._end, time.process_time() + seconds)
 
     def is_over(self) -> bool:
-        """Return True if the time is over."""
+        """Return True if the time of the stage is over."""
+        return time.process_time() > self._end_of_stage
+
+    def is_at_end(self) -> bool:
+        """Return True if all time is over."""
         return time.process_time() > self._end
 
 
@@ -237,6 +247,9 @@ class Search:
         if self.by_differences:
             next_to = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[next_to], np.diff(values, axis=0)[next_to]
+        if candidate.model.kind in ("mfcc", "plp") and features.shape[1] > LOW_CEPSTRA:
+            low = similarity(features[:, :LOW_CEPSTRA], values[:, :LOW_CEPSTRA])
+            return 0.5 * (low + similarity(features, values))
         return similarity(features, values)
 
     def _with_floor(self, features: Doubles) -> Doubles:
@@ -292,7 +305,7 @@ class Search:
         found.sort(key=self.cost)
         for number, each in enumerate(found[:MOST_FRAMED]):
             if self.cost(found[0]) > EXPLAINED:
-                found[number] = min((each, *map(each.changed, self._framings(each))), key=self.cost)
+                found[number] = min((each, *map(each.changed, self.framings(each))), key=self.cost)
         kinds: dict[tuple[Any, ...], Candidate] = {}
         for each in sorted(found, key=self.cost):
             kind = (each.model.kind, each.model.value("use_energy"), each.model.window, each.order, each.model.bins)
@@ -444,8 +457,11 @@ class Search:
                 if model.padding in ("", "inside", "zeros"):  # the middle of the frames stays
                     moved = (model.size(rate) - candidate.changed({"frame_length": length}).model.size(rate)) / 2
                     yield {"frame_length": length, "start": candidate.start + round(moved / model.shift(rate))}
+        yield from ({"offset": candidate.offset + sign * each} for each in OFFSETS for sign in (-1, 1))
         yield {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
-        yield from self._framings(candidate)
+        if model.warp != 1:
+            yield from ({"warp": round(model.warp + more, 2)} for more in (-0.01, 0.01))
+        yield from self.framings(candidate)
         if model.kind in ("fbank", "mfcc") or model.bins == "log":
             for scale in self.levels:
                 yield from ({"scale": scale, "floor": each} for each in FLOORS)
@@ -457,7 +473,7 @@ class Search:
             yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
         yield from ({"source": source} for source in sources)
 
-    def _framings(self, candidate: Candidate) -> Iterator[Changes]:
+    def framings(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield other conventions of the first frame, with the frames nearest to those of the candidate."""
         rate, shift = candidate.source.rate, candidate.model.shift(candidate.source.rate)
         yield from ({"start": candidate.start + more} for more in (-1, 1))
@@ -484,6 +500,10 @@ class Search:
                                              "high_freq": each.model.value("high_freq")})
                       for each in self.centred(candidate)]  # fmt: skip
         tried.sort(key=lambda each: each[:2])
+        if "low_freq" in candidate.options and before < UNLIKE:
+            moved = self.with_edges(candidate)
+            if self.cost(moved) < 0.5 * tried[0][0]:
+                return moved
         for cost, _, changes in tried:
             if cost >= enough(changes) * before:
                 continue

@@ -236,12 +236,16 @@ class Settling:
             choices["mel"] = SAME_SHAPE.get(model.mel, (model.mel,))
             choices["dct"] = ("kaldi", *DCTS) if candidate.order is None else ("kaldi",)
             choices["scale"] = (*dict.fromkeys((model.scale, 1.0, *self.search.levels)),)
-            choices["htk_compat"] = (model.value("htk_compat"),)
         if model.kind in ("mfcc", "plp"):
             lifter = model.value("cepstral_lifter")
             choices["cepstral_lifter"] = (*dict.fromkeys((lifter, 22, 0, *self._lifters(candidate))),)
-        for values in itertools.product(*choices.values()):
-            yield candidate.changed(dict(zip(choices, values, strict=True)))
+        bases = [candidate]
+        if model.kind == "mfcc" and model.value("htk_compat") and not model.value("use_energy"):
+            count = model.value("num_ceps")  # C0 last, and not times the root of 2
+            bases.append(candidate.changed({"htk_compat": False, "order": (*range(1, count), 0)}))
+        for base in bases:
+            for values in itertools.product(*choices.values()):
+                yield base.changed(dict(zip(choices, values, strict=True)))
 
     def _lifters(self, candidate: Candidate) -> list[int]:
         """Return the lifter that gives the columns of cepstra the sizes that the array's have, if there is one."""

@@ -16,7 +16,7 @@ MILLISECONDS = (10.0, 12.5, 5.0, 8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 5
 SAMPLES = (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 441, 64, 1024)
 STEP_S = 0.005  # between the frames of the audio's energies
 QUIET = 1e-5  # share of the mean energy below which bands do not count
-BANDS = 12
+BANDS, ROWS_PER_BAND = 12, 6
 SMOOTH_S = 0.0125  # frames nearer to each other are alike
 MOST = 5  # assumptions about parts
 COMPONENTS = 4  # of the array that are compared with the bands
@@ -72,7 +72,8 @@ def _timings(target: Doubles, rows: Mask, source: AudioSource, stride: int, *, p
     found = [series.best(each * stride, is_whole=True) for each in whole]
     found.sort(key=lambda each: -each.score)
     if (found and found[0].score > CERTAIN) or not parts:
-        return found[:2]
+        likely = [each for each in found[2:] if abs(source.length / each.shift - count) <= 2]
+        return [*found[:2], *likely[:2]]
     possible = [each for each in shifts if each * stride * (count - 2 * MARGIN) <= source.length]
     estimated = round(source.length / count / stride)
     if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
@@ -95,7 +96,7 @@ class Series:
         self._source = source
         self._components = components_of(target, rows)
         self._step = max(int(STEP_S * source.rate), 1)
-        self._bands = _bands(source, self._step)
+        self._bands = _bands(source, self._step, min(max(int(rows.sum()) // ROWS_PER_BAND, 3), BANDS))
 
     def best(self, shift: int, *, is_whole: bool) -> Timing:
         """Return the best assumption with a shift in samples."""
@@ -152,15 +153,15 @@ def components_of(target: Doubles, rows: Mask) -> Doubles:
     return np.ascontiguousarray((scaled @ directions[:, -COMPONENTS:]).T)
 
 
-def _bands(source: AudioSource, step: int) -> Doubles:
-    """Return log energies of bands (frames, BANDS) of frames of five steps, a step apart."""
+def _bands(source: AudioSource, step: int, count: int) -> Doubles:
+    """Return log energies of so many bands (frames, count) of frames of five steps, a step apart."""
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()
     audio = source.samples
     if len(audio) < size:
-        return np.zeros((1, BANDS))
+        return np.zeros((1, count))
     frames = np.lib.stride_tricks.sliding_window_view(audio, size)[::step]
-    filters = mel_filters("hertz", rate, points, BANDS, 0.0, 0.0)
+    filters = mel_filters("hertz", rate, points, count, 0.0, 0.0)
     window = np.hanning(size).astype(np.float32)
     found = []
     for first in range(0, len(frames), 4096):
@@ -168,7 +169,7 @@ def _bands(source: AudioSource, step: int) -> Doubles:
         found.append(filters(spectrum.real**2 + spectrum.imag**2))
     energies = np.concatenate(found)
     bands = np.log(energies + QUIET * energies.mean() + 1e-30)
-    values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(BANDS))
+    values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(count))
     uncorrelated: Doubles = (bands - bands.mean(0)) @ (directions / np.sqrt(values))
     return uncorrelated
 

@@ -12,7 +12,7 @@ import pytest
 
 from kaldi_compat import FeatureError, OptionError
 from kaldi_compat.explain import conform_command
-from kaldi_compat.explain.causes import Difference, causes
+from kaldi_compat.explain.causes import WrongResult, causes
 from kaldi_compat.explain.conform import CHECKOUT, Vector, conform, vectors
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from tests.support.port import MISTAKES, PAGE, port_with, row
@@ -87,13 +87,13 @@ def test_option_that_does_not_matter_is_not_called_ignored() -> None:
     asked = {"num_mel_bins": 40, "high_freq": -400.0, "energy_floor": 2.0}  # without use_energy
     options = {"program": "compute-fbank-feats", "sample_frequency": 16000.0, "subtract_mean": False, **asked}
     expected, result = Fbank(**asked, dither=0.0)(samples), Fbank(dither=0.0)(samples)
-    [cause] = causes([Difference("a", options, samples, result, expected, 1e-3)])
+    [cause] = causes([WrongResult("a", options, samples, result, expected, 1e-3)])
     assert cause.name == "high_freq, num_mel_bins ignored"
 
 
 def test_difference_of_post_processing_is_named() -> None:
     wrong = [
-        Difference(each.id, each.options, each.given, each.expected + 20.7944, each.expected, 1e-3)
+        WrongResult(each.id, each.options, each.given, each.expected + 20.7944, each.expected, 1e-3)
         for each in vectors(4)[:2]
     ]
     assert "add-deltas: plus 20.79 = 2 ln 32768" in str(causes(wrong)[0])
