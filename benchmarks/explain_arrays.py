@@ -96,7 +96,7 @@ def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
                        lambda m=made, s=samples: m(s[4321:17000]), samples, rate, (word, "the audio from 0.27"))  # fmt: skip
     samples, rate = audio["speech16k_b"]
     made = Fbank(dither=0.0, num_mel_bins=80, window_type="hamming")(samples).astype(np.float64)
-    fbank = ("fbank(", "hamming")
+    fbank = ("fbank(|preset", "hamming|preset")
     for batch in ((1, *made.shape), (made.shape[0], 1, 80), (1, 1, *made.shape)):
         yield Case("orientation", f"shape {batch}", lambda b=batch: made.reshape(b), samples, rate, fbank)
     for turned in (made.T, made.T[None], made.T[:, :, None], np.vstack([made, np.zeros((500, 80))]).T):
@@ -116,11 +116,11 @@ def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         "float16": made.astype(np.float16), "standard deviation|padding": np.vstack([normalized, np.zeros((40, 80))]),
     }  # fmt: skip
     for text, array in after.items():
-        yield Case("normalized, stored", text, lambda a=array: a, samples, rate, (*fbank, text))
+        yield Case("normalized, stored", text, lambda a=array: a, samples, rate, (*fbank, f"{text}|preset"))
     for stack, stride in ((7, 6), (5, 1), (4, 3)):
         options = LowFrameRateOptions(stack=stack, stride=stride)
         yield Case("stacked, deltas", f"LFR {stack} {stride}", lambda o=options: low_frame_rate(made, o), samples, rate,
-                   (*fbank, f"{stack} frames stacked, every {stride}"))  # fmt: skip
+                   (*fbank, f"{stack} frames stacked, every {stride}|preset"))  # fmt: skip
     ceps = Mfcc(dither=0.0, use_energy=False)(samples).astype(np.float64)
     yield Case("stacked, deltas", "deltas", lambda: add_deltas(ceps), samples, rate, ("mfcc(", "deltas of 2"))
     yield Case("stacked, deltas", "joined", lambda: made[:116].reshape(-1, 160), samples, rate, (*fbank, "2 frames stacked"))

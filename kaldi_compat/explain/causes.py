@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections import Counter
@@ -179,18 +180,20 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
             cause = None
         named[difference.id] = cause
         if cause is not None and cause.name:
-            found.setdefault(cause.name, cause).vectors.append(difference.id)
+            key = _without_numbers(cause.name) if cause.changes is None else cause.name
+            found.setdefault(key, cause).vectors.append(difference.id)
         elif cause is None:
             unexplained.append(difference)
-    for difference in [*unexplained]:  # by causes that were found after it
-        if cause := _known(difference, [each for each in found.values() if each.changes is not None]):
-            cause.vectors.append(difference.id)
-            named[difference.id] = cause
-            unexplained.remove(difference)
-    for difference in differences:
-        if frames := _frames(difference, named[difference.id]):
-            found.setdefault(_without_numbers(frames), Cause(frames)).vectors.append(difference.id)
-    _join(found, {each.id: each for each in differences})
+    with contextlib.suppress(Exception):
+        for difference in [*unexplained]:  # by causes that were found after it
+            if cause := _known(difference, [each for each in found.values() if each.changes is not None]):
+                cause.vectors.append(difference.id)
+                named[difference.id] = cause
+                unexplained.remove(difference)
+        for difference in differences:
+            if frames := _frames(difference, named[difference.id]):
+                found.setdefault(_without_numbers(frames), Cause(frames)).vectors.append(difference.id)
+        _join(found, {each.id: each for each in differences})
     return sorted([*found.values(), *_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
 

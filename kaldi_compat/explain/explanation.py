@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.arrangements import (
     PLAIN,
@@ -38,6 +39,9 @@ from kaldi_compat.frontends.preset import list_presets
 from kaldi_compat.functional.stacking import stack_frames
 from kaldi_compat.options.base import require
 from kaldi_compat.options.frontend import StackFramesOptions
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch.process import process_ragged
+from kaldi_compat.pitch.tracker import track_pitch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +53,13 @@ TOLERANCE = 1e-3
 SECONDS = 6.0  # of processor time that a search may take
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 NOISE = "noise as of dithering"
+MOST_NOISE = 20.0  # of samples at Kaldi's scale
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
 ALIKE = 1.5  # times more or less noise than there should be
 SURPRISING = 0.1  # share of the spread that an explanation leaves at most
 FEWEST_CELLS = 20  # of an array that is explained: as many as there are, less the numbers of the map
 PARTLY = 0.1  # share of the spread that is left where the kind of feature is certain
+PITCH_ERROR = 0.01  # share of a pitch feature's spread, in which it is recognized
 GOOD_COLUMN = 2e-3  # share of a column's spread that is left where it is explained
 
 
@@ -251,19 +257,21 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     words += [settled.rounding] * bool(settled.rounding)
     is_exact = (settled.fit.residual <= tolerance or bool(words)) and _is_surprising(settled)
     unexplained = _unexplained_rows(settled, sheet)
-    others = sheet.values.shape[1] - len(settled.cells.columns) + (~covered(sheet)).sum()
+    others = (~covered(sheet)).any()
     if not is_exact:
         noise = _dithering(settled)
         left = f"{noise}" if noise else ""
         if noise:
             words, left = [noise], "noise, which has no seed that is known"
-        elif len(settled.cells.rows) and settled.left() < PARTLY:
+        elif not others and settled.left() < PARTLY:
             settled, left = _focused(settled, sheet, tolerance)
     if is_exact and unexplained:
         is_exact, left = False, unexplained
     if is_exact and others:
         places = np.flatnonzero(~covered(sheet))
-        is_exact, left = False, spans(places, "column")
+        pitch = _pitch(settled, sheet, places)
+        words += [pitch] * bool(pitch)
+        is_exact, left = bool(pitch), "" if pitch else spans(places, "column")
     candidate, model = settled.candidate, settled.candidate.model
     loudness = candidate.source.loudness.get(model.scale, "")
     masked = masked_in_words(settled, sheet, tolerance)
@@ -275,6 +283,25 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     ]  # fmt: skip
     answer = _answer(None, model, steps, settled.fit, settled.target, tolerance, settled.cells)
     return replace(answer, is_exact=is_exact, left=left, in_time=finding.in_time)
+
+
+def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
+    """Return words if columns are Kaldi's pitch features of the audio, after which paste-feats cuts the longer ones."""
+    model, source = settled.candidate.model, settled.candidate.source
+    names = ("frame_length", "frame_shift", "snip_edges")
+    try:
+        options = PitchOptions(sample_frequency=source.rate, **{name: model.value(name) for name in names})
+        scale = 32768 if np.abs(source.samples).max() <= 2 else 1
+        track = np.asarray(track_pitch(source.samples * np.float32(scale), options), np.float32)
+        processed, _ = process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
+    except KaldiCompatError:
+        return ""
+    given = sheet.values[settled.row : settled.row + len(settled.target)][:, places]
+    for made, words in ((processed, "of compute-and-process-kaldi-pitch-feats"), (track, "of compute-kaldi-pitch-feats")):
+        part = made[settled.frame : settled.frame + len(given)].astype(np.float64)
+        if part.shape == given.shape and (np.abs(part - given).max(0) < PITCH_ERROR * given.std(0)).all():
+            return f"{spans(places, 'column')}: pitch {words}"
+    return ""
 
 
 def _unexplained_rows(settled: Settled, sheet: Sheet) -> str:
@@ -339,7 +366,7 @@ def _dithering(settled: Settled) -> str:
     if not much.any() or much.all():
         return ""
     shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
-    is_noise = 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
+    is_noise = size < MOST_NOISE and 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
     return f"{NOISE} with about {size:.2g}" if is_noise else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +26,12 @@ from kaldi_compat.explain.timing import timings
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
 MAX_COLUMNS = 9000
+HOPELESS = 0.85  # cost of features that do not resemble an array at all
+LIKELY = 0.4  # share of the variance that energies explain, if an array is of this audio
 MOST_DESCENTS = 3
-PASTED = (3, 1, 2, 4, 6)  # columns of another feature beside one
+PASTED = (3, 1, 2, 4)  # columns of another feature beside one
+USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
+MOST_MISTAKES = 5
 SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
 OTHER_AUDIO = 0.3  # cost above which the audio is more likely another than an option
 CUT = 0.8  # share of a cost that is left by another first sample, if the audio has been cut
@@ -99,12 +104,13 @@ class Finder:
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
         self._begun: list[Attempt] = []
+        self._score = 0.0  # of the likeliest frames
 
     def find(self) -> Finding | None:
         """Return what explains most of the array; None if it has the form of no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
-            (self._plainly, 3.0), (self._in_windows, 1.0), (self._resampled, 2.0), (self._of_parts, 1.5),
-            (self._in_more_detail, 2.0), (self._mistaken, 3.0), (self._in_pairs, 2.0),
+            (self._at_starts, 2.0), (self._plainly, 2.5), (self._in_windows, 1.0), (self._of_parts, 1.5),
+            (self._resampled, 2.0), (self._in_more_detail, 2.0), (self._mistaken, 2.0), (self._in_pairs, 2.0),
         ]  # fmt: skip
         while stages and not self._clock.is_at_end():
             stage, seconds = stages.pop(0)
@@ -114,18 +120,25 @@ class Finder:
                 found = self._explained(attempt)
                 if found:
                     return found
-            if stage == self._resampled and min(each.cost for each in self._attempts) > OTHER_AUDIO:
-                stages.sort(key=lambda each: each[0] != self._mistaken)
+            least = min((each.cost for each in self._attempts), default=UNLIKE)
+            if stage == self._at_starts and least > OTHER_AUDIO:
+                stages.sort(key=lambda each: (each[0] != self._mistaken, each[0] != self._of_parts))
+            if stage == self._plainly and self._is_hopeless():
+                break
         return self._best()
+
+    def _is_hopeless(self) -> bool:
+        """Return True if neither the features resemble the array, nor the audio's energies in time."""
+        return self._score < LIKELY and min((each.cost for each in self._attempts), default=HOPELESS) >= HOPELESS
 
     def _best(self) -> Finding | None:
         """Return the best of what was found."""
         self._attempts.sort(key=lambda each: each.cost)
-        for attempt in self._attempts[:2]:
-            settled = self.settle(attempt)
-            if settled is not None:
-                return self._finding(attempt, settled)
-        return None
+        found = [(each, self.settle(each)) for each in self._attempts[:3]]
+        settled = [(attempt, each) for attempt, each in found if each is not None]
+        if not settled:
+            return None
+        return self._finding(*min(settled, key=lambda each: (each[1].left(), each[0].cost)))
 
     def _finding(self, attempt: Attempt, settled: Settled | None) -> Finding:
         return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_at_end())
@@ -139,7 +152,8 @@ class Finder:
             return None
         settled = self.settle(attempt)
         is_explained = settled is not None and (settled.fit.residual <= tolerance or bool(settled.rounding))
-        return self._finding(attempt, settled) if is_explained or attempt.cost < EXPLAINED else None
+        is_certain = attempt.cost < EXPLAINED and not sheet.arrangement.said
+        return self._finding(attempt, settled) if is_explained or is_certain else None
 
     def settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all that is done to it."""
@@ -151,27 +165,30 @@ class Finder:
             self._settled[key] = settling.settled(attempt.candidate)
         return self._settled[key]
 
-    def _starts(self, search: Search, sources: Sequence[AudioSource], *, parts: bool = True) -> list[Attempt]:
+    def _starts(self, search: Search, sources: Sequence[AudioSource]) -> list[Attempt]:
         """Return where a search begins, the best first."""
         sheet, found = search.sheet, []
         for source in sources:
             values = sheet.own[:, sheet.own_columns]
             if not values.shape[1] or self._clock.is_over():
                 continue
-            assumed = timings(values, sheet.rows, source, sheet.arrangement.stride, parts=parts)
+            assumed = timings(values, sheet.rows, source, sheet.arrangement.stride)
+            self._score = max([self._score, *(each.score for each in assumed)])
             found += [Attempt(search, each) for each in search.starts(source, assumed)] if assumed else []
         return sorted(found, key=lambda each: each.cost)
 
     # Stages.
 
+    def _at_starts(self) -> Iterator[Attempt]:
+        """Take the features with which the search begins."""
+        starts = [each for search in self._searches.values() for each in self._starts(search, self._sources)]
+        self._begun = sorted(starts, key=lambda each: each.cost)
+        yield from self._begun[:2]
+
     def _plainly(self) -> Iterator[Attempt]:
         """Change one option at a time, from the best starts on."""
-        starts = [each for search in self._searches.values() for each in self._starts(search, self._sources)]
-        starts.sort(key=lambda each: each.cost)
-        self._begun = starts
-        yield from starts[:1]
-        for start in starts[:MOST_DESCENTS]:
-            if start.cost < UNLIKE or start is starts[0]:
+        for start in self._begun[:MOST_DESCENTS]:
+            if start.cost < UNLIKE or start is self._begun[0]:
                 yield Attempt(start.search, start.search.descend(start.candidate))
 
     def _in_more_detail(self) -> Iterator[Attempt]:
@@ -205,21 +222,20 @@ class Finder:
     def _of_parts(self) -> Iterator[Attempt]:
         """Take some columns at an end for another feature, such as pitch."""
         least = min((each.cost for each in self._attempts), default=UNLIKE)
-        found = []
+        found: list[Attempt] = []
         for sheet in self._sheets:
             columns = sheet.values.shape[1]
-            if sheet.arrangement.said or columns < 8:
-                continue
-            for count in PASTED:
-                for part in (slice(0, columns - count), slice(count, columns)):
-                    inside = np.zeros(columns, bool)
-                    inside[part] = True
-                    arrangement = Arrangement("", part)
-                    other = dataclasses.replace(sheet, arrangement=arrangement, columns=sheet.columns & inside)
-                    search = Search(other, self._clock, self._unit)
-                    found += self._starts(search, self._sources)[:1]
-                    if self._clock.is_over():
-                        return
+            parts = [slice(0, columns - count) for count in PASTED] + [slice(count, columns) for count in PASTED[:2]]
+            parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
+            for part in parts if columns >= 8 and not sheet.arrangement.said else ():
+                inside = np.isin(np.arange(columns), np.arange(columns)[part])
+                if self._clock.is_over() or not (sheet.columns & inside).any():
+                    break
+                other = dataclasses.replace(sheet, arrangement=Arrangement("", part), columns=sheet.columns & inside)
+                search = Search(other, self._clock, self._unit)
+                found += self._starts(search, self._sources)[:1]
+                if found and found[-1].cost < PART * PART * least:
+                    break
         found.sort(key=lambda each: each.cost)
         for start in found[:2]:
             if start.cost < PART * least:
@@ -273,13 +289,20 @@ class Finder:
     def _mistaken(self) -> Iterator[Attempt]:
         """Take the audio at a wrong rate, at another speed, or of swapped bytes."""
         found = []
-        for source in self._sources:
+        for source, search in itertools.product(self._sources, self._searches.values()):
+            sheet = search.sheet
+            values = sheet.own[:, sheet.own_columns]
             for other in mistaken(source, self._recording):
-                for search in self._searches.values():
-                    if other.length >= other.rate / 40 and not self._clock.is_over():
-                        found += self._starts(search, [other], parts=False)[:1]
-        found.sort(key=lambda each: each.cost)
-        for start in found[:2]:
+                if other.length >= other.rate / 40 and values.shape[1] and not self._clock.is_over():
+                    assumed = timings(values, sheet.rows, other, sheet.arrangement.stride, parts=False)
+                    found += [(each.score, len(found), search, other, each) for each in assumed[:1]]
+        found.sort(key=lambda each: each[:2], reverse=True)
+        starts = []
+        for score, _, search, other, timing in found[:MOST_MISTAKES]:
+            if score > LIKELY and not self._clock.is_over():
+                starts += [Attempt(search, each) for each in search.starts(other, [timing])[:1]]
+        starts.sort(key=lambda each: each.cost)
+        for start in starts[:2]:
             if start.cost < UNLIKE:
                 candidate = start.search.descend(start.candidate)
                 yield Attempt(start.search, candidate)

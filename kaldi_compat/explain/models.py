@@ -199,8 +199,8 @@ class FeatureModel:
         if self.padding == "inside":
             return audio[-before : len(audio) + after]
         mode = self.padding.partition("-")[0]
-        if mode == "reflect" and len(audio) <= max(before, after):
-            raise OptionError("the audio is shorter than the padding")
+        if min(before, after) < 0 or (mode == "reflect" and len(audio) <= max(before, after)):
+            raise OptionError("the audio is shorter than the padding, or the shift longer than the FFT")
         return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
 
     # Computation.

@@ -439,9 +439,20 @@ class Search:
         """Change options as long as that explains more."""
         while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
             better = self._improved(candidate, sources)
-            if self.cost(better) >= 0.99 * self.cost(candidate):
-                return better if self.cost(better) < self.cost(candidate) else candidate
-            candidate = better
+            enough = self.cost(better) >= 0.99 * self.cost(candidate)
+            candidate = min(candidate, better, key=self.cost)
+            if enough:
+                break
+        return self._simplified(candidate)
+
+    def _simplified(self, candidate: Candidate) -> Candidate:
+        """Return the candidate without options that make no difference."""
+        plain = FeatureModel(candidate.model.kind)
+        for name in sorted(candidate.options):
+            limit = max(1.02 * self.cost(candidate), EXPLAINED)
+            other = candidate.changed({name: plain.value(name)})
+            if candidate.model.value(name) != plain.value(name) and self.cost(other) <= limit:
+                candidate = other
         return candidate
 
     def _changes(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Iterator[Changes]:
@@ -581,7 +592,8 @@ class Search:
                          for (name, step), share in zip(EDGE_STEPS.items(), shares, strict=True)}  # fmt: skip
                 nearer.append(best.changed(edges))
             best = min(nearer, key=self.cost)
-        return self._rounded(best, list(EDGE_STEPS))
+        best = self._rounded(best, list(EDGE_STEPS))
+        return best.changed({"high_freq": self._named_edge(self._number(best, "high_freq"), best.source.rate)})
 
     def _nearer(self, candidate: Candidate, name: str, around: float) -> Candidate:
         """Return the best of some values of an option around that of a candidate."""

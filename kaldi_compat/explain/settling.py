@@ -111,6 +111,7 @@ class Settling:
         """Return the simplest candidate of those that resemble the array as much, with all that is done to it."""
         try:
             candidate = self._with_padding(candidate)
+            self.sheet = self._with_silence(candidate)
             variations = [each for base in self._leveled(candidate) for each in self._alike(base)]
             found = [each for variation in {each.key: each for each in variations}.values() for each in self._arranged(variation)]
         except KaldiCompatError:
@@ -171,6 +172,18 @@ class Settling:
             costs[number] = (missing, round(math.log10(max(error, 1e-4)) * 2), outside, len(each.model.settings()))
         return alike[min(costs, key=lambda number: costs[number])] if costs else candidate
 
+    def _with_silence(self, candidate: Candidate) -> Sheet:
+        """Return the array with the rows of digital silence, where features are at a floor, as rows that count."""
+        model, rows = candidate.model, len(self._values)
+        if model.kind not in ("fbank", "spectrogram") or model.bins in ("power", "magnitude") or self.sheet.rows.all():
+            return self.sheet
+        features = self.features(candidate.changed({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0}), rows)
+        at = candidate.start + np.arange(rows) * self.sheet.arrangement.stride
+        inside = (at >= 0) & (at < len(features))
+        silent = self.sheet.rows.copy()
+        silent[:rows][inside] |= (features[at[inside]][:, 1:] < math.log(1e-30)).all(1)
+        return dataclasses.replace(self.sheet, rows=silent)
+
     def _leveled(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with floors, scales and offsets that leave the shape of its columns."""
         model, search = candidate.model, self.search
@@ -183,7 +196,8 @@ class Settling:
             return
         power = 1.0 if model.value("use_power") is False else 2.0
         if not model.added and not model.span:
-            yield from (candidate.changed({"scale": each}) for each in search.levels if each != model.scale)
+            yield from (candidate.changed({"scale": each}) for each in scales if each != model.scale)
+            yield from (candidate.changed({"scale": each, "floor": 1e-10}) for each in search.levels)
             plain = candidate.changed({"scale": 1.0, "floor": 0.0})
             for low, high, largest in self._floor_of(plain):
                 known = [(scale, floor) for scale in scales for floor in FLOORS
@@ -285,9 +299,11 @@ def mapped(
     candidate: Candidate, arrangement: Arrangement, features: Doubles, values: Doubles, sheet: Sheet, tolerance: float
 ) -> Settled | None:
     """Return features that have been arranged with the simplest map to an array."""
+    columns, stride = sheet.columns, max(arrangement.stride, 1)
+    if not arrangement.said:  # some of the columns are another feature's
+        values, columns = values[:, arrangement.columns], columns[arrangement.columns]
     if features.shape[1] != values.shape[1]:
         return None
-    columns, stride = sheet.columns, max(arrangement.stride, 1)
     starts = {round(candidate.start / stride) + more for more in ((0,) if stride == 1 else (-2, -1, 0, 1))}
     best: tuple[float, int] | None = None
     for start in starts if len(starts) > 1 else ():
@@ -368,7 +384,8 @@ def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> list[st
     rows = np.ones(len(given), bool)
     rows[settled.row : settled.row + len(made)] = wrong[:, settled.cells.columns].any(1)
     rows &= ~sheet.rows
-    columns = ~sheet.columns & wrong[settled.cells.rows].any(0) & covered(sheet)
+    first = np.arange(given.shape[1])[sheet.arrangement.columns][0] if not sheet.arrangement.said else 0
+    columns = ~settled.cells.columns & wrong[settled.cells.rows].any(0)
     places = np.flatnonzero(rows)
     at_end = np.flatnonzero(~rows)[-1] + 1 if (~rows).any() else 0
     at_start = int(np.flatnonzero(~rows)[0]) if (~rows).any() else 0
@@ -379,7 +396,7 @@ def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> list[st
     if len(inner):
         said.append(f"{spans(inner, 'frame')} masked")
     if columns.any():
-        said.append(f"{spans(np.flatnonzero(columns), 'column')} masked")
+        said.append(f"{spans(np.flatnonzero(columns) + first, 'column')} masked")
     return said
 
 

@@ -130,8 +130,6 @@ def resamplings(source: AudioSource, rate: int) -> Iterator[AudioSource]:
         "by an FFT (scipy.signal.resample)": functools.partial(_by_fft, source, have, rate),
         "by linear interpolation": functools.partial(_interpolated, source, times),
     }
-    if have % rate == 0:
-        ways["by leaving out samples"] = functools.partial(_thinned, source, have // rate)
     for said, make in ways.items():
         yield source.changed(f"resampled to {rate} Hz {said}", make, rate=rate, length=source.length * rate / have)
 
@@ -190,10 +188,13 @@ def mistaken(source: AudioSource, recording: npt.NDArray[Any]) -> Iterator[Audio
     for rate in RATES:
         if rate != have:
             yield changed(f"taken as audio of {rate} Hz", lambda: source.samples, rate=rate)
+        if rate < have and have % rate == 0:
+            make = functools.partial(_thinned, source, have // rate)
+            yield changed(f"resampled to {rate} Hz by leaving out samples", make, rate=rate, length=length * rate / have)
     for speed in SPEEDS:
         other = round(have * speed)
-        make = functools.partial(_filtered, source, other, have, 0.495 * min(have, other))
-        yield changed(f"at {speed:g} times the speed", make, length=length / speed)
+        filtered = functools.partial(_filtered, source, other, have, 0.495 * min(have, other))
+        yield changed(f"at {speed:g} times the speed", filtered, length=length / speed)
     if recording.dtype == np.int16:
         yield changed("the bytes of samples swapped", lambda: source.samples.astype(np.int16).byteswap())
     if len(recording) == 2:
