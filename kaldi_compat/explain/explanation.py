@@ -25,14 +25,21 @@ from kaldi_compat.explain.arrangements import (
     sliding_arrangements,
     spans,
     storage,
-    telling,
     why_no_features,
 )
-from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.finding import Finding, found_in
+from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.explain.search import Clock, Sheet
-from kaldi_compat.explain.settling import Settled, again, covered, features_of, frames_in_words, masked_in_words, spread_of
+from kaldi_compat.explain.settling import (
+    Settled,
+    again,
+    covered,
+    features_of,
+    frames_in_words,
+    masked_in_words,
+    spread_of,
+)
 from kaldi_compat.explain.sources import AudioSource, channels_of, checked_audio
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import list_presets

@@ -28,7 +28,7 @@ AROUND = 4096  # samples around the audio, for frames that reach beyond it
 UNLIKE, NEAR, EXPLAINED = 0.7, 2e-3, 5e-5
 NOTHING = 2.0  # of a candidate that cannot be compared
 BETTER = 0.97  # share of the cost that a change may leave
-MUCH_BETTER = {"source": 0.8, "warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "offset": 0.7}
+MUCH_BETTER = {"source": 0.8, "warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "offset": 0.7, "added": 0.7, "floor": 0.7}
 OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
 LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
 EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
@@ -84,7 +84,8 @@ PAIRS = (("window_type", "frame_length"), ("mel", "low_freq"), ("mel", "high_fre
 NUMBERS = {"warp": 0.1, "preemphasis_coefficient": 0.05, "low_freq": 60.0, "high_freq": 600.0, "frame_length": 4.0}
 STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
                  "remove_dc_offset": False, "low_freq": 0.0}  # fmt: skip
-FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0)
+TINY = float(np.finfo(np.float32).tiny)
+FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY)
 ADDED = (1e-6, 1e-10, 1e-8, 1e-5, 1e-9, 2.0**-24, 1e-3, 1.0, 1e-7, EPSILON)
 
 
@@ -416,7 +417,7 @@ class Search:
             edges = scale.hertz(np.array([first, first + slope * (model.value("num_mel_bins") + 1)]))
             low, high = np.clip(edges, 0, rate / 2).tolist()
             if low < high:
-                if mel not in SLANEYS and scale.name == "slaney" or mel in SLANEYS and scale.name == "mel":
+                if (mel not in SLANEYS and scale.name == "slaney") or (mel in SLANEYS and scale.name == "mel"):
                     mel = "slaney" if scale.name == "slaney" else "hertz"
                 exact = candidate.changed({"mel": mel, "low_freq": low, "high_freq": high})
                 yield exact
@@ -453,7 +454,8 @@ class Search:
             other = candidate.changed({name: plain.value(name)})
             if candidate.model.value(name) != plain.value(name) and self.cost(other) <= limit:
                 candidate = other
-        return candidate
+        plainly = candidate.changed({"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0})
+        return plainly if self.cost(plainly) <= max(1.02 * self.cost(candidate), EXPLAINED) else candidate
 
     def _changes(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Iterator[Changes]:
         """Yield all changes of one option."""

@@ -19,6 +19,8 @@ from kaldi_compat.explain.models import DCTS, PADDINGS
 from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, floored_cells
 
 MAX_ROWS = 3000  # by which variations are compared; the best one is fitted to all rows
+SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
+SLOPE_ERROR = 0.01  # in which one of them is recognized
 FLOOR_ERROR = 0.02  # of its logarithm, in which a floor is recognized
 LIFTERS = range(2, 100)
 # Filters that differ in the height of each only.
@@ -112,8 +114,10 @@ class Settling:
         try:
             candidate = self._with_padding(candidate)
             self.sheet = self._with_silence(candidate)
-            variations = [each for base in self._leveled(candidate) for each in self._alike(base)]
-            found = [each for variation in {each.key: each for each in variations}.values() for each in self._arranged(variation)]
+            shapes = SAME_SHAPE.get(candidate.model.mel, (candidate.model.mel,))
+            bases = [each for mel in shapes for each in self._leveled(candidate.changed({"mel": mel}))]
+            variations = {each.key: each for base in bases for each in self._alike(base)}
+            found = [each for variation in variations.values() for each in self._arranged(variation)]
         except KaldiCompatError:
             return None
         if not found:
@@ -235,6 +239,9 @@ class Settling:
             other = ~is_least[:, column]
             if other.sum() > 3:
                 slope, offset = fits.line(energies[other, column], values[other, column])
+                known = next((each for each in SLOPES if abs(slope - each) < SLOPE_ERROR * each), 0.0)
+                if known:
+                    slope, offset = known, float(np.median(values[other, column] - known * energies[other, column]))
                 found.append((least[column] - offset) / slope if slope else np.nan)
         floor = float(np.nanmedian(found)) if found else float(below.max())
         if np.isfinite(floor):
@@ -244,10 +251,7 @@ class Settling:
         """Yield candidates whose columns differ in scale or offset only."""
         model = candidate.model
         choices: dict[str, Sequence[object]] = {}
-        if model.kind == "fbank":
-            choices["mel"] = SAME_SHAPE.get(model.mel, (model.mel,))
         if model.kind == "mfcc":
-            choices["mel"] = SAME_SHAPE.get(model.mel, (model.mel,))
             choices["dct"] = ("kaldi", *DCTS) if candidate.order is None else ("kaldi",)
             choices["scale"] = (*dict.fromkeys((model.scale, 1.0, *self.search.levels)),)
         if model.kind in ("mfcc", "plp"):

@@ -18,10 +18,10 @@ STEP_S = 0.005  # between the frames of the audio's energies
 QUIET = 1e-5  # share of the mean energy below which bands do not count
 BANDS, ROWS_PER_BAND = 12, 6
 SMOOTH_S = 0.0125  # frames nearer to each other are alike
-MOST = 5  # assumptions about parts
+MOST = 8  # assumptions about parts
 COMPONENTS = 4  # of the array that are compared with the bands
 MARGIN = 8  # frames that an array may begin before the audio, or end after it
-TRIED_LAGS = 3
+TRIED_LAGS = 4
 CERTAIN = 0.6  # share of frames that are certainly where they are assumed
 FEWEST_ROWS = 12  # less, and anything correlates
 MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are found
@@ -62,7 +62,7 @@ def timings(target: Doubles, rows: Mask, source: AudioSource, stride: int = 1, *
 
 def _timings(target: Doubles, rows: Mask, source: AudioSource, stride: int, *, parts: bool) -> list[Timing]:
     count = len(target)
-    shifts = {each: None for each in usual_shifts(source.rate)}
+    shifts = dict.fromkeys(usual_shifts(source.rate))
     whole = [each for each in shifts if abs(source.length / each / stride - count) <= 3 + 2048 / each / stride]
     whole.sort(key=lambda each: abs(source.length / each / stride - count) > 2)
     if count < FEWEST_ROWS or rows.sum() < FEWEST_ROWS // 2:
