@@ -210,7 +210,9 @@ def sliding_arrangements() -> list[Arrangement]:
         options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
         said = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
         where = "" if center else ", which ends at the frame"
-        return Arrangement(f"{said} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options))
+        return Arrangement(
+            f"{said} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options)
+        )
 
     sliding = [layout(window, center, False) for window in WINDOWS for center in (True, False)]
     running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _without_running_mean)

@@ -160,7 +160,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
     The number of frames comes first. A vector that a mistake found before explains is counted there. Else options that
-    are ignored are tried, and then :func:`kaldi_compat.explain`, as long as there are not too many. A mistake in finding
+    are ignored are tried, and then :func:`kaldi_compat.explain`, as long as there are not too many. An error in finding
     mistakes leaves a vector without an explanation.
     """
     found: dict[str, Cause] = {}
@@ -330,8 +330,12 @@ def _compared(difference: WrongResult, asked: FeatureModel, found: Explanation) 
     names = [*dict.fromkeys([*made.options, *asked.options]), *ATTRIBUTES]
     changes = {name: made.value(name) for name in names if made.value(name) != asked.value(name)}
     changes = _fewest(difference, asked, changes)
-    after = "" if difference.is_explained_by(_changed(asked, changes)) else difference.steps_after(_changed(asked, changes))
-    name = "; ".join(part for part in (_name(asked.kind, changes), "; ".join(steps) if after is None else after) if part)
+    after = (
+        "" if difference.is_explained_by(_changed(asked, changes)) else difference.steps_after(_changed(asked, changes))
+    )
+    name = "; ".join(
+        part for part in (_name(asked.kind, changes), "; ".join(steps) if after is None else after) if part
+    )
     return Cause(name or "larger errors than of rounding", [], None if after is None else changes, after or "")
 
 

@@ -118,7 +118,8 @@ class Explanation:
             return f"{self.cause}: largest difference {self.residual:.2g}"
         where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
         if self.left:
-            return f"partly explained: {self.cause}; left: {self.left}: largest difference {self.residual:.2g}{where}{ended}"
+            largest = f"largest difference {self.residual:.2g}{where}{ended}"
+            return f"partly explained: {self.cause}; left: {self.left}: {largest}"
         if not len(self.computed):
             return f"not explained: {self.cause}"
         return f"not explained; the nearest is: {self.cause}: largest difference {self.residual:.2g}{where}{ended}"
@@ -254,7 +255,9 @@ def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: fl
             if fit.residual <= tolerance:
                 rate = frontend.sampling_rate
                 resampled = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
-                return _answer(name, None, [source.said, resampled, *said], fit, target, tolerance, Cells.all_of(target))
+                return _answer(
+                    name, None, [source.said, resampled, *said], fit, target, tolerance, Cells.all_of(target)
+                )
     return None
 
 
@@ -304,7 +307,10 @@ def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
     except KaldiCompatError:
         return ""
     given = sheet.values[settled.row : settled.row + len(settled.target)][:, places]
-    for made, words in ((processed, "of compute-and-process-kaldi-pitch-feats"), (track, "of compute-kaldi-pitch-feats")):
+    for made, words in (
+        (processed, "of compute-and-process-kaldi-pitch-feats"),
+        (track, "of compute-kaldi-pitch-feats"),
+    ):
         part = made[settled.frame : settled.frame + len(given)].astype(np.float64)
         if part.shape == given.shape and (np.abs(part - given).max(0) < PITCH_ERROR * given.std(0)).all():
             return f"{spans(places, 'column')}: pitch {words}"

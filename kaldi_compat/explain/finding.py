@@ -33,7 +33,7 @@ PASTED = (3, 1, 2, 4)  # columns of another feature beside one
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
 MOST_MISTAKES = 5
 SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
-OTHER_AUDIO = 0.3  # cost above which the audio is more likely another than an option
+OTHER_AUDIO = 0.5  # cost above which the audio is more likely another than an option
 CUT = 0.8  # share of a cost that is left by another first sample, if the audio has been cut
 PART = 0.5  # share of a cost, if a part of the columns is another feature
 

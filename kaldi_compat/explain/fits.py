@@ -168,7 +168,9 @@ def _normalized(features: Doubles, of: Doubles, fit: Callable[[str, Doubles], Fi
             yield fit(said, without / deviation)
     yield fit(f"minus the mean over all columns and frames{where}", features - of.mean())
     deviation = max(float(of.std()), 1e-10)
-    yield fit(f"minus the mean and divided by the standard deviation over all{where}", (features - of.mean()) / deviation)
+    yield fit(
+        f"minus the mean and divided by the standard deviation over all{where}", (features - of.mean()) / deviation
+    )
 
 
 def offset_name(offset: float, slope: float = 1.0) -> str:

@@ -22,13 +22,22 @@ from kaldi_compat.explain.timing import Timing
 
 Changes = dict[str, Any]
 
-MOST_ROWS, BLOCK = 160, 8  # rows that are compared, in blocks of neighbours
+MOST_ROWS, BLOCK = 96, 8  # rows that are compared, in blocks of neighbours
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
-UNLIKE, NEAR, EXPLAINED = 0.7, 2e-3, 5e-5
+UNLIKE, NEAR, EXPLAINED = 0.7, 1e-2, 5e-5
 NOTHING = 2.0  # of a candidate that cannot be compared
 BETTER = 0.97  # share of the cost that a change may leave
-MUCH_BETTER = {"source": 0.8, "warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "offset": 0.7, "added": 0.7, "floor": 0.7}
+MUCH_BETTER = {
+    "source": 0.8,
+    "warp": 0.9,
+    "corner": 0.9,
+    "in_place": 0.8,
+    "frame_length": 0.95,
+    "offset": 0.7,
+    "added": 0.7,
+    "floor": 0.7,
+}
 OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
 LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
 EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
@@ -269,7 +278,8 @@ class Search:
         shift, size = model.shift(rate), model.size(rate)
         at = candidate.first() + self._rows * (shift * self.sheet.arrangement.stride)
         key = (
-            candidate.source.said, rate, model.scale, at[0], shift, size, model.fft_points(rate), model.window, model.whole,
+            candidate.source.said, rate, model.scale, at[0], shift, size, model.fft_points(rate), model.window,
+            model.whole,
             model.in_place, model.energy, *(model.value(each) for each in (
                 "window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy")),
         )  # fmt: skip
@@ -330,7 +340,8 @@ class Search:
             for name, value in (frames | changes).items():
                 made = made.changed(name, value)
             return dataclasses.replace(
-                made, options={name: each for name, each in made.options.items() if each != FeatureModel(kind).value(name)}
+                made,
+                options={name: each for name, each in made.options.items() if each != FeatureModel(kind).value(name)},
             )
 
         for length in sorted(lengths):
@@ -356,8 +367,11 @@ class Search:
                         yield model("mfcc", ceps | {"use_energy": False}), turned
                     if bins > dim:
                         yield model("mfcc", ceps | {"num_ceps": dim + 1, "use_energy": False}), whole[1:]
-                    yield model("mfcc", ceps | stft | {"use_energy": False, "mel": "hertz"}), None
-                    yield model("mfcc", ceps | stft | {"use_energy": False, "mel": "slaney"}), None
+                    for mel in ("hertz", "slaney"):
+                        other = ceps | stft | {"use_energy": False, "mel": mel}
+                        yield model("mfcc", other), None
+                        if bins in (40, 80, 128):
+                            yield model("mfcc", other | {"scale": self.levels[0], "floor": 1e-10, "span": DB_80}), None
                 yield model("mfcc", size | {
                     "num_ceps": dim, "num_mel_bins": max(dim, 26), "window_type": "rectangular", "low_freq": 0.0,
                     "mel": "snapped-more", "whole": ("preemphasis",), "energy": "spectrum", "padding": "zeros",
@@ -477,6 +491,8 @@ class Search:
         yield from self.framings(candidate)
         if model.kind in ("fbank", "mfcc") or model.bins == "log":
             for scale in self.levels:
+                if model.value("use_power") is False:
+                    yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
                 yield from ({"scale": scale, "floor": each} for each in FLOORS)
                 yield from ({"scale": scale, "added": each, "floor": 0.0} for each in ADDED)
                 if model.kind == "mfcc":
@@ -507,7 +523,8 @@ class Search:
             return min(MUCH_BETTER.get(name, BETTER) for name in changes)
 
         tried = [(self.cost(candidate.changed(each)), number, each)
-                 for number, each in enumerate(self._changes(candidate, sources)) if not self.clock.is_over()]  # fmt: skip
+                 for number, each in enumerate(self._changes(candidate, sources))
+                 if not self.clock.is_over()]  # fmt: skip
         if candidate.model.kind == "fbank" and before > 10 * EXPLAINED:
             tried += [(self.cost(each), -1, {"low_freq": each.model.value("low_freq"), "mel": each.model.mel,
                                              "high_freq": each.model.value("high_freq")})
@@ -590,7 +607,8 @@ class Search:
             scale, *shares = np.linalg.lstsq(design, wanted, rcond=None)[0]
             nearer = [best]
             for part in (1, 0.5, 0.25):
-                edges = {name: float(np.clip(values[name] + part * step * share / (scale or 1), 0, best.source.rate / 2))
+                nyquist = best.source.rate / 2
+                edges = {name: float(np.clip(values[name] + part * step * share / (scale or 1), 0, nyquist))
                          for (name, step), share in zip(EDGE_STEPS.items(), shares, strict=True)}  # fmt: skip
                 nearer.append(best.changed(edges))
             best = min(nearer, key=self.cost)

@@ -122,8 +122,11 @@ class Settling:
             return None
         if not found:
             return None
-        exact = [each for each in found if each.fit.residual <= self.tolerance]
-        best = min(exact, key=lambda each: each.words) if exact else min(found, key=Settled.cost)
+        best = self._best(found)
+        if best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
+            best = self._best(
+                [best, *(made for each in self._paddings(best.candidate) for made in self._arranged(each))]
+            )
         if len(self.sheet.values) > MAX_ROWS:
             best = self._mapped(best.candidate, best.arrangement, self.sheet.values) or best
         is_near = self.tolerance < best.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance
@@ -141,17 +144,28 @@ class Settling:
         features = np.clip(model.compute(samples, rate).astype(np.float64), -1e30, 1e30)
         return features if candidate.order is None else features[:, list(candidate.order)]
 
-    def _with_padding(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the edges that the array's first and last rows have."""
-        model, rate = candidate.model, candidate.source.rate
-        shift = model.shift(rate)
-        alike = []
+    def _best(self, found: Sequence[Settled]) -> Settled:
+        """Return the simplest one that explains the array, or else the nearest."""
+        most = max(each.cells.rows.sum() for each in found)  # of frames that the features give
+        found = [each for each in found if each.cells.rows.sum() == most]
+        exact = [each for each in found if each.fit.residual <= self.tolerance]
+        return min(exact, key=lambda each: each.words) if exact else min(found, key=Settled.cost)
+
+    @staticmethod
+    def _paddings(candidate: Candidate) -> list[Candidate]:
+        """Return the candidate with each padding that has the same frames, but for the edges."""
+        shift, alike = candidate.model.shift(candidate.source.rate), []
         for change in [{"snip_edges": True}, {"snip_edges": False}, *({"padding": each} for each in PADDINGS)]:
             other = candidate.changed(change)
             frames, rest = divmod(candidate.first() - other.first(), shift)
             if not rest:
                 other = other.changed({"start": other.start + frames})
                 alike.append(other)
+        return alike
+
+    def _with_padding(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with the edges that the array's first and last rows have."""
+        alike = self._paddings(candidate)
         if len(alike) == 1:
             return alike[0]
         rows = len(self._values)
@@ -205,7 +219,8 @@ class Settling:
             plain = candidate.changed({"scale": 1.0, "floor": 0.0})
             for low, high, largest in self._floor_of(plain):
                 known = [(scale, floor) for scale in scales for floor in FLOORS
-                         if low - FLOOR_ERROR < math.log(floor) - power * math.log(scale) < high + FLOOR_ERROR]  # fmt: skip
+                         if low - FLOOR_ERROR < math.log(floor) - power * math.log(scale) < high + FLOOR_ERROR
+                         ]  # fmt: skip
                 yield from (candidate.changed({"scale": scale, "floor": floor}) for scale, floor in known)
                 if low - FLOOR_ERROR < largest - DB_80 < high + FLOOR_ERROR:
                     floored = {"floor": 1e-10, "span": DB_80}
@@ -311,7 +326,11 @@ def mapped(
     starts = {round(candidate.start / stride) + more for more in ((0,) if stride == 1 else (-2, -1, 0, 1))}
     best: tuple[float, int] | None = None
     for start in starts if len(starts) > 1 else ():
-        frame, row, count = max(start, 0), max(-start, 0), min(len(features) - max(start, 0), len(values) - max(-start, 0))
+        frame, row, count = (
+            max(start, 0),
+            max(-start, 0),
+            min(len(features) - max(start, 0), len(values) - max(-start, 0)),
+        )
         if count > 1:
             cost = fits.similarity(features[frame : frame + count][:, columns], values[row : row + count][:, columns])
             best = min((cost, start), best or (9.0, 0))

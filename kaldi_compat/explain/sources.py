@@ -97,7 +97,9 @@ def channels_of(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
     count, length = recording.shape
     if count == 1:
         return [AudioSource("", rate, lambda: recording[0], length)]
-    single = [AudioSource(f"channel {n}", rate, functools.partial(recording.__getitem__, n), length) for n in range(count)]
+    single = [
+        AudioSource(f"channel {n}", rate, functools.partial(recording.__getitem__, n), length) for n in range(count)
+    ]
     return [*single, AudioSource("mean of the channels", rate, lambda: recording.mean(0), length)]
 
 
@@ -190,7 +192,9 @@ def mistaken(source: AudioSource, recording: npt.NDArray[Any]) -> Iterator[Audio
             yield changed(f"taken as audio of {rate} Hz", lambda: source.samples, rate=rate)
         if rate < have and have % rate == 0:
             make = functools.partial(_thinned, source, have // rate)
-            yield changed(f"resampled to {rate} Hz by leaving out samples", make, rate=rate, length=length * rate / have)
+            yield changed(
+                f"resampled to {rate} Hz by leaving out samples", make, rate=rate, length=length * rate / have
+            )
     for speed in SPEEDS:
         other = round(have * speed)
         filtered = functools.partial(_filtered, source, other, have, 0.495 * min(have, other))

@@ -120,7 +120,8 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
                         ["low_freq=0.0, window_type='hamming', preemphasis_coefficient=0.95",
                          "1 frame left out at the end: 27, not 28"]),
     "four": (port_with(window="hamming", filter_kind="hertz", preemphasis=0.0, edges="kaldi"),
-             ["snip_edges=False, window_type='hamming', preemphasis_coefficient=0.0, triangles in Hz between mel edges"]),
+             ["snip_edges=False, window_type='hamming', preemphasis_coefficient=0.0, "
+              "triangles in Hz between mel edges"]),
 }  # fmt: skip
 
 
