@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,23 +16,24 @@ import numpy.typing as npt
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.explanation import Explanation, explain
-from kaldi_compat.explain.variants import KINDS, Variant
+from kaldi_compat.explain.models import ATTRIBUTES, KINDS, FeatureModel
+from kaldi_compat.explain.settling import frames_in_words
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset
 
 Array = npt.NDArray[Any]
+FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")
 MEAN = "minus the mean of each column over the recording"
-SEARCHES = 20  # at most so many vectors are explained; the others are compared with what was found
+SEARCHES = 12  # at most so many vectors are explained; the others are compared with what was found
 FRUITLESS = 3  # so many searches in vain end those of a program
 FEWEST = 5  # frames: less, and any step explains them
-FRAMES_AT_END = {1: "1 frame too many at the end", -1: "1 frame left out at the end"}
 FLOORS = {"floor", "added", "span", "energy_floor"}
 FEWEST_FRAMES = 20  # less, and a number for each column explains too much
-ATTRIBUTES = [each.name for each in dataclasses.fields(Variant) if each.name not in ("kind", "options")]
+MOST_SHIFT = 4  # frames that a result may have before Kaldi's first one, or lack
 
 
 @dataclass(frozen=True)
-class Difference:
+class WrongResult:
     """A result of an implementation that is wrong.
 
     Attributes:
@@ -52,14 +53,14 @@ class Difference:
     tolerance: float
 
     @property
-    def asked(self) -> Variant | None:
+    def asked(self) -> FeatureModel | None:
         """The variant that the options ask for; None where explain does not know the program."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
             return None
         known = {each.name for each in dataclasses.fields(KINDS[kind])} - {"sample_frequency", "dither"}
         options = {name: value for name, value in self.options.items() if name in known}
-        return Variant(kind, options, warp=self.options.get("vtln_warp", 1.0))
+        return FeatureModel(kind, options, warp=self.options.get("vtln_warp", 1.0))
 
     @property
     def changed(self) -> list[str]:
@@ -67,34 +68,69 @@ class Difference:
         asked = self.asked
         if asked is None:
             return []
-        plain = Variant(asked.kind)
+        plain = FeatureModel(asked.kind)
         return [f"{name}={value!r}" for name, value in asked.options.items() if value != plain.value(name)]
 
-    def is_explained_by(self, variant: Variant, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if a variant gives a share of the result, and the rest within so many times the tolerance."""
-        features = self._computed(variant)
-        if features.shape != self.result.shape:
+    def aligned(self, features: Array) -> tuple[Array, Array, str]:
+        """Return the frames that a result and features have both, and in words which ones only one of them has."""
+        result = self.result.astype(np.float64)
+        more = len(result) - len(features)
+        if not more or result.ndim != 2 or features.shape[1:] != result.shape[1:] or not features.size:
+            return features, result, ""
+        shift = 0
+        if min(len(features), len(result)) >= FEWEST:
+            shift, *_ = fits.shifted(features.astype(np.float64), result, min(MOST_SHIFT, abs(more)))
+        first, second = fits.overlap(features, result, shift)
+        ends = {"start": -shift, "end": more + shift}
+        said = [f"{frames_in_words(abs(count))} {'too many' if count > 0 else 'left out'} at the {where}"
+                for where, count in ends.items() if count]  # fmt: skip
+        return first, second, " and ".join(said)
+
+    def frames_in_words(self) -> str:
+        """Return in words how many frames too many or too few a result has; an empty string if it has Kaldi's."""
+        said = self.aligned(self.expected)[2]
+        return said and f"{said}: {len(self.result)}, not {len(self.expected)}"
+
+    def shape_in_words(self) -> str:
+        """Return in words what is wrong with the shape of a result, other than the number of frames."""
+        have, want = self.result.shape, self.expected.shape
+        if len(have) == len(want) and (len(have) < 2 or have[1:] == want[1:]) and self.asked is not None:
+            return ""
+        if have == want:
+            return ""
+        turned = ", as if transposed" if have == want[::-1] else ""
+        return f"the shape is {have}, not {want}{turned}"
+
+    def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
+        """Return True if a model gives a share of the result, and the rest within so many times the tolerance."""
+        features, result, _ = self.aligned(self._computed(model))
+        if features.shape != result.shape or not features.size:
             return False
-        error = np.abs(self.result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
+        with np.errstate(all="ignore"):
+            error = np.abs(result - features) / np.maximum(1, np.abs(features))
+        error = np.nan_to_num(error, nan=np.inf)
         return bool(np.quantile(error, share) <= self.tolerance and error.max() <= outliers * self.tolerance)
 
-    def steps_after(self, variant: Variant) -> str | None:
-        """Return in words what makes the result of a variant, such as an offset; None if no simple step does."""
-        features = self._computed(variant).astype(np.float64)
-        more = len(self.result) - len(features)
-        first, second = fits.overlap(features, self.result.astype(np.float64), 0)
-        if features.shape[1:] != self.result.shape[1:] or len(first) < FEWEST or abs(more) > 1:
+    def frames_after(self, model: FeatureModel) -> str:
+        """Return in words which frames a result has that a model does not give, or the other way round."""
+        features = self._computed(model)
+        said = self.aligned(features)[2]
+        return said and f"{said}: {len(self.result)}, not {len(features)}"
+
+    def steps_after(self, model: FeatureModel) -> str | None:
+        """Return in words what makes the result of a model, such as an offset; None if no simple step does."""
+        first, second, _ = self.aligned(self._computed(model).astype(np.float64))
+        if first.shape != second.shape or len(first) < FEWEST:
             return None
         fit = fits.simplest(first, second, self.tolerance)
-        if fit.words >= fits.OF_COLUMNS or fit.residual > self.tolerance * max(1.0, float(np.abs(second).max()) / 100):
-            return None
-        return "; ".join(each for each in (fit.name, FRAMES_AT_END.get(more, "")) if each)
+        limit = self.tolerance * max(1.0, float(np.abs(second).max()) / 100)
+        return None if fit.words >= fits.WORDS_PER_COLUMN or fit.residual > limit else fit.name
 
-    def _computed(self, variant: Variant) -> Array:
+    def _computed(self, variant: FeatureModel) -> Array:
         """Compute a variant of the feature; an array without frames if there is none."""
         try:
             features = variant.compute(self.given.astype(np.float32), self.options["sample_frequency"])
-        except KaldiCompatError:
+        except (KaldiCompatError, ValueError):
             return np.zeros((0, 0), np.float32)
         return features - features.mean(0) if self.options["subtract_mean"] else features
 
@@ -120,37 +156,70 @@ class Cause:
         return f"{self.name}: {count} vector{'s' * (count > 1)}, such as {self.vectors[0]}"
 
 
-def causes(differences: Sequence[Difference]) -> list[Cause]:
+def causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
-    A vector that a mistake found before explains is counted there. Else options that are ignored are tried, and then
-    :func:`kaldi_compat.explain`, as long as there are not too many.
+    The number of frames comes first. A vector that a mistake found before explains is counted there. Else options that
+    are ignored are tried, and then :func:`kaldi_compat.explain`, as long as there are not too many. An error in finding
+    mistakes leaves a vector without an explanation.
     """
     found: dict[str, Cause] = {}
-    unexplained: list[Difference] = []
+    unexplained: list[WrongResult] = []
     searched = 0
     in_vain: Counter[str] = Counter()
+    named: dict[str, Cause | None] = {}
     for difference in differences:
-        cause = _stored(difference) or _known(difference, found.values()) or _rounding(difference)
-        cause = cause or _ignored(difference)
         program = difference.options["program"]
-        if cause is None and searched < SEARCHES and in_vain[program] < FRUITLESS:
-            searched += 1
-            cause = _searched(difference)
-            in_vain[program] += cause is None
-        if cause is None:
+        try:
+            cause = _at_once(difference, found.values())
+            if cause is None and searched < SEARCHES and in_vain[program] < FRUITLESS:
+                searched += 1
+                cause = _searched(difference)
+                in_vain[program] += cause is None
+        except Exception:  # the scorecard must not be lost
+            cause = None
+        named[difference.id] = cause
+        if cause is not None and cause.name:
+            key = _without_numbers(cause.name) if cause.changes is None else cause.name
+            found.setdefault(key, cause).vectors.append(difference.id)
+        elif cause is None:
             unexplained.append(difference)
-        else:
-            found.setdefault(cause.name, cause).vectors.append(difference.id)
-    for difference in [*unexplained]:  # by causes that were found after it
-        if cause := _known(difference, found.values()):
-            found[cause.name].vectors.append(difference.id)
-            unexplained.remove(difference)
-    _join(found, {each.id: each for each in differences})
+    with contextlib.suppress(Exception):
+        for difference in [*unexplained]:  # by causes that were found after it
+            if cause := _known(difference, [each for each in found.values() if each.changes is not None]):
+                cause.vectors.append(difference.id)
+                named[difference.id] = cause
+                unexplained.remove(difference)
+        for difference in differences:
+            if frames := _frames(difference, named[difference.id]):
+                found.setdefault(_without_numbers(frames), Cause(frames)).vectors.append(difference.id)
+        _join(found, {each.id: each for each in differences})
     return sorted([*found.values(), *_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
 
-def _join(found: dict[str, Cause], differences: dict[str, Difference]) -> None:
+def _at_once(difference: WrongResult, found: Iterable[Cause]) -> Cause | None:
+    """Return the cause that needs no search: the shape, nothing but the frames, a known mistake, an ignored option."""
+    shape = difference.shape_in_words()
+    if shape and difference.asked is None:
+        return _stored(difference) or Cause(f"{difference.options['program']}: {shape}")
+    if difference.asked is not None and difference.is_explained_by(difference.asked):
+        return Cause("", [], {})  # the values are right
+    if shape:
+        return _known(difference, found) or _ignored(difference) or Cause(shape)
+    return _stored(difference) or _known(difference, found) or _rounding(difference) or _ignored(difference)
+
+
+def _frames(difference: WrongResult, cause: Cause | None) -> str:
+    """Return in words the frames that a result has too many or too few, beyond what its cause makes of them."""
+    asked = difference.asked
+    if asked is None:
+        return ""
+    if cause is None or cause.changes is None:
+        return difference.frames_in_words() if cause is None else ""
+    return difference.frames_after(_changed(asked, cause.changes))
+
+
+def _join(found: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
     """Join a cause to one with a floor as well, if that explains its vectors, too: in loud audio nothing reaches it."""
     for less in [*found.values()]:
         for more in [*found.values()]:
@@ -161,7 +230,7 @@ def _join(found: dict[str, Cause], differences: dict[str, Difference]) -> None:
                     break
 
 
-def _by_options(unexplained: list[Difference]) -> Iterator[Cause]:
+def _by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
     """Yield the vectors that are not explained, by program and by the option that most of them have in common."""
     while unexplained:
         program = unexplained[0].options["program"]
@@ -174,7 +243,7 @@ def _by_options(unexplained: list[Difference]) -> Iterator[Cause]:
         unexplained = [each for each in unexplained if each.id not in done]
 
 
-def _known(difference: Difference, found: Iterable[Cause]) -> Cause | None:
+def _known(difference: WrongResult, found: Iterable[Cause]) -> Cause | None:
     """Return the cause that explains a difference as well."""
     asked = difference.asked
     if asked is None:
@@ -195,19 +264,19 @@ def _without_numbers(words: str) -> str:
     return re.sub(r"[-+\d.e]*\d", "#", words)
 
 
-def _rounding(difference: Difference) -> Cause | None:
+def _rounding(difference: WrongResult) -> Cause | None:
     asked = difference.asked
     if asked is None or not difference.is_explained_by(asked, outliers=30, share=0.95):
         return None
     return Cause("rounding, of a few values", [], {})
 
 
-def _ignored(difference: Difference) -> Cause | None:
+def _ignored(difference: WrongResult) -> Cause | None:
     """Return the options whose defaults, in place of the values that are asked for, explain a result: one or all."""
     asked = difference.asked
     if asked is None:
         return None
-    plain = Variant(asked.kind)
+    plain = FeatureModel(asked.kind)
     reset = {name: plain.value(name) for name in [*asked.options, "warp"] if asked.value(name) != plain.value(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
         if changes and difference.is_explained_by(_changed(asked, changes)):
@@ -216,7 +285,7 @@ def _ignored(difference: Difference) -> Cause | None:
     return None
 
 
-def _stored(difference: Difference) -> Cause | None:
+def _stored(difference: WrongResult) -> Cause | None:
     """Return what an archive was to hold, and how; None for a feature."""
     options = difference.options
     if "object" not in options:
@@ -226,69 +295,76 @@ def _stored(difference: Difference) -> Cause | None:
     return Cause(f"{options['program']} of {options['object']}{how}: not Kaldi's")
 
 
-def _changed(variant: Variant, changes: dict[str, Any]) -> Variant:
+def _changed(variant: FeatureModel, changes: dict[str, Any]) -> FeatureModel:
     for name, value in changes.items():
         variant = variant.changed(name, value)
     return variant
 
 
-def _searched(difference: Difference) -> Cause | None:
+def _searched(difference: WrongResult) -> Cause | None:
     """Return what explain says of a result."""
     result, asked = difference.result, difference.asked
     rate = difference.options.get("sample_frequency") if asked else None
     given = difference.given if asked else difference.expected
-    if result.shape != difference.expected.shape and asked is None:
-        shapes = f"the shape is {result.shape}, not {difference.expected.shape}"
-        return Cause(f"{difference.options['program']}: {shapes}")
+    if asked:  # frames too many may be anything
+        _, result, _ = difference.aligned(difference.expected)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = explain(result, given, rate, tolerance=difference.tolerance)
+        found = explain(result, given, rate, tolerance=difference.tolerance)
     except KaldiCompatError:
         return None
-    if not found.is_exact or (found.steps and len(result) < FEWEST_FRAMES):
+    only_frames = "too many at the" in found.left
+    if not (found.is_exact or only_frames) or (found.steps and len(result) < FEWEST_FRAMES):
         return None
     if asked is None:
         return Cause(f"{difference.options['program']}: {'; '.join(found.steps) or 'equal'}")
     return _compared(difference, asked, found)
 
 
-def _compared(difference: Difference, asked: Variant, found: Explanation) -> Cause:
+def _compared(difference: WrongResult, asked: FeatureModel, found: Explanation) -> Cause:
     """Return what distinguishes the front end that made a result from the one that was asked for."""
-    made = found.variant if found.variant is not None else _variant_of(found.preset)
-    steps = [step for step in found.steps if not (step == MEAN and difference.options["subtract_mean"])]
-    words = "; ".join(steps)
+    made = found.variant if found.variant is not None else _model_of(found.preset)
+    steps = [each for each in found.steps if not (each == MEAN and difference.options["subtract_mean"])]
+    steps = [each for each in steps if not FRAMES.search(each)]
     if made is None or made.kind != asked.kind:
         return Cause(str(found).rpartition(":")[0])
     names = [*dict.fromkeys([*made.options, *asked.options]), *ATTRIBUTES]
     changes = {name: made.value(name) for name in names if made.value(name) != asked.value(name)}
-    if not steps:
-        changes = _fewest(difference, asked, changes)
-    after = (difference.steps_after(_changed(asked, changes)) or "") if steps else ""
-    name = "; ".join(part for part in (_name(asked.kind, changes), after or words) if part)
-    return Cause(name or "larger errors than of rounding", [], changes if after or not steps else None, after)
+    changes = _fewest(difference, asked, changes)
+    after = (
+        "" if difference.is_explained_by(_changed(asked, changes)) else difference.steps_after(_changed(asked, changes))
+    )
+    name = "; ".join(
+        part for part in (_name(asked.kind, changes), "; ".join(steps) if after is None else after) if part
+    )
+    return Cause(name or "larger errors than of rounding", [], None if after is None else changes, after or "")
 
 
 def _name(kind: str, changes: dict[str, Any]) -> str:
     """Return changes in words; an option that has its default, where another value is asked for, is ignored."""
-    plain = Variant(kind)
+    plain = FeatureModel(kind)
     ignored = sorted(name for name, value in changes.items() if value == plain.value(name))
     told = _changed(plain, changes).settings()
     return ", ".join([*told, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
-def _variant_of(preset: str | None) -> Variant | None:
+def _model_of(preset: str | None) -> FeatureModel | None:
     """Return the feature of a preset that has no steps after it."""
     if preset is None or Preset.of(preset).steps:
         return None
     made = Preset.of(preset)
-    return Variant(made.feature, changed_options(made), scale=1.0 if made.sample_scale != 1 else 1 / 32768)
+    return FeatureModel(made.feature, changed_options(made), scale=1.0 if made.sample_scale != 1 else 1 / 32768)
 
 
-def _fewest(difference: Difference, asked: Variant, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes without those that do not matter."""
+def _fewest(difference: WrongResult, asked: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes that each improve the fit by themselves: without one of them, the others do not explain it."""
+
+    def explains(some: dict[str, Any]) -> bool:
+        model = _changed(asked, some)
+        return difference.is_explained_by(model) or (not plainly and difference.steps_after(model) is not None)
+
+    plainly = difference.is_explained_by(_changed(asked, changes))
     for name in list(changes):
         fewer = {each: value for each, value in changes.items() if each != name}
-        if difference.is_explained_by(_changed(asked, fewer)):
+        if explains(fewer):
             changes = fewer
     return changes

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.explain.causes import Cause, Difference, causes
+from kaldi_compat.explain.causes import Cause, WrongResult, causes
 
 __all__ = ["Result", "Scorecard", "Vector", "conform", "vectors"]
 
@@ -83,7 +83,8 @@ class Vector:
         if expected.size == 0 and array.size == 0:
             return "bits", ""
         if array.shape != expected.shape:
-            return "wrong", f"the shape is {array.shape}, not {expected.shape}"
+            frames = f"{len(array)} frames, not {len(expected)}" * (array.shape[1:] == expected.shape[1:] != ())
+            return "wrong", frames or f"the shape is {array.shape}, not {expected.shape}"
         with np.errstate(over="ignore", invalid="ignore"):
             same = array.astype(expected.dtype)
             if np.array_equal(same, expected, equal_nan=expected.dtype.kind == "f"):
@@ -157,6 +158,8 @@ class Scorecard:
             numbers = "".join(f" {counts[grade]:>{max(6, len(grade))}}" for grade in GRADES)
             lines.append(f"{level} {titles[level]:28} {sum(counts.values()):>8}{numbers}")
         lines += [f"wrong: {cause}" for cause in self.causes]
+        odd = [result for result in self.results if result.array is not None and result.array.dtype.kind not in "biuf"]
+        lines += [f"wrong: {result.why}: {len(odd)} vectors, such as {result.vector.id}" for result in odd[:1]]
         failed = [result for result in self.results if result.grade == "failed"]
         lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
@@ -203,10 +206,10 @@ def conform(
 def scored(results: list[Result], *, explain: bool) -> Scorecard:
     """Return the scorecard of results."""
     wrong = [
-        Difference(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
+        WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
         for result in results
         for vector in [result.vector]
-        if result.array is not None
+        if result.array is not None and result.array.dtype.kind in "biuf"
     ]
     return Scorecard(results, causes(wrong) if explain else [])
 
@@ -222,8 +225,8 @@ def _result(vector: Vector, implementation: Implementation) -> Result:
         return graded(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
         return Result(vector, "not supported")
-    except Exception as error:
-        return Result(vector, "failed", f"{type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:
+        return Result(vector, "failed", " ".join(f"{type(error).__name__}: {error}".split()))
 
 
 def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = None) -> list[Vector]:

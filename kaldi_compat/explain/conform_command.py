@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +23,11 @@ from kaldi_compat.explain.conform import Result, Scorecard, Vector, graded, scor
 
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0
+MOST_HUNG = 3  # vectors in a row that run too long, before the others are not run
+MOST_STDERR, MOST_WORDS = 100_000, 300  # bytes that are read, and characters that are quoted
+TOO_LONG = "it ran longer than"
+NAMES_ERROR = re.compile(r"(Error|Exception)\b|^panic:|panicked at|\b(error|fatal)\b *:", re.IGNORECASE)
+SAYS_NOTHING = re.compile(r"^(Node\.js v|\s+at |note:|\s*\^)")
 DESCRIPTION = (
     "Run a program over the conformance kit, once for each vector, and print a scorecard. In its command line, {audio} "
     "stands for the input (a wave file; .npy for post-processing, .ark for archives), {options.json} for a file with "
@@ -100,7 +109,19 @@ def conform_command(
         folder = Path(scratch)
         if batch:
             return scored(_batch(command, asked, folder, timeout), explain=True)
-        return scored([_single(command, vector, folder, timeout) for vector in asked], explain=True)
+        return scored([*_one_by_one(command, asked, folder, timeout)], explain=True)
+
+
+def _one_by_one(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> Iterator[Result]:
+    """Run a program for each vector, as long as it does not hang again and again."""
+    hung = 0
+    for vector in asked:
+        if hung == MOST_HUNG:
+            yield Result(vector, "failed", f"not run: the {MOST_HUNG} vectors before ran longer than {timeout:g} s")
+            continue
+        result = _single(command, vector, folder, timeout)
+        hung = hung + 1 if result.why.startswith(TOO_LONG) else 0
+        yield result
 
 
 def _single(command: Sequence[str], vector: Vector, folder: Path, timeout: float) -> Result:
@@ -111,7 +132,7 @@ def _single(command: Sequence[str], vector: Vector, folder: Path, timeout: float
     status, why = _run(command, places, timeout)
     if status == UNSUPPORTED_STATUS:
         return Result(vector, "not supported")
-    return Result(vector, "failed", why) if status else _written(vector, out)
+    return Result(vector, "failed", why) if status else _written(vector, out, why)
 
 
 def _batch(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
@@ -130,7 +151,7 @@ def _batch(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeou
     for vector in asked:
         out = folder / f"{vector.id}.out.npy"
         if out.exists():
-            results.append(_written(vector, out))
+            results.append(_written(vector, out, ""))
         else:
             results.append(Result(vector, "failed", why) if status else Result(vector, "not supported"))
     return results
@@ -154,18 +175,47 @@ def _run(command: Sequence[str], places: dict[str, Path], timeout: float) -> tup
     words = [*command]
     for name, path in places.items():
         words = [word.replace(name, str(path)) for word in words]
-    try:
-        ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return 1, f"it ran longer than {timeout:g} s"
-    except OSError as error:
-        raise FeatureError(f"cannot run {words[0]}: {error.strerror}") from None
-    said = ended.stderr.decode(errors="replace").strip().splitlines()
-    return ended.returncode, f"exit status {ended.returncode}" + (f": {printable(said[-1])}" if said else "")
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors, start_new_session=True
+            )
+        except OSError as error:
+            raise FeatureError(f"cannot run {words[0]}: {error.strerror}") from None
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return 1, f"{TOO_LONG} {timeout:g} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # and what it has started
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        errors.seek(max(errors.tell() - MOST_STDERR, 0))
+        said = error_in(errors.read().decode(errors="replace"))
+        how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        hint = "" if status or not printed.tell() else " (it printed to standard output)"
+        return status, (how + (f": {said}" if said else "")) if status else hint
 
 
-def _written(vector: Vector, out: Path) -> Result:
+def error_in(text: str) -> str:
+    """Return the line of a program's standard error that names its error: the last line of some programs does not.
+
+    >>> error_in("x.js:1\\n\\nTypeError: no window\\n    at x.js:1:7\\n\\nNode.js v20.20.2\\n")
+    'TypeError: no window'
+    """
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    named = [number for number, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
+    plain = [number for number, line in enumerate(lines) if not SAYS_NOTHING.match(line)]
+    number = (named or plain or [len(lines) - 1])[-1]
+    if not lines:
+        return ""
+    more = lines[number + 1 : number + 2] if lines[number].endswith(":") else []
+    return printable(" ".join([lines[number], *more]))[:MOST_WORDS]
+
+
+def _written(vector: Vector, out: Path, hint: str) -> Result:
     try:
         return graded(vector, np.load(out, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        return Result(vector, "failed", f"it wrote no NumPy file: {printable(str(error))}")
+    except Exception as error:  # of a file that may hold anything
+        why = "there is none" if isinstance(error, FileNotFoundError) else printable(str(error))
+        return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

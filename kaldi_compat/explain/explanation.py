@@ -6,7 +6,7 @@ import functools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,26 +14,59 @@ import numpy.typing as npt
 from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.explain import fits
-from kaldi_compat.explain.fits import Fit
-from kaldi_compat.explain.layouts import Layout, checked, layouts_of, sliding_layouts, storage, upright
-from kaldi_compat.explain.search import Candidate, Found, Search, starts
-from kaldi_compat.explain.sources import Source, channels_of, checked_audio, relatives
-from kaldi_compat.explain.variants import Variant
+from kaldi_compat.explain.arrangements import (
+    PLAIN,
+    Arrangement,
+    arrangements_of,
+    checked,
+    orientations,
+    sliding_arrangements,
+    spans,
+    storage,
+    why_no_features,
+)
+from kaldi_compat.explain.finding import Finding, found_in
+from kaldi_compat.explain.fits import Cells, Fit
+from kaldi_compat.explain.models import FeatureModel
+from kaldi_compat.explain.search import Clock, Sheet
+from kaldi_compat.explain.settling import (
+    Settled,
+    again,
+    covered,
+    features_of,
+    frames_in_words,
+    masked_in_words,
+    spread_of,
+)
+from kaldi_compat.explain.sources import AudioSource, channels_of, checked_audio
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import list_presets
+from kaldi_compat.functional.stacking import stack_frames
 from kaldi_compat.options.base import require
+from kaldi_compat.options.frontend import StackFramesOptions
+from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
+from kaldi_compat.pitch.process import process_ragged
+from kaldi_compat.pitch.tracker import track_pitch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+Verdict = Literal["explained", "partly", "not explained"]
 TOLERANCE = 1e-3
+SECONDS = 6.0  # of processor time that a search may take
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 NOISE = "noise as of dithering"
+MOST_NOISE = 20.0  # of samples at Kaldi's scale
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
 ALIKE = 1.5  # times more or less noise than there should be
-OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of others
+SURPRISING = 0.1  # share of the spread that an explanation leaves at most
+FEWEST_CELLS = 20  # of an array that is explained: as many as there are, less the numbers of the map
+PARTLY = 0.1  # share of the spread that is left where the kind of feature is certain
+PITCH_ERROR = 0.01  # share of a pitch feature's spread, in which it is recognized
+GOOD_COLUMN = 2e-3  # share of a column's spread that is left where it is explained
 
 
 @dataclass(frozen=True)
@@ -45,22 +78,32 @@ class Explanation:
         variant: the feature and its options; None for a preset, and where two arrays were compared.
         steps: what is done to the audio and the feature, in words.
         residual: largest absolute difference from the array.
-        is_exact: True if 99.9% of the differences are below the tolerance, and all below 30 times that.
+        is_exact: True if it explains the array: 99.9% of the differences are below the tolerance, all below 30 times
+            that, and chance does not explain as much.
         worst_frame, worst_column: where the residual is.
         where: the frames or columns that differ, in words, if they are few; "" otherwise.
+        left: what is not explained, in words, where a part is; "" otherwise.
+        in_time: False if the search ended for want of time.
         computed, given: the features as explained and the part of the array that they explain, both (frames, dim).
     """
 
     preset: str | None
-    variant: Variant | None
+    variant: FeatureModel | None
     steps: tuple[str, ...]
     residual: float
     is_exact: bool
     worst_frame: int
     worst_column: int
     where: str = ""
+    left: str = ""
+    in_time: bool = True
     computed: Doubles = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
     given: Doubles = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return "explained", "partly" or "not explained"."""
+        return "explained" if self.is_exact else "partly" if self.left else "not explained"
 
     @property
     def cause(self) -> str:
@@ -69,10 +112,16 @@ class Explanation:
         return "; ".join([*([made] if made else []), *self.steps]) or "equal"
 
     def __str__(self) -> str:
+        ended = "" if self.in_time else f" (the search ended after {SECONDS:g} s)"
         if self.is_exact:
             return f"{self.cause}: largest difference {self.residual:.2g}"
         where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
-        return f"not explained; the nearest is: {self.cause}: largest difference {self.residual:.2g}{where}"
+        if self.left:
+            largest = f"largest difference {self.residual:.2g}{where}{ended}"
+            return f"partly explained: {self.cause}; left: {self.left}: {largest}"
+        if not len(self.computed):
+            return f"not explained: {self.cause}"
+        return f"not explained; the nearest is: {self.cause}: largest difference {self.residual:.2g}{where}{ended}"
 
     def plot(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
         """Draw the array, the features as explained, and their difference, which shows the frames and columns.
@@ -106,11 +155,14 @@ def explain(
 ) -> Explanation:
     """Find the front end that computed an array of features from audio, or the relation of two arrays of features.
 
-    Presets are tried first. Then options of Kaldi's features, typical differences of ports (Hz triangles, librosa's
-    filters, periodic windows, another floor, centred frames, preemphasis of the whole recording), and changes of the
-    audio (resampled, at another speed, of a wrong rate, with swapped bytes) are added step by step, each time the one
-    that explains most of the remaining difference. Normalization, another logarithm, offsets, deltas, stacked frames,
-    padding, shifts in time, compression and transposed arrays are recognized.
+    Presets are tried first. Then the array itself is asked, one question after the other: which of its sides is time,
+    which rows and columns are masked, padded, copies or deltas of others; by its correlation with the audio's energies,
+    the shift of its frames and the first one; and where the centres of its filters are. From there, options of Kaldi's
+    features, differences of other libraries and of ports, and changes of the audio are added, each time the one that
+    explains most of what is left. The form of the logarithm, floors and normalization follow from the rest.
+
+    An array is explained if all differences are small in comparison with its own spread. Noise, masks, labels and
+    posteriors are not. The search ends after a few seconds of processor time.
 
     Args:
         features: array (frames, dim), or transposed.
@@ -118,17 +170,15 @@ def explain(
             another array of features (frames, dim).
         sample_frequency: sampling rate of the audio in Hz.
         tolerance: absolute difference that counts as explained, for 99.9% of the values; a few may differ by 30 times
-            as much. For features above 100, it is proportionally larger.
+            as much. For features above 100 it is proportionally larger, for those of a spread below 1 smaller.
 
     Returns:
         The explanation; ``str()`` of it is a sentence.
 
     Raises:
-        FeatureError: features that are not an array of two dimensions, are empty, hold NaN, or have a number of columns
-            that no feature has, or of frames that no feature of the audio has.
+        FeatureError: features that are not an array of two dimensions, are empty, or hold NaN.
         AudioError: audio of another shape, with NaN, or shorter than a frame.
-        OptionError: a tolerance or a sampling rate that is not a number in its range, or features that are all equal
-            in time.
+        OptionError: a tolerance or a sampling rate that is not a number in its range.
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank
@@ -139,41 +189,52 @@ def explain(
     """
     said, target = checked(features)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
-    tolerance *= max(1.0, float(np.abs(target).max()) / 100)
     if sample_frequency is None:
-        return _between(target, checked(audio)[1], said, tolerance)
+        return _between(target, checked(audio)[1], said, tolerance * max(1.0, float(np.abs(target).max()) / 100))
     require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
-    require(float(np.ptp(target, axis=0).max()) > 0, "all features are equal in time: there is nothing to explain")
     recording = checked_audio(audio, sample_frequency)
-    channels = channels_of(recording, sample_frequency)
-    changes, straight = upright(target, channels[0].frames)
-    for lying, words in ((target, said), *([(straight, [*said, *changes])] if changes else [])):
+    why = why_no_features(target)
+    if why:
+        return _nothing(why, target)
+    with np.errstate(all="ignore"):
+        return _explained(target, said, recording, sample_frequency, tolerance)
+
+
+def _nothing(why: str, target: Doubles) -> Explanation:
+    return Explanation(None, None, (why,), float(np.ptp(target)), False, 0, 0, given=target)
+
+
+def _explained(
+    target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float
+) -> Explanation:
+    """Return what explains an array: a preset, or else what the search finds."""
+    clock, channels = Clock(SECONDS), channels_of(recording, rate)
+    for turned, values in orientations(target):
         for source in channels:
-            preset = _preset(lying, source, words, tolerance)
+            preset = _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance))
             if preset is not None:
                 return preset
-    answer = _answered(straight, channels, recording, [*said, *changes], tolerance)
-    if answer.is_exact or "transposed" not in changes:
-        return answer
-    other = _answered(target, channels, recording, said, tolerance)  # of another rate, an array may look transposed
-    return other if other.is_exact else answer
-
-
-def _answered(
-    target: Doubles, channels: Sequence[Source], recording: npt.NDArray[Any], said: list[str], tolerance: float
-) -> Explanation:
-    """Return what the search says of an array, if need be within the rounding of how it was stored."""
     stored, step = storage(target)
-    search, found = _searched(target, channels, recording, max(tolerance, step))
-    answer = _of_found(found, [*said, *stored], max(tolerance, step))
-    if answer.is_exact or NOISE in answer.cause:
-        return answer
-    # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
-    plain = (_of_found(each, [*said, *stored], max(tolerance, step)) for each in search.begun())
-    return next((each for each in plain if NOISE in each.cause), answer)
+
+    def tolerated(sheet: Sheet) -> float:
+        return max(_tolerance_of(sheet.values[sheet.rows], tolerance), step)
+
+    finding = found_in(target, said, channels, recording, tolerated, clock)
+    if finding is None:
+        return _nothing("it has the form of no feature of this audio", target)
+    if finding.settled is None:
+        rows, columns = target.shape
+        return _nothing(f"no feature of this audio has about {rows} frames and {columns} columns", target)
+    return _of_finding(finding, finding.settled, stored, tolerated(finding.sheet))
 
 
-def _preset(target: Doubles, source: Source, said: list[str], tolerance: float) -> Explanation | None:
+def _tolerance_of(values: Doubles, tolerance: float) -> float:
+    """Return the tolerance for an array's own size and spread."""
+    spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
+    return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
+
+
+def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: float) -> Explanation | None:
     """Return the preset that gives these features, if there is one. It takes audio in -1 to 1."""
     samples = source.samples
     if np.abs(samples).max() > 2:
@@ -193,85 +254,132 @@ def _preset(target: Doubles, source: Source, said: list[str], tolerance: float) 
             if fit.residual <= tolerance:
                 rate = frontend.sampling_rate
                 resampled = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
-                return _answer(name, None, [source.said, resampled, *said], fit, target, tolerance)
+                return _answer(
+                    name, None, [source.said, resampled, *said], fit, target, tolerance, Cells.all_of(target)
+                )
     return None
 
 
-def _searched(
-    target: Doubles, channels: Sequence[Source], recording: npt.NDArray[Any], tolerance: float
-) -> tuple[Search, Found]:
-    """Return the search and what explains most of an array, of all channels and layouts."""
-    rows = len(target)
-    begin = [
-        start
-        for source in channels
-        for layout in layouts_of(target, source.frames)
-        for start in starts(source, layout, rows)
-    ]
-    if not begin:
-        raise FeatureError(f"no feature of Kaldi's kind has {target.shape[1]} columns")
-    search = Search(target, tolerance)
-    others = [other for source in channels for other in relatives(source, recording, rows)]
-    # Where the number of frames is another one, the audio must be: it has starts of its own.
-    begin += [
-        start
-        for other in others
-        if abs(other.frames - rows) <= 4 < abs(channels[0].frames - rows)
-        for layout in layouts_of(target, other.frames)
-        for start in starts(other, layout, rows)
-    ]
-    return search, search.best(begin, others)
-
-
-def _of_found(found: Found, said: list[str], tolerance: float) -> Explanation:
-    """Return the explanation by what the search has found, and by rounding or noise if these are left."""
-    candidate, fit, part = found.candidate, found.fit, found.part
-    left: list[str] = []
-    is_exact = fit.residual <= tolerance
-    if not is_exact and fit.residual < OWN_ROUNDING * 1e3 * tolerance:
-        accurate = candidate.changed("precise", True).changed("source", candidate.source.rounded())
-        first, second = fits.overlap(accurate.compute(), part, max(found.start, 0))
-        precise = fits.simplest(first, second, tolerance)
-        if precise.residual <= tolerance:
-            candidate, fit, is_exact = accurate, precise, True
-        else:
-            own = _spread(np.abs(precise.mapped - fit.mapped))
-            missing = np.minimum(np.abs(precise.mapped - part), np.abs(fit.mapped - part)) - OWN_ROUNDING * own
-            is_exact = fits.residual_of(np.maximum(missing, 0), np.zeros_like(missing)) <= tolerance
-            left = ["single precision in quiet bins"] * is_exact
+def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance: float) -> Explanation:
+    """Return the explanation by what was found, and by rounding, noise or a part of the array if these are left."""
+    sheet, left, words = finding.sheet, "", list[str]()
+    words += [settled.rounding] * bool(settled.rounding)
+    is_exact = (settled.fit.residual <= tolerance or bool(words)) and _is_surprising(settled)
+    unexplained = _unexplained_rows(settled, sheet)
+    others = (~covered(sheet)).any()
     if not is_exact:
-        left = _dithering(candidate, fit, part, max(found.start, 0))
-    shift = [_shift_name(found.start)] if found.start else []
-    loudness = candidate.source.loudness.get(candidate.variant.scale, "")
-    scaled = f"the samples' factor is {loudness}" if loudness else ""
-    steps = [candidate.source.said, scaled, *said, *shift, candidate.layout.said, fit.name, *left]
-    answer = _answer(None, candidate.variant, steps, fit, part, tolerance)
-    return replace(answer, is_exact=is_exact)
+        noise = _dithering(settled)
+        left = f"{noise}" if noise else ""
+        if noise:
+            words, left = [noise], "noise, which has no seed that is known"
+        elif not others and settled.left() < PARTLY:
+            settled, left = _focused(settled, sheet, tolerance)
+    if is_exact and unexplained:
+        is_exact, left = False, unexplained
+    if is_exact and others:
+        places = np.flatnonzero(~covered(sheet))
+        pitch = _pitch(settled, sheet, places)
+        words += [pitch] * bool(pitch)
+        is_exact, left = bool(pitch), "" if pitch else spans(places, "column")
+    candidate, model = settled.candidate, settled.candidate.model
+    loudness = candidate.source.loudness.get(model.scale, "")
+    masked = masked_in_words(settled, sheet, tolerance)
+    padding = [each for each in masked if "padding" in each]
+    steps = [
+        candidate.source.said, f"the samples' factor is {loudness}" if loudness else "", *sheet.said, *padding, *stored,
+        *settled.shift_words(), settled.order_words(), settled.arrangement.said, settled.fit.name,
+        *(each for each in masked if each not in padding), *words,
+    ]  # fmt: skip
+    answer = _answer(None, model, steps, settled.fit, settled.target, tolerance, settled.cells)
+    return replace(answer, is_exact=is_exact, left=left, in_time=finding.in_time)
 
 
-def _spread(rounding: Doubles) -> Doubles:
-    """Return the largest value in the frame and its neighbours, and in the column and its neighbours."""
-    for axis in (0, 1):
-        rounding = np.maximum(rounding, np.maximum(np.roll(rounding, 1, axis), np.roll(rounding, -1, axis)))
-    return rounding
+def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
+    """Return words if columns are Kaldi's pitch features of the audio, after which paste-feats cuts the longer ones."""
+    model, source = settled.candidate.model, settled.candidate.source
+    names = ("frame_length", "frame_shift", "snip_edges")
+    try:
+        options = PitchOptions(sample_frequency=source.rate, **{name: model.value(name) for name in names})
+        scale = 32768 if np.abs(source.samples).max() <= 2 else 1
+        track = np.asarray(track_pitch(source.samples * np.float32(scale), options), np.float32)
+        processed, _ = process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
+    except KaldiCompatError:
+        return ""
+    given = sheet.values[settled.row : settled.row + len(settled.target)][:, places]
+    for made, words in (
+        (processed, "of compute-and-process-kaldi-pitch-feats"),
+        (track, "of compute-kaldi-pitch-feats"),
+    ):
+        part = made[settled.frame : settled.frame + len(given)].astype(np.float64)
+        if part.shape == given.shape and (np.abs(part - given).max(0) < PITCH_ERROR * given.std(0)).all():
+            return f"{spans(places, 'column')}: pitch {words}"
+    return ""
 
 
-def _dithering(candidate: Candidate, fit: Fit, part: Doubles, start: int) -> list[str]:
+def _unexplained_rows(settled: Settled, sheet: Sheet) -> str:
+    """Return in words the rows beyond the features that say something."""
+    after = sheet.rows[settled.row + len(settled.target) :]
+    count = int(np.flatnonzero(after)[-1]) + 1 if after.any() else 0
+    said = [f"{frames_in_words(count)} too many at the end"] if count else []
+    before = int(sheet.rows[: settled.row].sum())
+    said += [f"{frames_in_words(before)} too many at the start"] if before else []
+    return ", ".join(said)
+
+
+def _is_surprising(settled: Settled) -> bool:
+    """Return True if a random array would not be explained as well."""
+    cells = settled.cells
+    numbers = 2 * cells.columns.sum() if settled.fit.words >= fits.WORDS_PER_COLUMN else 4
+    free = float(cells.rows.sum()) * float(cells.columns.sum()) - numbers
+    return free >= FEWEST_CELLS and settled.left() < SURPRISING
+
+
+def _focused(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[Settled, str]:
+    """Return what explains some of the columns or frames exactly, or most of all, and in words what is left."""
+    first, second = settled.cells.of(settled.fit.mapped), settled.cells.of(settled.target)
+    wrong = np.abs(first - second) > tolerance
+    rows = wrong.mean(1) > FEW
+    if 0 < rows.sum() <= FEW * len(rows) and not wrong[~rows].any():
+        return settled, spans(np.flatnonzero(settled.cells.rows)[rows] + settled.row, "frame")
+    alike = np.array([fits.similarity(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)])
+    good = alike < GOOD_COLUMN
+    if 0.25 * len(good) <= good.sum() < len(good):
+        columns = settled.cells.columns.copy()
+        columns[np.flatnonzero(columns)[~good]] = False
+        some = replace(sheet, columns=columns)
+        other = again(settled, settled.candidate, some, tolerance)
+        if other is not None and other.fit.residual <= tolerance:
+            return other, spans(np.flatnonzero(sheet.columns & ~columns), "column")
+    return settled, f"{settled.left():.2g} of the spread"
+
+
+def _dithering(settled: Settled) -> str:
     """Return words if noise on the samples explains what is left: its size, both where it changes much and little."""
+    candidate, count = settled.candidate, len(settled.target)
     samples, rng = candidate.source.samples, np.random.default_rng(0)
-    noise = rng.normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.variant.scale)
-    plain = fits.overlap(candidate.compute(), part, start)[0]
-    left = _deviation(fit.mapped - part)
+    noise = rng.normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.model.scale)
+
+    def computed(source: AudioSource) -> Doubles:
+        features = settled.arrangement.apply(features_of(candidate.changed({"source": source})))
+        return features[settled.frame : settled.frame + count]
+
+    plain = computed(candidate.source)
+    if plain.shape != settled.target.shape:
+        return ""
+    left = _deviation(settled.fit.mapped - settled.target)
+    slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, made = 1.0, left
     for _ in range(NOISES):
         noisy = replace(candidate.source, make=functools.partial(np.add, samples, np.float32(size) * noise))
-        made = _deviation(fits.overlap(candidate.changed("source", noisy).compute(), part, start)[0] - plain)
+        made = slope * _deviation(computed(noisy) - plain)
         ratio = float(np.median(left) / max(np.median(made), 1e-30))
         size *= ratio
-    much = _spread(made) > np.median(_spread(made))
+    much = spread_of(made) > np.median(spread_of(made))
+    if not much.any() or much.all():
+        return ""
     shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
-    is_noise = 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
-    return [f"{NOISE} with about {size:.2g}"] * is_noise
+    is_noise = size < MOST_NOISE and 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
+    return f"{NOISE} with about {size:.2g}" if is_noise else ""
 
 
 def _deviation(difference: Doubles) -> Doubles:
@@ -292,36 +400,68 @@ def _between(target: Doubles, features: Doubles, said: list[str], tolerance: flo
 
 def _mapped(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> list[Explanation]:
     """Return what maps features to an array, the best first; nothing if their columns have nothing in common."""
-    changes, straight = upright(target, len(features))
-    stored, step = storage(straight)
-    limit = max(tolerance, step)
     answers: list[Explanation] = []
-    for layout in _arrangements(straight, features):
-        applied = layout.apply(features)
-        if len(applied) and applied.shape[1] == straight.shape[1]:
+    for turned, straight in orientations(target):
+        if turned == ["transposed"] and (target.shape[1] == features.shape[1] or target.shape[0] != features.shape[1]):
+            continue
+        rows = np.ones(len(straight), bool)
+        changes = list(turned)
+        for where, way in (("end", 1), ("start", -1)):  # rows of the same values are padding if there are too many
+            padded = _padded(straight[::way], len(features))
+            if padded:
+                changes.append(f"{padded} rows of padding at the {where}")
+                straight = straight[: len(straight) - padded] if way == 1 else straight[padded:]
+                rows = rows[: len(straight)]
+        stored, step = storage(straight)
+        limit = max(tolerance, step)
+        for arrangement in _arranged(straight, features):
+            applied = arrangement.apply(features)
+            if not len(applied) or applied.shape[1] != straight.shape[1]:
+                continue
             shift, first, second = fits.shifted(applied, straight)
             fit = fits.simplest(first, second, limit)
             moved = [_shift_name(shift)] if shift else []
-            if len(applied) - shift != len(straight) and not changes:
-                moved.append(f"number of frames: {len(straight)}, not {len(applied)}")
-            steps = [*said, *changes, *stored, layout.said, *moved, fit.name]
-            answers.append(_answer(None, None, steps, fit, second, limit))
+            more = len(straight) + shift - len(applied)
+            if more and not changes:
+                moved.append(f"{frames_in_words(abs(more))} {'too many' if more > 0 else 'left out'} at the end")
+            steps = [*said, *changes, *stored, arrangement.said, *moved, fit.name]
+            answers.append(_answer(None, None, steps, fit, second, limit, Cells.all_of(second)))
             if answers[-1].is_exact:
                 break
     return sorted(answers, key=lambda each: (not each.is_exact, not each.where, each.residual))
 
 
-def _arrangements(target: Doubles, features: Doubles) -> Iterator[Layout]:
+def _padded(target: Doubles, frames: int) -> int:
+    """Return the number of rows of one value, or of the same values, at the end of an array of too many frames."""
+    same = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
+    counts = [len(target) if each.all() else int(np.argmin(each[::-1])) for each in same]
+    found = max(counts)
+    return found if len(target) - frames > 4 and 1 < found < len(target) else 0
+
+
+def _arranged(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
     """Yield what may have been done to features to give an array."""
     columns = features.shape[1]
-    yield Layout("", columns)
-    yield from (each for each in layouts_of(target, len(features)) if each.said and each.columns == columns)
+    yield PLAIN
+    yield from (each for each in arrangements_of(target) if each.said)
+    for ratio in range(2, 11):
+        if abs(len(features) / ratio - len(target)) <= 1:
+            yield Arrangement(f"one frame in {ratio}", slice(None), functools.partial(_every, ratio=ratio), ratio)
+            if target.shape[1] == ratio * columns:
+                options = StackFramesOptions(size=ratio)
+                joined = functools.partial(stack_frames, options=options)
+                yield Arrangement(f"{ratio} frames stacked, every {ratio}", slice(0, columns), joined, ratio)
     for shift in (0, 1, -1, 2, -2):
         order = fits.columns_of(*fits.overlap(features, target, shift))
         if order is not None and order != list(range(columns)):
-            yield Layout(fits.order_name(order, columns), columns, functools.partial(np.take, indices=order, axis=1))
+            take = functools.partial(np.take, indices=order, axis=1)
+            yield Arrangement(fits.order_name(order, columns), slice(None), take)
             break
-    yield from sliding_layouts(columns)
+    yield from sliding_arrangements()
+
+
+def _every(features: Doubles, ratio: int) -> Doubles:
+    return features[::ratio]
 
 
 def _shift_name(shift: int) -> str:
@@ -330,14 +470,15 @@ def _shift_name(shift: int) -> str:
 
 
 def _answer(
-    preset: str | None, variant: Variant | None, steps: list[str], fit: Fit, target: Doubles, tolerance: float
-) -> Explanation:
-    difference = np.abs(fit.mapped - target)
+    preset: str | None, model: FeatureModel | None, steps: list[str], fit: Fit, target: Doubles, tolerance: float,
+    cells: Cells,
+) -> Explanation:  # fmt: skip
+    difference = np.where(cells.rows[:, None] & cells.columns, np.abs(fit.mapped - target), 0)
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
     said = tuple(step for step in steps if step)
     return Explanation(
-        preset, variant, said, float(difference.max()), fit.residual <= tolerance, int(frame), int(column),
-        _where(difference > tolerance), fit.mapped, target,
+        preset, model, said, float(difference.max()), fit.residual <= tolerance, int(frame), int(column),
+        _where(difference > tolerance), computed=fit.mapped, given=target,
     )  # fmt: skip
 
 
@@ -346,6 +487,5 @@ def _where(wrong: npt.NDArray[np.bool_]) -> str:
     for axis, name in ((1, "frame"), (0, "column")):
         places = np.flatnonzero(wrong.any(axis))
         if 0 < len(places) <= max(1, FEW * wrong.shape[1 - axis]):
-            shown = ", ".join(map(str, places[:6])) + ", ..." * (len(places) > 6)
-            return f"only in {name}{'s' * (len(places) > 1)} {shown}"
+            return f"only in {spans(places, name)}"
     return ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
 
@@ -23,12 +24,12 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (2.0, None, "logarithms of squares"),
     (-1.0, None, "the sign changed"),
 )
-SCALE = 2 * math.log(32768)
-FFTS = [2**n for n in range(7, 13)]
-QUIETEST, LOUDEST = 1e-3, 50.0  # offsets between them may be another scale of the audio
-OF_COLUMNS = 5  # words of a map with numbers of each column
-FEWEST = 10  # frames: a number for each column of less explains anything
-FEW = 0.1  # of the values: a map that leaves these different explains the others
+LOG_OF_SCALE = 2 * math.log(32768)  # between log energies of samples in -1 to 1 and of 16-bit samples
+FFT_POINTS = [2**n for n in range(7, 13)]
+LEAST_OFFSET, LARGEST_OFFSET = 1e-3, 50.0  # of log energies, if it may come from another scale of the samples
+WORDS_PER_COLUMN = 5  # of a map with numbers for each column: more than any other
+LEAST_FRAMES_PER_COLUMN = 10  # with fewer frames, numbers for each column map anything to anything
+FEW_CELLS = 0.1  # share of cells that may differ where the others are mapped exactly
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,27 @@ class Fit:
     words: int = 1
 
 
+@dataclass(frozen=True)
+class Cells:
+    """The cells of an array that count.
+
+    Attributes:
+        rows, columns: masks.
+    """
+
+    rows: npt.NDArray[np.bool_]
+    columns: npt.NDArray[np.bool_]
+
+    @classmethod
+    def all_of(cls, array: Doubles) -> Cells:
+        """Return all cells of an array."""
+        return cls(np.ones(len(array), bool), np.ones(array.shape[1], bool))
+
+    def of(self, array: Doubles) -> Doubles:
+        """Return these cells of an array."""
+        return array[self.rows][:, self.columns]
+
+
 def residual_of(first: Doubles, second: Doubles) -> float:
     """Return the difference that 99.9% of the values stay below, or a thirtieth of the largest, if that is more.
 
@@ -65,85 +87,107 @@ def similarity(features: Doubles, target: Doubles) -> float:
     """
     a, b = (x - x.mean(0) for x in (features, target))
     power, other, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unexplained = np.clip(1 - common**2 / (power * other), 0, 1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        unexplained = np.clip(1 - (common / power) * (common / other), 0, 1)
     unexplained[(power == 0) | (other == 0)] = 1
     unexplained[(power == 0) & (other == 0)] = 0
     return float(np.sqrt(unexplained.mean()))
 
 
-def simplest(features: Doubles, target: Doubles, tolerance: float) -> Fit:
+def simplest(
+    features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = ()
+) -> Fit:
     """Return the simplest map whose residual is below the tolerance.
 
     If there is none, it is the simplest one that leaves few values different, or else near the least residual of all.
+    The arguments are those of :func:`fits`.
     """
-    found = []
-    for fit in fits(features, target):
+    cells, found = cells or Cells.all_of(target), []
+    for fit in fits(features, target, cells, others):
         if fit.residual <= tolerance:
             return fit
         found.append(fit)
     enough = 1.25 * min(fit.residual for fit in found)
-    few = (fit for fit in found if np.mean(np.abs(fit.mapped - target) > tolerance) < FEW)
+    few = (fit for fit in found if np.mean(np.abs(cells.of(fit.mapped - target)) > tolerance) < FEW_CELLS)
     return next(few, next(fit for fit in found if fit.residual <= enough))
 
 
-def fits(features: Doubles, target: Doubles) -> Iterator[Fit]:
-    """Yield maps between arrays of the same shape, the simplest first."""
+def fits(features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles] = ()) -> Iterator[Fit]:
+    """Yield maps between arrays of the same shape, the simplest first.
+
+    Args:
+        features, target: the arrays.
+        cells: the cells that count.
+        others: features of more or fewer frames, whose means and deviations may have been subtracted.
+    """
 
     def fit(name: str, mapped: Doubles, words: int = 1) -> Fit:
-        return Fit(name, residual_of(mapped, target), mapped, words)
+        return Fit(name, residual_of(cells.of(mapped), cells.of(target)), mapped, words)
 
     yield fit("", features, 0)
-    normalized = features - features.mean(0)
-    yield fit("minus the mean of each column over the recording", normalized)
-    for ddof, of in ((0, ""), (1, " (of a sample)")):
-        if len(features) > ddof:
-            deviation = np.maximum(features.std(0, ddof=ddof), 1e-10)
-            yield fit(
-                f"minus the mean and divided by the standard deviation{of} of each column", normalized / deviation
-            )
-    yield fit("minus the mean over all columns and frames", features - features.mean())
-    deviation = max(float(features.std()), 1e-10)
-    yield fit("minus the mean and divided by the standard deviation over all", (features - features.mean()) / deviation)
+    for each in (features, *others):
+        yield from _normalized(features, each, fit)
     yield fit("minus the mean of each frame over its columns", features - features.mean(1, keepdims=True))
     yield fit("divided by the largest value", features / max(float(np.abs(features).max()), 1e-30))
-    offset = float((target - features).mean())
+    chosen, wanted = cells.of(features), cells.of(target)
+    offset = float(np.median(wanted - chosen))
     yield fit(offset_name(offset), features + offset, 3)
     for slope, known, words in LINES:
-        offset = float((target - slope * features).mean()) if known is None else known
+        offset = float(np.median(wanted - slope * chosen)) if known is None else known
         said = (
             words
             if known is not None or abs(offset) < 1e-3 * max(1.0, slope)
             else f"{words}, {offset_name(offset, slope)}"
         )
         yield fit(said, slope * features + offset, 1 if said == words else 3)
-    slope, offset = _line(features.ravel(), target.ravel())
-    if abs(offset) < 1e-6 * np.abs(target).max():
+    slope, offset = line(chosen.ravel(), wanted.ravel())
+    if abs(offset) < 1e-6 * np.abs(wanted).max():
         yield fit(f"times {slope:.6g}", slope * features, 3)
     yield fit(f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3)
-    if len(features) < FEWEST:
+    if len(chosen) < LEAST_FRAMES_PER_COLUMN:
         return
-    yield fit("plus a number for each column (global mean)", features + (target - features).mean(0), OF_COLUMNS)
-    columns = [_line(a, b) for a, b in zip(features.T, target.T, strict=True)]
-    slopes, offsets = np.array(columns).T
-    yield fit("times and plus a number for each column (global CMVN)", slopes * features + offsets, OF_COLUMNS)
+    numbers = np.zeros(features.shape[1])
+    numbers[cells.columns] = (wanted - chosen).mean(0)
+    yield fit("plus a number for each column (global mean)", features + numbers, WORDS_PER_COLUMN)
+    slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
+    lines = [line(a, b) for a, b in zip(chosen.T, wanted.T, strict=True)]
+    slopes[cells.columns], offsets[cells.columns] = np.array(lines).T
+    said = "times and plus a number for each column (global CMVN)"
+    yield fit(said, slopes * features + offsets, WORDS_PER_COLUMN)
+
+
+def _normalized(features: Doubles, of: Doubles, fit: Callable[[str, Doubles], Fit]) -> Iterator[Fit]:
+    """Yield what means and deviations of features, or of more or fewer frames of them, make of them."""
+    where = "" if of is features else f" of {len(of)} frames"
+    without = features - of.mean(0)
+    yield fit(f"minus the mean of each column over the recording{where}", without)
+    for ddof, sample in ((0, ""), (1, " (of a sample)")):
+        if len(of) > ddof:
+            deviation = np.maximum(of.std(0, ddof=ddof), 1e-10)
+            said = f"minus the mean and divided by the standard deviation{sample} of each column{where}"
+            yield fit(said, without / deviation)
+    yield fit(f"minus the mean over all columns and frames{where}", features - of.mean())
+    deviation = max(float(of.std()), 1e-10)
+    yield fit(
+        f"minus the mean and divided by the standard deviation over all{where}", (features - of.mean()) / deviation
+    )
 
 
 def offset_name(offset: float, slope: float = 1.0) -> str:
     """Return a constant offset in words: of log energies, it is another scale of the audio."""
     sign = "plus" if offset > 0 else "minus"
     for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
-        if abs(abs(offset) - share * SCALE) < 1e-2 * share:
-            return f"{sign} {share * SCALE:.4g} = {words} (samples on another scale)"
+        if abs(abs(offset) - share * LOG_OF_SCALE) < 1e-2 * share:
+            return f"{sign} {share * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
     natural = offset / abs(slope)
-    points = next((each for each in FFTS if abs(abs(natural) - math.log(each)) < 1e-3), 0)
+    points = next((each for each in FFT_POINTS if abs(abs(natural) - math.log(each)) < 1e-3), 0)
     of = f"= ln {points} (power over the points of an FFT)" if points else ""
-    if not of and QUIETEST < abs(natural) < LOUDEST:
+    if not of and LEAST_OFFSET < abs(natural) < LARGEST_OFFSET:
         of = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
     return f"{sign} {abs(offset):.6g} {of}".rstrip()
 
 
-def _line(x: Doubles, y: Doubles) -> tuple[float, float]:
+def line(x: Doubles, y: Doubles) -> tuple[float, float]:
     """Return slope and offset of the line through points, by least squares."""
     centered = x - x.mean()
     power = float((centered * centered).sum())
@@ -182,7 +226,10 @@ def correlations(features: Doubles, target: Doubles) -> Doubles:
 
 
 def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return the column of the features that each of the target's columns is, up to an offset; None if one is none."""
+    """Return the column of the features that each of the target's columns is, up to an offset and a scale.
+
+    None if one of the target's columns is like no column of the features.
+    """
     alike = correlations(features, target)
     best = alike.argmax(1)
     return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None

@@ -1,380 +1,564 @@
-"""The search for the features that resemble an array most: options, layouts and audio, changed one after the other."""
+"""The search for the features that resemble an array most: what the array shows first, then one option at a time."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections import deque
+import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kaldi_compat.errors import FeatureError, KaldiCompatError
-from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
-from kaldi_compat.explain import fits
-from kaldi_compat.explain.fits import OF_COLUMNS, Fit
-from kaldi_compat.explain.layouts import Layout, sliding_layouts
-from kaldi_compat.explain.sources import ZEROS, Source
-from kaldi_compat.explain.variants import DCTS, EPSILON, MELS, Variant
+from kaldi_compat.errors import KaldiCompatError
+from kaldi_compat.exact.arrays import Doubles, Floats
+from kaldi_compat.explain.arrangements import Arrangement, Mask
+from kaldi_compat.explain.fits import correlations, similarity
+from kaldi_compat.explain.models import DCTS, EPSILON, MELS, PADDINGS, SLANEYS, FeatureModel, Scale, milliseconds
+from kaldi_compat.explain.sources import AudioSource
+from kaldi_compat.explain.timing import Timing
 
-ROWS = 300  # of the array, which the search looks at
-MAX_ROWS = 2000  # to which it fits maps; what it has found is fitted to all
-MAX_FRAMES = 200_000  # computed for similarities in each of two stages, of which the last turn may take more
-MOST_SHIFT = 8  # frames that one of two arrays may have before the other's first one
-MOST_STARTS = 3  # from which the search descends, if none explains all
-# Of the similarity: so far away that the audio may be another; near enough to be fitted at once; all but rounding.
-UNLIKE, NEAR, EXPLAINED = 0.7, 1e-3, 5e-5
-ENOUGH = {"source": 0.8, "warp": 0.9}  # the share of the cost that a change of these may leave
-EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
-LIFTERS = range(2, 100)
-NARROW = 60  # filters by which the centres of columns are found: about as narrow as the points of the FFT allow
-FEWER = 5  # one row in so many decides which shift in time is the nearest
+Changes = dict[str, Any]
+
+MOST_ROWS, BLOCK = 96, 8  # rows that are compared, in blocks of neighbours
+AROUND = 4096  # samples around the audio, for frames that reach beyond it
+# Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
+UNLIKE, NEAR, EXPLAINED = 0.7, 1e-2, 5e-5
 NOTHING = 2.0  # of a candidate that cannot be compared
-FRAME_SHIFTS = (10.0, 12.5, 8.0, 5.0, 16.0, 20.0, 4.0, 11.61, 30.0, 40.0)
-WINDOWS = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
-# What is tried, in the order of how much it usually changes.
+BETTER = 0.97  # share of the cost that a change may leave
+MUCH_BETTER = {
+    "source": 0.8,
+    "warp": 0.9,
+    "corner": 0.9,
+    "in_place": 0.8,
+    "frame_length": 0.95,
+    "offset": 0.7,
+    "added": 0.7,
+    "floor": 0.7,
+}
+OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
+LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
+EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
+NARROW = 60  # filters by which the centres of columns are found
+LOCAL = 0.6  # correlation of a column with one narrow filter, if it is a filter itself
+FEWEST_AT_FLOOR = 2, 3  # cells of a column, and of all, at their least value, if there is a floor
+MOST_AT_FLOOR = 0.8  # of a column that is compared
+MOST_STARTS, MOST_FRAMED = 4, 8
+DB_80 = 8 * math.log(10)
+WINDOW_TYPES = ("povey", "hamming", "hanning", "rectangular", "blackman", "sine")
+LENGTHS_MS = (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0)
+LENGTHS = (400, 512, 1024, 2048, 1200, 800, 256)
 CHOICES: dict[str, Sequence[Any]] = {
-    "snip_edges": (True, False),
-    "padding": ("", "reflect", "constant", "reflect-window", "constant-window", "inside"),
     "use_power": (True, False),
     "use_log_fbank": (True, False),
-    "htk_compat": (False, True),
-    "use_energy": (False, True),
     "bins": ("kaldi", "log", "power", "magnitude"),
     "num_mel_bins": (23, 40, 80, 26, 30, 64, 20, 24, 32, 60, 128),
     "cepstral_lifter": (22, 0),
     "mel": tuple(MELS),
-    "low_freq": (20.0, 0.0, 40.0, 64.0, 80.0, 50.0, 60.0, 100.0, 125.0, 133.3333),
-    "high_freq": (0.0, -400.0, -200.0, -100.0, 7600.0, 7800.0, 7000.0, 6800.0, 6500.0, 4000.0, 3800.0, 3700.0),
-    "frame_length": (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0),
+    "low_freq": (20.0, 0.0, 40.0, 64.0, 80.0, 50.0, 60.0, 90.0, 100.0, 125.0, 133.3333),
+    "high_freq": (0.0, -400.0, -200.0, -100.0, 7600.0, 7800.0, 7000.0, 6800.0, 6500.0, 4000.0, 3800.0, 3700.0, 8000.0,
+                  11025.0, 10000.0, 11000.0),
     "round_to_power_of_two": (True, False),
-    "window_type": WINDOWS,
+    "points": (0, 256, 400, 512, 1024, 2048),
+    "window_type": WINDOW_TYPES,
     "window": ("kaldi", "periodic"),
     "preemphasis_coefficient": (0.97, 0.0, 0.95, 0.98, 0.9),
     "remove_dc_offset": (True, False),
     "whole": ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")),
     "raw_energy": (True, False),
+    "energy": ("kaldi", "spectrum"),
     "dct": ("kaldi", *DCTS),
-    "floor": (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1.0, 1e-30),
-    "added": (0.0, 1e-6, 1e-10, 1e-8, 1e-5, 1.0, 2.0**-24),
-    "span": (0.0, 8 * np.log(10)),
-    "scale": (1.0, 32768.0, 1 / 32768.0),
-    "warp": (1.0, 0.9, 0.95, 1.05, 1.1, 0.8, 1.2),
-}
-# What looks alike: a longer frame of a narrower window, and filters of another form from another lowest frequency.
-PAIRS = (("window_type", "frame_length"), ("mel", "low_freq"))
-MEL = {"mel", "low_freq", "high_freq", "warp"}
-LOG = {"floor", "added", "span"}
-CEPSTRA = {"htk_compat", "use_energy", "num_mel_bins", "cepstral_lifter"}
-OF_KIND = {
-    "fbank": {"use_power", "use_log_fbank", "htk_compat"} | MEL | LOG,
-    "mfcc": CEPSTRA | MEL | {"dct"},
-    "plp": CEPSTRA | MEL - {"mel"},
-    "spectrogram": {"bins"} | LOG,
-}
-FOR_ALL = {
-    "frame_length", "round_to_power_of_two", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
-    "whole", "padding", "snip_edges", "raw_energy", "scale",
+    "warp": (1.0, *(round(0.8 + 0.02 * n, 2) for n in range(24) if n != 10)),
+    "corner": (700.0, 1000.0, 625.0),
+    "in_place": (False, True),
+    "root": (0.0, 1e-9, 1e-6),
 }  # fmt: skip
-# What the similarity of columns does not see, but where a floor cuts them: offsets and scales.
-WITHOUT_SHAPE = ("scale", "cepstral_lifter", "dct", "floor", "mel")
-SAME_SHAPE = {each: pair for pair in (("hertz", "htk-area"), ("slaney", "slaney-height")) for each in pair}
-# Options that are numbers, and how far around what has been found the fine search looks.
-NUMBERS = {
-    "warp": 0.1,
-    "preemphasis_coefficient": 0.05,
-    "low_freq": 60.0,
-    "high_freq": 600.0,
-    "frame_length": 4.0,
+MEL = {"mel", "low_freq", "high_freq", "warp", "corner"}
+CEPSTRA = {"num_mel_bins", "cepstral_lifter", "raw_energy"}
+OF_KIND = {
+    "fbank": {"use_power", "use_log_fbank", "raw_energy", "root"} | MEL,
+    "mfcc": CEPSTRA | MEL | {"energy"},
+    "plp": CEPSTRA | MEL - {"mel", "corner"},
+    "spectrogram": {"bins", "raw_energy", "root"},
 }
-# Other people's usual features, from which the search begins as well as from Kaldi's.
-STFT = {"window_type": "hanning", "preemphasis_coefficient": 0.0, "remove_dc_offset": False, "low_freq": 0.0}
-UNIT = {"bins": "log", "scale": 1 / 32768}
-FAMILIES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
-    (STFT | {"round_to_power_of_two": False},
-     {"window": "periodic", "mel": "slaney", "padding": "reflect", "scale": 1 / 32768, "floor": 1e-10}),
-    (STFT | {"round_to_power_of_two": False},
-     {"window": "periodic", "mel": "hertz", "padding": "reflect", "scale": 1 / 32768, "floor": 1e-10}),
-    (STFT | {"preemphasis_coefficient": 0.97},
-     {"mel": "slaney", "padding": "constant-window", "scale": 1 / 32768, "whole": ("preemphasis",), "added": 2.0**-24}),
-    (STFT | {"window_type": "rectangular", "preemphasis_coefficient": 0.97},
-     {"mel": "snapped-more", "whole": ("preemphasis",)}),
-    (STFT | {"window_type": "hamming", "round_to_power_of_two": False},
-     {"window": "periodic", "mel": "symmetric", "padding": "constant-window", "floor": 1e-10, "span": 8 * np.log(10)}),
-)  # fmt: skip
+FOR_ALL = {"round_to_power_of_two", "points", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
+           "whole", "in_place"}  # fmt: skip
+NOT_OF_PLP = {"points", "in_place", "window"}
+# Two options of which each alone explains less: a longer frame of a narrower window, filters from another frequency,
+# preemphasis of the recording in place of the frames'.
+PAIRS = (("window_type", "frame_length"), ("mel", "low_freq"), ("mel", "high_freq"), ("window_type", "window"),
+         ("whole", "preemphasis_coefficient"), ("mel", "use_power"))  # fmt: skip
+NUMBERS = {"warp": 0.1, "preemphasis_coefficient": 0.05, "low_freq": 60.0, "high_freq": 600.0, "frame_length": 4.0}
+STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
+                 "remove_dc_offset": False, "low_freq": 0.0}  # fmt: skip
+TINY = float(np.finfo(np.float32).tiny)
+FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY)
+ADDED = (1e-6, 1e-10, 1e-8, 1e-5, 1e-9, 2.0**-24, 1e-3, 1.0, 1e-7, EPSILON)
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """An array upright: frames in rows.
+
+    Attributes:
+        said: what was done to it, in words.
+        values: the array (frames, columns).
+        arrangement: how features stand in it.
+        rows, columns: those that say something of the audio.
+    """
+
+    said: list[str]
+    values: Doubles
+    arrangement: Arrangement
+    rows: Mask
+    columns: Mask
+
+    @property
+    def own(self) -> Doubles:
+        """The columns that are features themselves."""
+        return self.values[:, self.arrangement.columns]
+
+    @property
+    def own_columns(self) -> Mask:
+        """Those of them that say something."""
+        return self.columns[self.arrangement.columns]
+
+
+def floored_cells(values: Doubles) -> Mask:
+    """Return the cells at a floor: at the least value of a column, or of all, that there is again and again."""
+    least, lowest = values == values.min(axis=0), values == values.min()
+    floored: Mask = least & (least.sum(axis=0) >= FEWEST_AT_FLOOR[0])
+    return floored | lowest if lowest.sum() >= FEWEST_AT_FLOOR[1] else floored
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A feature, the audio that it is computed from, and what is done to it then."""
+    """Features that may be those of an array.
 
-    variant: Variant
-    source: Source
-    layout: Layout
+    Attributes:
+        model: how they are computed.
+        source: the audio.
+        start: frame of the features that is the array's first row.
+        offset: samples by which all frames are later.
+        order: columns of the features that are those of the array; None for all.
+    """
 
-    def changed(self, name: str, value: Any) -> Candidate:
-        """Return this candidate with another source, layout, option or attribute of the variant."""
-        if name in ("source", "layout"):
-            return dataclasses.replace(self, **{name: value})
-        return dataclasses.replace(self, variant=self.variant.changed(name, value))
+    model: FeatureModel
+    source: AudioSource
+    start: int = 0
+    offset: int = 0
+    order: tuple[int, ...] | None = None
+
+    def changed(self, changes: Changes) -> Candidate:
+        """Return this candidate with other attributes, or other options or attributes of the model."""
+        own = {name: changes[name] for name in ("source", "start", "offset", "order") if name in changes}
+        model = self.model
+        for name, value in changes.items():
+            model = model if name in own else model.changed(name, value)
+        return dataclasses.replace(self, model=model, **own)
 
     @property
-    def name(self) -> tuple[str, str, str]:
-        """The feature and its options, the source and the layout, in words."""
-        return repr(self.variant), self.source.said, self.layout.said
+    def key(self) -> tuple[Any, ...]:
+        """What distinguishes it from others."""
+        return repr(self.model), self.source.said, self.start, self.offset, self.order
 
     @property
     def options(self) -> set[str]:
-        """Names of the options that its kind of feature has."""
-        return OF_KIND[self.variant.kind] | FOR_ALL
+        """Names of the options that may be changed."""
+        own = OF_KIND[self.model.kind] | FOR_ALL - (NOT_OF_PLP if self.model.kind == "plp" else set())
+        return own - {"num_mel_bins"} if self.model.kind == "fbank" else own
 
-    def compute(self, end: int | None = None) -> Doubles:
-        """Compute the features of the first samples.
+    def first(self) -> int:
+        """Return the first sample of the first row's frame."""
+        rate = self.source.rate
+        return self.model.first(rate) + self.offset + self.start * self.model.shift(rate)
 
-        Raises:
-            KaldiCompatError: there is no such feature.
-        """
-        computed = self.variant.compute(self.source.samples[:end], self.source.rate)
-        features = np.clip(computed.astype(np.float64), -1e30, 1e30)
-        if len(features) < 2 or features.shape[1] != self.layout.columns:
-            raise FeatureError(f"{features.shape[1]} columns")
-        return self.layout.apply(features)
-
-
-@dataclass(frozen=True)
-class Found:
-    """A candidate, how it maps to the part of an array that it explains, and the array's first frame in it."""
-
-    candidate: Candidate
-    fit: Fit
-    start: int
-    part: Doubles
-
-    @property
-    def words(self) -> int:
-        """Number of things that have to be said."""
-        around = bool(self.candidate.source.said) + bool(self.candidate.layout.said)
-        return len(self.candidate.variant.settings()) + around + self.fit.words
-
-    def cost(self) -> float:
-        """Return the residual, as if it were larger for each word."""
-        return self.fit.residual * (1 + 0.05 * self.words)
+    def placed(self, centre: float) -> Candidate:
+        """Return this candidate with the frame that is in the middle of samples as the first."""
+        rate = self.source.rate
+        middle = self.model.first(rate) + self.offset + self.model.size(rate) / 2
+        return dataclasses.replace(self, start=round((centre - middle) / self.model.shift(rate)))
 
 
-def starts(source: Source, layout: Layout, rows: int) -> Iterator[Candidate]:
-    """Yield where the search begins: each kind of feature that can have a layout's number of columns."""
-    dim = layout.columns
-    shift = min(FRAME_SHIFTS, key=lambda each: abs(10 * source.frames / each - layout.frames(rows) - 1))
-    frames = {} if shift == 10.0 else {"frame_shift": shift}
+class Clock:
+    """Processor time that a search may take."""
 
-    def start(kind: str, options: dict[str, Any], **others: Any) -> Candidate:
-        return Candidate(Variant(kind, frames | options, **others), source, layout)
+    def __init__(self, seconds: float) -> None:
+        self._end = self._end_of_stage = time.process_time() + seconds
 
-    if 10 <= dim <= 256 and "column" not in layout.said:
-        yield start("fbank", {"num_mel_bins": dim})
-        yield start("fbank", {"num_mel_bins": dim}, scale=1 / 32768.0)  # where a floor cuts another part
-        for last in (False, True):
-            yield start("fbank", {"num_mel_bins": dim - 1, "use_energy": True, "htk_compat": last})
-        for options, others in FAMILIES:
-            yield start("fbank", options | {"num_mel_bins": dim}, **others)
-    if 4 <= dim <= 80:
-        for bins in sorted({23, 40, 80, dim} if dim > 23 else {23, 40}):
-            if bins >= dim:
-                for energy, scale in ((True, 1.0), (False, 1.0), (False, 1 / 32768.0)):
-                    options = {"num_ceps": dim, "num_mel_bins": bins, "use_energy": energy}
-                    yield start("mfcc", options, scale=scale)
-                    if scale == 1.0:
-                        yield start("mfcc", options | {"htk_compat": True})
-    if 4 <= dim <= 24:
-        for energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
-            yield start("plp", {"num_ceps": dim, "lpc_order": order, "use_energy": energy})
-    points = 2 * (dim - 1)
-    if dim > 64:
-        for length in (25.0, 20.0, 30.0, 32.0, 16.0, 64.0, 1000 * points / source.rate):
-            size = int(source.rate * length / 1000)
-            if points in (1 << (size - 1).bit_length(), size):
-                options = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
-                yield start("spectrogram", options)
-                plain = options | {name: value for name, value in STFT.items() if name != "low_freq"}
-                for others in ({"bins": "magnitude"}, {"bins": "log"}, UNIT | {"floor": 1e-10},
-                               UNIT | {"floor": 1e-30, "added": 1e-10}):  # fmt: skip
-                    yield start("spectrogram", plain, window="periodic", padding="reflect-window", **others)
+    def stage(self, seconds: float) -> None:
+        """Begin a stage that may take some of the time."""
+        self._end_of_stage = min(self._end, time.process_time() + seconds)
+
+    def is_over(self) -> bool:
+        """Return True if the time of the stage is over."""
+        return time.process_time() > self._end_of_stage
+
+    def is_at_end(self) -> bool:
+        """Return True if all time is over."""
+        return time.process_time() > self._end
 
 
 class Search:
-    """Chooses options one after the other, each so that the features resemble an array most.
+    """Chooses options one after the other, each so that features resemble an array most.
 
     Args:
-        target: the array (frames, dim).
-        tolerance: largest absolute difference that counts as explained.
+        sheet: the array.
+        clock: when to end.
+        unit: factor that brings the samples to -1 to 1.
     """
 
-    def __init__(self, target: Doubles, tolerance: float) -> None:
-        self._whole, self._tolerance = target, tolerance
-        self._target = target[:MAX_ROWS]
-        self._frames = MAX_FRAMES
-        self._costs: dict[tuple[str, str, str], float] = {}
-        self._found: dict[tuple[str, str, str], Found] = {}
-        self._endings: list[Source] = []
-        self._begun: list[Candidate] = []
-        # Where a column has its least value again and again, there is a floor: energies of that, at Kaldi's scale.
-        lowest = target.min(axis=0)
-        self._floored = np.mean(target == lowest) * len(target) > 2
-        self._floors = [float(f"{np.exp(each):.5g}") for each in {*lowest[[0, -1]], lowest.min()} if abs(each) < 60]
+    def __init__(self, sheet: Sheet, clock: Clock, unit: float) -> None:
+        self.sheet, self.clock = sheet, clock
+        self.levels = (unit, unit * 32768)
+        self._rows = self._chosen_rows()
+        values = sheet.own[self._rows][:, sheet.own_columns]
+        self._floored = floored_cells(sheet.own)[self._rows][:, sheet.own_columns]
+        self._told = self._floored.mean(axis=0) <= MOST_AT_FLOOR
+        self._told = self._told if self._told.any() else np.ones_like(self._told)
+        self._values = values[:, self._told]
+        self._floored = self._floored[:, self._told]
+        self._costs: dict[tuple[Any, ...], float] = {}
+        self._spectra: dict[tuple[Any, ...], tuple[Floats, Doubles]] = {}
+        self._wide: dict[tuple[Any, ...], Floats] = {}
+        self.by_differences = False  # compare changes from row to row: what a window subtracts hardly changes
 
-    def best(self, begin: Sequence[Candidate], sources: Sequence[Source]) -> Found:
-        """Return what explains most of the array, as far as a bounded number of frames shows it.
+    def _chosen_rows(self) -> Any:
+        rows = np.flatnonzero(self.sheet.rows)
+        if len(rows) > 4 * BLOCK:  # frames at the edges depend on padding
+            rows = rows[2:-2]
+        if len(rows) <= MOST_ROWS:
+            return rows
+        first = np.linspace(0, len(rows) - BLOCK, MOST_ROWS // BLOCK).astype(int)
+        return rows[(first[:, None] + np.arange(BLOCK)).ravel()]
 
-        Args:
-            begin: where the search begins: the best of these are improved.
-            sources: audio that it may be of in place of theirs.
-
-        Raises:
-            FeatureError: no candidate has about as many frames.
-        """
-        if min(map(self.cost, begin)) > UNLIKE:
-            plain = {start.variant.kind: start for start in reversed(begin)}.values()
-            begin = [*begin, *(start.changed("source", source) for start in plain for source in sources)]
-        if min(map(self.cost, begin)) >= NOTHING:
-            raise FeatureError(
-                f"no feature of this audio has about {len(self._whole)} frames: is the array of another recording?"
-            )
-        self._endings = [source for source in sources if source.said.endswith(ZEROS)]
-        first = self._distinct(begin)
-        self._begun = first
-        ends: list[Candidate] = []
-        for end in self._ends(first, sources):
-            ends.append(end)
-            found = self._settled(end)
-            if found.fit.residual <= self._tolerance and found.fit.words < OF_COLUMNS:
-                return self._fitted(found)
-        found = min(map(self._settled, ends), key=lambda each: (each.fit.residual > self._tolerance, each.cost()))
-        if found.fit.residual <= self._tolerance or min(map(self.cost, ends)) < EXPLAINED:
-            return self._fitted(found)
-        ends.sort(key=lambda end: self._settled(end).cost())
-        self._frames = MAX_FRAMES
-        for change, each in itertools.product((self._refined, self._paired), (ends[0], *first)):
-            if self._frames > 0 and self.cost(each) < UNLIKE and not self._is_explained(ends[-1]):
-                ends += self._ends([change(each)], sources)
-        return self._fitted(min(map(self._settled, ends), key=Found.cost))
-
-    def begun(self) -> Iterator[Found]:
-        """Yield where the search for the best began, as far as it resembles the array, and without a map to it."""
-        for each in self._begun:
-            if self.cost(each) < UNLIKE:
-                shift, first, second = fits.shifted(each.compute(), self._whole)
-                yield Found(each, Fit("", fits.residual_of(first, second), first, 0), shift, second)
-
-    def _fitted(self, found: Found) -> Found:
-        """Return what has been found, fitted to the whole array."""
-        if len(self._whole) == len(self._target):
-            return found
-        first, second = fits.overlap(found.candidate.compute(), self._whole, found.start)
-        return dataclasses.replace(found, fit=fits.simplest(first, second, self._tolerance), part=second)
-
-    def _distinct(self, begin: Sequence[Candidate]) -> list[Candidate]:
-        """Return the few best of some candidates that do not only differ in scale, and Kaldi's own.
-
-        Kaldi's own have filters where the array's are, if they do not resemble it otherwise.
-        """
-        chosen: dict[tuple[str, str, str], Candidate] = {}
-        for each in sorted(begin, key=self.cost):
-            chosen.setdefault(each.changed("scale", 1.0).name, each)
-        best = list(chosen.values())[:MOST_STARTS]
-        own = {(each.variant.kind, each.variant.value("num_mel_bins")): each for each in reversed(begin)}
-        rest = [each for each in own.values() if each not in best and self.cost(each) < NOTHING]
-        return [*best, *(each if self.cost(each) < UNLIKE else self._moved(each) for each in rest)]
-
-    def _moved(self, candidate: Candidate) -> Candidate:
-        """Return the candidate, or the one with other edges of its filters if it resembles the array more."""
-        return min((candidate, self._centred(candidate)), key=self.cost)
+    # Costs.
 
     def cost(self, candidate: Candidate) -> float:
         """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
-        if candidate.name not in self._costs:
+        key = (*candidate.key, self.by_differences)
+        if key not in self._costs:
             try:
-                self._costs[candidate.name] = self._unexplained(candidate)
+                self._costs[key] = self._unexplained(candidate)
             except KaldiCompatError:
-                self._costs[candidate.name] = NOTHING
-        return self._costs[candidate.name]
-
-    def _computed(self, candidate: Candidate, rows: int) -> tuple[Doubles, Doubles]:
-        """Compute the features of so many rows of the array and a few more; return them and these rows."""
-        if len(self._whole) <= rows:
-            return candidate.compute(), self._target
-        return candidate.compute(int(candidate.source.length * (rows + 6) / len(self._whole))), self._target[:rows]
+                self._costs[key] = NOTHING
+        return self._costs[key]
 
     def _unexplained(self, candidate: Candidate) -> float:
-        features, target = self._computed(candidate, ROWS)
-        self._frames -= len(features)
-        more = len(features) - len(target)
-        count = min(len(features), len(target))
-        if count < 2 or abs(more) > 12:
+        features, values = self._features(candidate), self._values
+        columns = len(self.sheet.own_columns)
+        if features.shape[1] != columns or len(values) < 2:
             return NOTHING
-        shifts = range(min(more, MOST_SHIFT) + 1) if more >= 0 else range(max(more, -MOST_SHIFT), 1)
-        pairs = [(features[max(k, 0) :][:count], target[max(-k, 0) :][:count]) for k in shifts]
-        nearest = min(pairs, key=lambda pair: fits.similarity(pair[0][::FEWER], pair[1][::FEWER]))
-        return fits.similarity(*nearest)
+        features = features[:, self.sheet.own_columns][:, self._told]
+        if self._floored.any() and not candidate.model.span:
+            features = self._with_floor(features)
+        if self.by_differences:
+            next_to = np.diff(self._rows) == 1
+            features, values = np.diff(features, axis=0)[next_to], np.diff(values, axis=0)[next_to]
+        if candidate.model.kind in ("mfcc", "plp") and features.shape[1] > LOW_CEPSTRA:
+            low = similarity(features[:, :LOW_CEPSTRA], values[:, :LOW_CEPSTRA])
+            return 0.5 * (low + similarity(features, values))
+        return similarity(features, values)
 
-    def _ends(self, begin: Sequence[Candidate], sources: Sequence[Source]) -> Iterator[Candidate]:
-        """Yield where descents end that take turns: one that goes astray must not take all frames."""
-        for near in (True, False):
-            turns = deque(each for each in begin if (self.cost(each) < UNLIKE) == near)
-            while turns:
-                before = turns.popleft()
-                goes_on = self._frames > 0 and not self._is_explained(before)
-                after = self._improved(before, sources) if goes_on else before
-                if self._is_explained(after) or self.cost(after) >= 0.99 * self.cost(before):
-                    yield after
-                else:
-                    turns.append(after)
+    def _with_floor(self, features: Doubles) -> Doubles:
+        """Return features with the floor that the array has, where the cells above it show it."""
+        above, values = ~self._floored, self._values
+        count = above.sum(0)
+        first, second = ((above * each).sum(0) / count for each in (features, values))
+        power = (above * (features - first) ** 2).sum(0)
+        slope = (above * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
+        floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
+        return np.where(self._floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
-    def _improved(self, candidate: Candidate, sources: Sequence[Source]) -> Candidate:
+    def _features(self, candidate: Candidate) -> Doubles:
+        """Return the features of the rows that are compared."""
+        model, rate = candidate.model, candidate.source.rate
+        shift, size = model.shift(rate), model.size(rate)
+        at = candidate.first() + self._rows * (shift * self.sheet.arrangement.stride)
+        key = (
+            candidate.source.said, rate, model.scale, at[0], shift, size, model.fft_points(rate), model.window,
+            model.whole,
+            model.in_place, model.energy, *(model.value(each) for each in (
+                "window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy")),
+        )  # fmt: skip
+        if model.kind == "plp" or key not in self._spectra:
+            audio = self._around(candidate)
+            index = np.clip(at + AROUND, 0, len(audio) - size)[:, None] + np.arange(size)
+            if model.kind == "plp":
+                features = model.plp_of_frames(audio[index], rate).astype(np.float64)
+                return features if candidate.order is None else features[:, list(candidate.order)]
+            if len(self._spectra) > 300:
+                self._spectra.clear()
+            self._spectra[key] = model.of_frames(audio[index], rate)
+        features = model.finished(*self._spectra[key], rate)
+        return features if candidate.order is None else features[:, list(candidate.order)]
+
+    def _around(self, candidate: Candidate) -> Floats:
+        """Return the audio, prepared as the model does, with its reflection around it."""
+        model = candidate.model
+        key = (candidate.source.said, model.scale, model.whole, model.value("preemphasis_coefficient"))
+        if key not in self._wide:
+            audio = model.prepared(candidate.source.samples)
+            self._wide[key] = np.pad(audio, AROUND, mode="reflect" if len(audio) > AROUND else "symmetric")
+        return self._wide[key]
+
+    # Where the search begins.
+
+    def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
+        """Return where the search begins, the best first: the kinds of features that can have so many columns."""
+        found = [
+            Candidate(model, source, order=order).placed(timing.centre)
+            for timing in timings
+            for model, order in self._models(source, timing)
+        ]
+        found.sort(key=self.cost)
+        for number, each in enumerate(found[:MOST_FRAMED]):
+            if self.cost(found[0]) > EXPLAINED:
+                found[number] = min((each, *map(each.changed, self.framings(each))), key=self.cost)
+        kinds: dict[tuple[Any, ...], Candidate] = {}
+        for each in sorted(found, key=self.cost):
+            kind = (each.model.kind, each.model.value("use_energy"), each.model.window, each.order, each.model.bins)
+            kinds.setdefault(kind, each)
+        chosen = [*kinds.values()][:MOST_STARTS]
+        if self.cost(chosen[0]) > EXPLAINED:
+            chosen = [min((each, *self.centred(each)), key=self.cost) for each in chosen]
+        return sorted(chosen, key=self.cost)
+
+    def _models(self, source: AudioSource, timing: Timing) -> Iterator[tuple[FeatureModel, tuple[int, ...] | None]]:
+        """Yield models of features that have the number of columns, and the order of their columns."""
+        dim, rate = len(self.sheet.own_columns), source.rate
+        shift = timing.shift // self.sheet.arrangement.stride
+        frames: Changes = {"frame_shift": milliseconds(shift, rate)}
+        lengths = {min(25.0, milliseconds(4 * shift, rate))}
+        if abs(frames["frame_shift"] - 10) > 0.1:
+            lengths |= {milliseconds(each * shift, rate) for each in (2, 4)} | {50.0}
+
+        def model(kind: str, changes: Changes) -> FeatureModel:
+            made = FeatureModel(kind)
+            for name, value in (frames | changes).items():
+                made = made.changed(name, value)
+            return dataclasses.replace(
+                made,
+                options={name: each for name, each in made.options.items() if each != FeatureModel(kind).value(name)},
+            )
+
+        for length in sorted(lengths):
+            size = {"frame_length": length}
+            stft = size | STFT | {"round_to_power_of_two": False, "padding": "reflect-window"}
+            if 3 <= dim <= 256:
+                yield model("fbank", size | {"num_mel_bins": dim}), None
+                yield model("fbank", stft | {"num_mel_bins": dim, "mel": "hertz"}), None
+                yield model("fbank", stft | {"num_mel_bins": dim, "mel": "slaney", "use_power": False}), None
+                yield model("fbank", stft | {"num_mel_bins": dim, "mel": "hertz", "use_log_fbank": False}), None
+            if 4 <= dim <= 257:
+                for last in (False, True):
+                    energy = {"use_energy": True, "htk_compat": last, "num_mel_bins": dim - 1}
+                    yield model("fbank", size | energy), None
+            if 4 <= dim <= 80:
+                whole, turned = tuple(range(dim + 1)), (*range(1, dim), 0)
+                for bins in sorted({each for each in (23, 26, 40, 80, 128, dim) if each >= dim}):
+                    ceps: Changes = size | {"num_ceps": dim, "num_mel_bins": bins}
+                    if bins != 128:
+                        for last in (False, True):
+                            yield model("mfcc", ceps | {"htk_compat": last}), None
+                            yield model("mfcc", ceps | {"htk_compat": last, "use_energy": False}), None
+                        yield model("mfcc", ceps | {"use_energy": False}), turned
+                    if bins > dim:
+                        yield model("mfcc", ceps | {"num_ceps": dim + 1, "use_energy": False}), whole[1:]
+                    for mel in ("hertz", "slaney"):
+                        other = ceps | stft | {"use_energy": False, "mel": mel}
+                        yield model("mfcc", other), None
+                        if bins in (40, 80, 128):
+                            yield model("mfcc", other | {"scale": self.levels[0], "floor": 1e-10, "span": DB_80}), None
+                yield model("mfcc", size | {
+                    "num_ceps": dim, "num_mel_bins": max(dim, 26), "window_type": "rectangular", "low_freq": 0.0,
+                    "mel": "snapped-more", "whole": ("preemphasis",), "energy": "spectrum", "padding": "zeros",
+                    "remove_dc_offset": False,
+                }), None  # fmt: skip
+            if 4 <= dim <= 24:
+                for energy, lpc in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
+                    yield model("plp", size | {"num_ceps": dim, "lpc_order": lpc, "use_energy": energy}), None
+        points = 2 * (dim - 1)
+        if dim > 64 and points < 8192:
+            lengths = {*LENGTHS_MS, milliseconds(points, rate)}
+            for length in sorted(lengths):
+                size = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
+                if model("spectrogram", size).fft_points(rate) == points:
+                    yield model("spectrogram", size), None
+                    others = {name: each for name, each in (size | STFT).items() if name != "low_freq"}
+                    for bins in ("magnitude", "log", "power"):
+                        yield model("spectrogram", others | {"bins": bins, "padding": "reflect-window"}), None
+
+    def centred(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Yield fbank with the edges of its filters where the centres of the array's columns show them.
+
+        A column's centre is that of the narrow filter whose energies vary most alike. The centres lie on a line on one
+        scale of frequencies.
+        """
+        model, rate = candidate.model, candidate.source.rate
+        if self.by_differences or model.kind != "fbank":
+            return
+        narrow = candidate.changed({"num_mel_bins": NARROW, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0,
+                                    "mel": "hertz"})  # fmt: skip
+        try:
+            alike = correlations(self._features(narrow), self._values)
+        except KaldiCompatError:
+            return
+        places = np.flatnonzero(self.sheet.own_columns)[self._told]
+        if model.value("use_energy"):
+            places, alike = (places, alike) if model.value("htk_compat") else (places - 1, alike)
+            inside = (places >= 0) & (places < model.value("num_mel_bins"))
+            places, alike = places[inside], alike[inside]
+        local = alike.max(1) > LOCAL
+        places, alike = places[local] + 1, alike[local]
+        if len(places) < 3:
+            return
+        step = math.log1p(0.5 * rate / 700) / (NARROW + 1)
+        best = alike.argmax(1)
+        inner = np.clip(best, 1, NARROW - 2)  # a parabola through the best and its neighbours
+        left, middle, right = (alike[np.arange(len(best)), inner + k] for k in (-1, 0, 1))
+        bend = left - 2 * middle + right
+        shares = np.where((bend < 0) & (best == inner), 0.5 * (left - right) / np.where(bend < 0, bend, -1), 0)
+        centres = 700 * np.expm1(step * (1 + best + np.clip(shares, -0.5, 0.5)))
+        for scale, mel in ((Scale("mel"), model.mel), (Scale("slaney"), "slaney")):
+            values = scale.of(centres)
+            # Theil and Sen's line, since a column may resemble another part of the spectrum more.
+            before, after = np.triu_indices(len(places), 1)
+            slope = np.median((values[after] - values[before]) / (places[after] - places[before]))
+            first = np.median(values - slope * places)
+            edges = scale.hertz(np.array([first, first + slope * (model.value("num_mel_bins") + 1)]))
+            low, high = np.clip(edges, 0, rate / 2).tolist()
+            if low < high:
+                if (mel not in SLANEYS and scale.name == "slaney") or (mel in SLANEYS and scale.name == "mel"):
+                    mel = "slaney" if scale.name == "slaney" else "hertz"
+                exact = candidate.changed({"mel": mel, "low_freq": low, "high_freq": high})
+                yield exact
+                lows = sorted(CHOICES["low_freq"], key=lambda each: abs(each - low))[:3]
+                highs = sorted((each if each > 0 else each + rate / 2 for each in CHOICES["high_freq"]),
+                               key=lambda each: abs(each - high))[:3]  # fmt: skip
+                for pair in itertools.product(lows, highs):
+                    if pair[0] < pair[1] <= rate / 2:
+                        yield exact.changed({"low_freq": pair[0], "high_freq": self._named_edge(pair[1], rate)})
+
+    @staticmethod
+    def _named_edge(high: float, rate: float) -> float:
+        """Return an upper edge as Kaldi names it: the Nyquist frequency is 0, and icefall's edge is -400."""
+        below = high - rate / 2
+        return below if below in (0.0, -100.0, -200.0, -400.0) else high
+
+    # Improvement.
+
+    def descend(self, candidate: Candidate, sources: Sequence[AudioSource] = ()) -> Candidate:
+        """Change options as long as that explains more."""
+        while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
+            better = self._improved(candidate, sources)
+            enough = self.cost(better) >= 0.99 * self.cost(candidate)
+            candidate = min(candidate, better, key=self.cost)
+            if enough:
+                break
+        return self._simplified(candidate)
+
+    def _simplified(self, candidate: Candidate) -> Candidate:
+        """Return the candidate without options that make no difference."""
+        plain = FeatureModel(candidate.model.kind)
+        for name in sorted(candidate.options):
+            limit = max(1.02 * self.cost(candidate), EXPLAINED)
+            other = candidate.changed({name: plain.value(name)})
+            if candidate.model.value(name) != plain.value(name) and self.cost(other) <= limit:
+                candidate = other
+        plainly = candidate.changed({"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0})
+        return plainly if self.cost(plainly) <= max(1.02 * self.cost(candidate), EXPLAINED) else candidate
+
+    def _changes(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Iterator[Changes]:
+        """Yield all changes of one option."""
+        rate, model = candidate.source.rate, candidate.model
+        for name in candidate.options:
+            if name in CHOICES and (name != "in_place" or model.value("preemphasis_coefficient")):
+                yield from ({name: value} for value in CHOICES[name] if value != model.value(name))
+        lengths = dict.fromkeys([*LENGTHS_MS, *(milliseconds(each, rate) for each in LENGTHS)])
+        for length in lengths:
+            if model.kind != "spectrogram" or length != model.value("frame_length"):
+                yield {"frame_length": length}
+                if model.padding in ("", "inside", "zeros"):  # the middle of the frames stays
+                    moved = (model.size(rate) - candidate.changed({"frame_length": length}).model.size(rate)) / 2
+                    yield {"frame_length": length, "start": candidate.start + round(moved / model.shift(rate))}
+        yield from ({"offset": candidate.offset + sign * each} for each in OFFSETS for sign in (-1, 1))
+        yield {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
+        if model.warp != 1:
+            yield from ({"warp": round(model.warp + more, 2)} for more in (-0.01, 0.01))
+        yield from self.framings(candidate)
+        if model.kind in ("fbank", "mfcc") or model.bins == "log":
+            for scale in self.levels:
+                if model.value("use_power") is False:
+                    yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
+                yield from ({"scale": scale, "floor": each} for each in FLOORS)
+                yield from ({"scale": scale, "added": each, "floor": 0.0} for each in ADDED)
+                if model.kind == "mfcc":
+                    yield {"scale": scale, "floor": 1e-10}
+                    yield {"scale": scale, "floor": 1e-10, "span": DB_80}
+                    yield {"scale": scale, "floor": 1e-10, "span": DB_80, "low_freq": 0.0}
+            yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
+        yield from ({"source": source} for source in sources)
+
+    def framings(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield other conventions of the first frame, with the frames nearest to those of the candidate."""
+        rate, shift = candidate.source.rate, candidate.model.shift(candidate.source.rate)
+        yield from ({"start": candidate.start + more} for more in (-1, 1))
+        seen = {candidate.model.first(rate) % shift}
+        for change in [{"snip_edges": True}, {"snip_edges": False}, *({"padding": each} for each in PADDINGS)]:
+            first = candidate.changed(change).model.first(rate)
+            if first % shift not in seen:
+                seen.add(first % shift)
+                start = math.floor((candidate.model.first(rate) - first) / shift) + candidate.start
+                yield from (change | {"start": start + more} for more in (0, 1))
+
+    def _improved(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Candidate:
         """Change options, first those that explain most of what is left."""
-        fixed = {"num_mel_bins", "use_energy"} if candidate.variant.kind == "fbank" else {"use_energy"}
-        names = [name for name in CHOICES if name in candidate.options - fixed - {*WITHOUT_SHAPE[:-1]}]
-        changes = [(name, value) for name in names for value in CHOICES[name]]
-        changes += [("source", source) for source in sources]
-        if self._floored:
-            floors = {"floor": (*CHOICES["floor"], *self._floors), "energy_floor": self._floors}
-            own = candidate.options | ({"energy_floor"} if candidate.variant.value("use_energy") else set())
-            changes += [(name, value) for name, values in floors.items() if name in own for value in values]
-        if not candidate.layout.said:
-            changes += [("layout", layout) for layout in sliding_layouts(candidate.layout.columns)]
-
-        def enough(name: str) -> float:
-            """Return the share of the cost that a change may leave: some explain a little of anything."""
-            return ENOUGH.get(name, 0.99)
-
         before = self.cost(candidate)
-        moved = self._both_edges(candidate) if "low_freq" in candidate.options else candidate
-        if self.cost(moved) < 0.5 * min(self.cost(candidate.changed(*each)) for each in changes):
-            return moved
-        better = [each for each in changes if self.cost(candidate.changed(*each)) < enough(each[0]) * before]
-        for name, value in sorted(better, key=lambda each: self.cost(candidate.changed(*each))):
-            changed = candidate.changed(name, value)
-            if self.cost(changed) < enough(name) * self.cost(candidate):
+
+        def enough(changes: Changes) -> float:
+            """Return the share of the cost that changes may leave: some explain a little of anything."""
+            return min(MUCH_BETTER.get(name, BETTER) for name in changes)
+
+        tried = [(self.cost(candidate.changed(each)), number, each)
+                 for number, each in enumerate(self._changes(candidate, sources))
+                 if not self.clock.is_over()]  # fmt: skip
+        if candidate.model.kind == "fbank" and before > 10 * EXPLAINED:
+            tried += [(self.cost(each), -1, {"low_freq": each.model.value("low_freq"), "mel": each.model.mel,
+                                             "high_freq": each.model.value("high_freq")})
+                      for each in self.centred(candidate)]  # fmt: skip
+        tried.sort(key=lambda each: each[:2])
+        if "low_freq" in candidate.options and before < UNLIKE:
+            moved = self.with_edges(candidate)
+            if self.cost(moved) < 0.5 * tried[0][0]:
+                return moved
+        for cost, _, changes in tried:
+            if cost >= enough(changes) * before:
+                continue
+            changed = candidate.changed(changes)
+            if self.cost(changed) < enough(changes) * self.cost(candidate):
                 candidate = changed
         return candidate
 
-    def _paired(self, candidate: Candidate) -> Candidate:
+    def paired(self, candidate: Candidate) -> Candidate:
         """Return the best of changes of two options at once, each of which alone explains less."""
-        changed = (
-            candidate.changed(first, value).changed(second, other)
-            for first, second in PAIRS
-            if candidate.options.issuperset((first, second))
-            for value, other in itertools.product(CHOICES[first], CHOICES[second])
-        )
-        return min((candidate, *changed), key=self.cost)
+        best = candidate
+        choices = CHOICES | {"frame_length": LENGTHS_MS}
+        for first, second in PAIRS:
+            if candidate.options >= {first, second} - {"frame_length"}:
+                for value, other in itertools.product(choices[first], choices[second]):
+                    if self.clock.is_over():
+                        return best
+                    best = min((best, candidate.changed({first: value, second: other})), key=self.cost)
+        return best
 
-    def _refined(self, candidate: Candidate) -> Candidate:
-        """Choose options that are numbers ever more finely: near the best values, as if the features were linear."""
-        names = [name for name in NUMBERS if name in candidate.options]
-        before = 3.0
-        while EXPLAINED < self.cost(candidate) < 0.9 * before:
+    def refined(self, candidate: Candidate) -> Candidate:
+        """Choose options that are numbers ever more finely."""
+        names = [name for name in NUMBERS if name in candidate.options | {"frame_length"}]
+        before = NOTHING
+        while EXPLAINED < self.cost(candidate) < 0.9 * before and not self.clock.is_over():
             before = self.cost(candidate)
             near = {name: self._nearer(self._nearer(candidate, name, NUMBERS[name]), name, NUMBERS[name] / 3)
                     for name in names}  # fmt: skip
@@ -384,128 +568,60 @@ class Search:
                 around /= 3
                 best = self._nearer(best, name, around)
             candidate = self._rounded(best, [name]) if self.cost(best) < before else candidate
-        moved = self._both_edges(candidate) if "low_freq" in names else candidate
+        moved = self.with_edges(candidate) if "low_freq" in names else candidate
         return moved if self.cost(moved) < 0.5 * self.cost(candidate) else candidate
+
+    def shifted(self, candidate: Candidate) -> Candidate:
+        """Choose the first sample ever more finely: the audio may have been cut anywhere."""
+        best, around = candidate, candidate.model.shift(candidate.source.rate) // 2
+        while around >= 1 and not self.clock.is_over():
+            moves = (best.changed({"offset": best.offset + round(k * around / 4)}) for k in range(-4, 5))
+            best = min((best, *moves), key=self.cost)
+            around = around // 3
+        return best
 
     def _rounded(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
         """Return a candidate whose numbers have as few digits as explain about as much."""
         limit = max(1.05 * self.cost(candidate), EXPLAINED)
         for name in names:
-            changed = (candidate.changed(name, round(candidate.variant.value(name), digits)) for digits in range(-1, 5))
+            value = candidate.model.value(name)
+            changed = (candidate.changed({name: round(value, digits)}) for digits in range(-2, 5))
             candidate = next((each for each in changed if self.cost(each) <= limit), candidate)
         return candidate
 
-    def _both_edges(self, candidate: Candidate) -> Candidate:
+    def with_edges(self, candidate: Candidate) -> Candidate:
         """Change low_freq and high_freq at once, in steps that least squares give: each alone only comes near."""
-        best, before = self._moved(candidate), 3.0
-        while EXPLAINED < self.cost(best) < before:
+        best, before = min((candidate, *self.centred(candidate)), key=self.cost), NOTHING
+        while EXPLAINED < self.cost(best) < before and not self.clock.is_over():
             before = self.cost(best)
             values = {name: self._number(best, name) for name in EDGE_STEPS}
+            chosen = np.flatnonzero(self.sheet.own_columns)[self._told]
             try:
-                plain = self._computed(best, ROWS)[0]
-                stepped = [best.changed(name, values[name] + step) for name, step in EDGE_STEPS.items()]
-                moved = [self._computed(each, ROWS)[0] - plain for each in stepped]
+                plain = self._features(best)[:, chosen]
+                stepped = [best.changed({name: values[name] + step}) for name, step in EDGE_STEPS.items()]
+                moved = [self._features(each)[:, chosen] - plain for each in stepped]
             except KaldiCompatError:
                 break
-            shift, features, target = fits.shifted(plain, self._target)
-            columns = [features, *(fits.overlap(each, self._target, shift)[0] for each in moved)]
-            design = np.stack([(each - each.mean(0)).ravel() for each in columns], axis=1)
-            scale, *shares = np.linalg.lstsq(design, (target - target.mean(0)).ravel(), rcond=None)[0]
+            design = np.stack([(each - each.mean(0)).ravel() for each in (plain, *moved)], axis=1)
+            wanted = (self._values - self._values.mean(0)).ravel()
+            scale, *shares = np.linalg.lstsq(design, wanted, rcond=None)[0]
             nearer = [best]
             for part in (1, 0.5, 0.25):
-                nearer.append(best)
-                for (name, step), share in zip(EDGE_STEPS.items(), shares, strict=True):
-                    edge = values[name] + part * step * share / (scale or 1)
-                    nearer[-1] = nearer[-1].changed(name, float(np.clip(edge, 0, best.source.rate / 2)))
+                nyquist = best.source.rate / 2
+                edges = {name: float(np.clip(values[name] + part * step * share / (scale or 1), 0, nyquist))
+                         for (name, step), share in zip(EDGE_STEPS.items(), shares, strict=True)}  # fmt: skip
+                nearer.append(best.changed(edges))
             best = min(nearer, key=self.cost)
-        return self._rounded(best, list(EDGE_STEPS))
-
-    def _centred(self, candidate: Candidate) -> Candidate:
-        """Return the candidate with the edges of its filters where the centres of the array's columns show them.
-
-        A column's centre is that of the narrow filter whose energies vary most alike; all centres lie on a line in mel.
-        """
-        if candidate.variant.kind != "fbank" or candidate.layout.said:
-            return candidate
-        narrow = candidate.changed("layout", Layout("", NARROW))
-        for name, value in {"num_mel_bins": NARROW, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0}.items():
-            narrow = narrow.changed(name, value)
-        try:
-            shift, _, target = fits.shifted(self._computed(candidate, ROWS)[0], self._target)
-            features, _ = fits.overlap(self._computed(narrow, ROWS)[0], self._target, shift)
-        except KaldiCompatError:
-            return candidate
-        if candidate.variant.value("use_energy"):
-            target = target[:, :-1] if candidate.variant.value("htk_compat") else target[:, 1:]
-        step = mel_scale(np.float32(candidate.source.rate / 2)) / (NARROW + 1)
-        centres = step * (1 + fits.correlations(features, target).argmax(1))
-        # Theil and Sen's line, since a column may resemble another part of the spectrum more.
-        places = np.arange(1, len(centres) + 1)
-        before, after = np.triu_indices(len(places), 1)
-        slope = np.median((centres[after] - centres[before]) / (after - before))
-        first = np.median(centres - slope * places)
-        edges = inverse_mel_scale(np.array([first, first + slope * (len(places) + 1)], np.float32))
-        low, high = np.clip(edges, 0, candidate.source.rate / 2).tolist()
-        return candidate.changed("low_freq", low).changed("high_freq", high)
+        best = self._rounded(best, list(EDGE_STEPS))
+        return best.changed({"high_freq": self._named_edge(self._number(best, "high_freq"), best.source.rate)})
 
     def _nearer(self, candidate: Candidate, name: str, around: float) -> Candidate:
         """Return the best of some values of an option around that of a candidate."""
         value = self._number(candidate, name)
-        return min((candidate, *(candidate.changed(name, value + around * k / 4) for k in range(-4, 5))), key=self.cost)
+        near = (candidate.changed({name: value + around * k / 4}) for k in range(-4, 5))
+        return min((candidate, *near), key=self.cost)
 
     def _number(self, candidate: Candidate, name: str) -> float:
         """Return the value of an option that is a number; that of high_freq in Hz."""
-        value = float(candidate.variant.value(name))
+        value = float(candidate.model.value(name))
         return value + candidate.source.rate / 2 if name == "high_freq" and value <= 0 else value
-
-    def _is_explained(self, candidate: Candidate) -> bool:
-        cost = self.cost(candidate)
-        return cost < EXPLAINED or (cost < NEAR and self._settled(candidate).fit.residual <= self._tolerance)
-
-    def _settled(self, candidate: Candidate) -> Found:
-        """Choose what changes offsets and scales of columns only, so that the simplest map is left."""
-        if candidate.name in self._found:
-            return self._found[candidate.name]
-        alike = [candidate, *(self._alike(candidate) if self.cost(candidate) < UNLIKE else ())]
-        limit = max(1.1 * min(map(self.cost, alike)), EXPLAINED)
-        shift, *_ = fits.shifted(self._computed(candidate, MAX_ROWS)[0], self._target)
-        found = []
-        for each in (other for other in alike if self.cost(other) <= limit):
-            first, second = fits.overlap(self._computed(each, MAX_ROWS)[0], self._target, shift)
-            found.append(Found(each, fits.simplest(first, second, self._tolerance), shift, second))
-        exact = [each for each in found if each.fit.residual <= self._tolerance]
-        simplest = min(exact, key=lambda each: each.words) if exact else min(found, key=Found.cost)
-        self._found[candidate.name] = simplest
-        if exact and simplest.candidate.name != candidate.name:
-            self._found[candidate.name] = self._settled(simplest.candidate)
-        return self._found[candidate.name]
-
-    def _lifters(self, candidate: Candidate) -> list[int]:
-        """Return the lifter that gives the columns of cepstra the sizes that the array's have, if there is one."""
-        if "cepstral_lifter" not in candidate.options or candidate.layout.said:
-            return []
-        plain = candidate.changed("cepstral_lifter", 0).compute()
-        _, first, second = fits.shifted(plain, self._target)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sizes = (second.std(0) / first.std(0))[1:]
-        for lifter in LIFTERS:
-            weights = 1 + 0.5 * lifter * np.sin(np.pi * np.arange(1, len(sizes) + 1) / lifter)
-            if np.ptp(sizes - weights * sizes[0] / weights[0]) < 1e-3 * sizes.max():
-                return [lifter]
-        return []
-
-    def _alike(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield candidates that may resemble the array as much."""
-        names = [name for name in WITHOUT_SHAPE if name in candidate.options]
-        own = {"mel": SAME_SHAPE.get(candidate.variant.mel, (candidate.variant.mel,)),
-               "cepstral_lifter": (*CHOICES["cepstral_lifter"], *self._lifters(candidate)),
-               "scale": (*CHOICES["scale"], *candidate.source.loudness)}  # fmt: skip
-        for values in itertools.product(*(own.get(name, CHOICES[name]) for name in names)):
-            changed = candidate
-            for name, value in zip(names, values, strict=True):
-                changed = changed.changed(name, value)
-            yield changed
-        for name in CHOICES:
-            if name in candidate.options - {"num_mel_bins", "use_energy"}:
-                yield candidate.changed(name, CHOICES[name][0])
-        yield from (candidate.changed("source", ending) for ending in self._endings)

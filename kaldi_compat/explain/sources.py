@@ -19,12 +19,12 @@ from kaldi_compat.exact.resample import linear_resample
 RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)
 MAX_CHANNELS = 32
 ROUNDING = 1.2e-7  # of a sum of products in single precision
-ZEROS = "zeros after it"
+SOXR = (0.957, 104.0, 15.0)  # cutoff, zeros and window of its quality "HQ", fitted to its output
 SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class AudioSource:
     """Audio that features may have been computed from.
 
     Attributes:
@@ -52,18 +52,18 @@ class Source:
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
-    def rounded(self) -> Source:
+    def rounded(self) -> AudioSource:
         """Return this audio as if its samples had been rounded otherwise."""
         noise = np.random.default_rng(0).normal(1, ROUNDING, len(self.samples)) if self.is_filtered else 1.0
         return dataclasses.replace(self, make=lambda: self.samples * noise)
 
     def changed(
         self, said: str, make: Callable[[], Any], *, rate: float | None = None, length: float | None = None
-    ) -> Source:
+    ) -> AudioSource:
         """Return this audio with something else done to it as well."""
         words = "; ".join(each for each in (self.said, said) if each)
         is_filtered = isinstance(make, functools.partial) and make.func is _filtered
-        return Source(words, rate or self.rate, make, length or self.length, is_filtered)
+        return AudioSource(words, rate or self.rate, make, length or self.length, is_filtered)
 
     @property
     def frames(self) -> float:
@@ -92,91 +92,114 @@ def checked_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     return recording
 
 
-def channels_of(recording: npt.NDArray[Any], rate: float) -> list[Source]:
+def channels_of(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
     """Return each channel of a recording, and their mean."""
     count, length = recording.shape
     if count == 1:
-        return [Source("", rate, lambda: recording[0], length)]
-    single = [Source(f"channel {n}", rate, functools.partial(recording.__getitem__, n), length) for n in range(count)]
-    return [*single, Source("mean of the channels", rate, lambda: recording.mean(0), length)]
-
-
-def relatives(source: Source, recording: npt.NDArray[Any], rows: int) -> list[Source]:
-    """Return what mistakes make of a channel: all that may give an array of so many rows."""
-    return [
-        each for each in (*_resampled(source), *_mistaken(source, recording, rows)) if each.length >= each.rate / 40
+        return [AudioSource("", rate, lambda: recording[0], length)]
+    single = [
+        AudioSource(f"channel {n}", rate, functools.partial(recording.__getitem__, n), length) for n in range(count)
     ]
+    return [*single, AudioSource("mean of the channels", rate, lambda: recording.mean(0), length)]
 
 
-def _resampled(source: Source) -> Iterator[Source]:
-    have, length = int(source.rate), source.length
-    for rate in RATES[:4]:
-        if rate == have:
-            continue
-        lowest, times = min(have, rate), np.arange(int(length * rate / have)) * (have / rate)
-        ways: dict[str, Callable[[], Any]] = {
-            "as Kaldi and torchaudio do": functools.partial(_filtered, source, have, rate, 0.495 * lowest),
-            "by a longer filter (librosa, soxr, sox)": functools.partial(
-                _filtered, source, have, rate, 0.474 * lowest, 64
-            ),
-            "by leaving out samples": functools.partial(_thinned, source, have // rate),
-            "by linear interpolation": functools.partial(_interpolated, source, times),
-            "by a polyphase filter (scipy.signal.resample_poly)": functools.partial(_polyphase, source, have, rate),
-            "by an FFT (scipy.signal.resample)": functools.partial(_by_fft, source, have, rate),
-        }
-        for said, make in ways.items():
-            if have % rate == 0 or "leaving" not in said:
-                yield source.changed(f"resampled to {rate} Hz {said}", make, rate=rate, length=length * rate / have)
+def part_of(source: AudioSource, first: int, length: int) -> AudioSource:
+    """Return a part of audio, by its first sample and its length."""
+    end = min(first + length, len(source.samples))
+    said = f"the audio from {first / source.rate:.6g} s" + f" to {end / source.rate:.6g} s" * (end < source.length)
+    return source.changed(said, lambda: source.samples[first:end], length=end - first)
 
 
-def _filtered(source: Source, have: int, rate: int, cutoff: float, zeros: int = 6) -> Floats:
-    return linear_resample(source.samples, have, rate, cutoff, zeros)
+def of_other_rates(source: AudioSource) -> Iterator[AudioSource]:
+    """Yield audio at other usual rates without anything above the lower one's half: near what each resampler gives."""
+    for rate in RATES[:6]:
+        if rate != source.rate:
+            yield source.changed(
+                f"resampled to {rate} Hz", functools.partial(_by_fft, source, int(source.rate), rate), rate=rate,
+                length=source.length * rate / source.rate,
+            )  # fmt: skip
 
 
-def _polyphase(source: Source, have: int, rate: int) -> Any:
-    """Filter by a sinc of ten zeros in a Kaiser window of 5."""
-    up, down = rate // math.gcd(have, rate), have // math.gcd(have, rate)
-    half = 10 * max(up, down)
-    taps = np.sinc(np.arange(-half, half + 1) / max(up, down)) * np.kaiser(2 * half + 1, 5.0)
-    taps *= up / taps.sum()
-    margin = half // up + 1
-    padded = np.pad(source.samples.astype(np.float64), (margin, margin + down))
-    found = np.empty(-(-len(source.samples) * up // down))
-    for phase in range(min(up, len(found))):
-        inputs = np.arange(-((half - phase * down) // up), (phase * down + half) // up + 1)
-        windows = np.lib.stride_tricks.sliding_window_view(padded, len(inputs))[margin + inputs[0] :: down]
-        outputs = found[phase::up]
-        outputs[:] = windows[: len(outputs)] @ taps[phase * down - inputs * up + half]
-    return found
+def resamplings(source: AudioSource, rate: int) -> Iterator[AudioSource]:
+    """Yield audio at another rate, as each resampler gives it."""
+    have, half = int(source.rate), 0.5 * min(source.rate, rate)
+    times = np.arange(int(source.length * rate / have)) * (have / rate)
+    ways: dict[str, Callable[[], Any]] = {
+        "as Kaldi and torchaudio do": functools.partial(_filtered, source, have, rate, 0.99 * half),
+        "by soxr (librosa, sox)": functools.partial(_windowed, source, rate, *SOXR),
+        "by torchaudio with a Kaiser window": functools.partial(_windowed, source, rate, 0.99, 6 / 0.99, 14.769656),
+        "by a polyphase filter (scipy.signal.resample_poly)": functools.partial(_windowed, source, rate, 1.0, 10, 5.0),
+        "by an FFT (scipy.signal.resample)": functools.partial(_by_fft, source, have, rate),
+        "by linear interpolation": functools.partial(_interpolated, source, times),
+    }
+    for said, make in ways.items():
+        yield source.changed(f"resampled to {rate} Hz {said}", make, rate=rate, length=source.length * rate / have)
 
 
-def _by_fft(source: Source, have: int, rate: int) -> Any:
+def _filtered(source: AudioSource, have: int, rate: int, cutoff: float) -> Floats:
+    return linear_resample(source.samples, have, rate, cutoff, 6)
+
+
+def _windowed(source: AudioSource, rate: int, cutoff: float, zeros: float, beta: float) -> Any:
+    """Resample by a sinc in a Kaiser window, whose spectrum multiplies that of the audio, and fold what is above.
+
+    Args:
+        source: the audio.
+        rate: the other rate.
+        cutoff: of the filter, as a share of half of the lower rate.
+        zeros: half of the window, in samples at the lower rate.
+        beta: of the window.
+    """
+    have = int(source.rate)
+    most, lowest, period = max(have, rate), min(have, rate), have // math.gcd(have, rate)
+    over = have * rate // math.gcd(have, rate)
+    over = over if over <= 4 * most else 4 * most
+    taps = int(zeros / lowest * over)
+    times = np.arange(-taps, taps + 1) / over
+    window = np.i0(beta * np.sqrt(np.clip(1 - (times * lowest / zeros) ** 2, 0, 1)))
+    impulse = np.sinc(cutoff * lowest * times) * window
+    grid = 1 << 18
+    turned = np.exp(2j * np.pi * np.arange(grid // 2 + 1) * taps / grid)
+    response = (np.fft.rfft(impulse / impulse.sum(), grid) * turned).real
+    points = -(-(len(source.samples) + int(2 * zeros / lowest * have) + 32) // period) * period
+    spectrum = np.fft.fft(source.samples.astype(np.float64), points)
+    count = points // period * (rate // math.gcd(have, rate))
+    bins = np.arange(-int(min(1.5 * most, over / 2) * points / have), int(min(1.5 * most, over / 2) * points / have))
+    gains = np.interp(np.abs(bins) * (have / points), np.arange(grid // 2 + 1) * (over / grid), response)
+    parts, at = spectrum[bins % points] * gains, bins % count
+    folded = np.bincount(at, parts.real, count) + 1j * np.bincount(at, parts.imag, count)
+    return np.fft.ifft(folded).real[: -(-len(source.samples) * rate // have)] * (rate / have)
+
+
+def _by_fft(source: AudioSource, have: int, rate: int) -> Any:
     count = len(source.samples) * rate // have
     return np.fft.irfft(np.fft.rfft(source.samples), count) * (rate / have)
 
 
-def _thinned(source: Source, step: int) -> Floats:
+def _thinned(source: AudioSource, step: int) -> Floats:
     return source.samples[::step]
 
 
-def _interpolated(source: Source, times: npt.NDArray[np.floating]) -> Any:
+def _interpolated(source: AudioSource, times: npt.NDArray[np.floating]) -> Any:
     return np.interp(times, np.arange(len(source.samples)), source.samples)
 
 
-def _mistaken(source: Source, recording: npt.NDArray[Any], rows: int) -> Iterator[Source]:
+def mistaken(source: AudioSource, recording: npt.NDArray[Any]) -> Iterator[AudioSource]:
+    """Yield what mistakes make of a recording: a wrong rate, another speed, swapped bytes, zeros after it."""
     have, length, changed = int(source.rate), source.length, source.changed
     for rate in RATES:
         if rate != have:
             yield changed(f"taken as audio of {rate} Hz", lambda: source.samples, rate=rate)
+        if rate < have and have % rate == 0:
+            make = functools.partial(_thinned, source, have // rate)
+            yield changed(
+                f"resampled to {rate} Hz by leaving out samples", make, rate=rate, length=length * rate / have
+            )
     for speed in SPEEDS:
         other = round(have * speed)
-        make = functools.partial(_filtered, source, other, have, 0.495 * min(have, other))
-        yield changed(f"at {speed:g} times the speed", make, length=length / speed)
+        filtered = functools.partial(_filtered, source, other, have, 0.495 * min(have, other))
+        yield changed(f"at {speed:g} times the speed", filtered, length=length / speed)
     if recording.dtype == np.int16:
         yield changed("the bytes of samples swapped", lambda: source.samples.astype(np.int16).byteswap())
     if len(recording) == 2:
         yield changed("the samples of both channels taken as one", lambda: recording.T.ravel(), length=2 * length)
-    yield changed(ZEROS, lambda: np.append(source.samples, np.zeros(have // 10)))
-    first = int((rows + 4) * have / 100)
-    if first < length:
-        yield changed(f"the first {rows / 100:g} s only", lambda: source.samples[:first], length=first)

@@ -12,10 +12,10 @@ import pytest
 
 from kaldi_compat import FeatureError, OptionError
 from kaldi_compat.explain import conform_command
-from kaldi_compat.explain.causes import Difference, causes
+from kaldi_compat.explain.causes import WrongResult, causes
 from kaldi_compat.explain.conform import CHECKOUT, Vector, conform, vectors
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
-from tests.support.port import MISTAKES, PAGE, port_with, row
+from tests.support.port import MISTAKES, PAGE, filters, port_with, row, window_of
 
 Array = np.ndarray[Any, Any]
 OURS: dict[str, Any] = {
@@ -87,13 +87,97 @@ def test_option_that_does_not_matter_is_not_called_ignored() -> None:
     asked = {"num_mel_bins": 40, "high_freq": -400.0, "energy_floor": 2.0}  # without use_energy
     options = {"program": "compute-fbank-feats", "sample_frequency": 16000.0, "subtract_mean": False, **asked}
     expected, result = Fbank(**asked, dither=0.0)(samples), Fbank(dither=0.0)(samples)
-    [cause] = causes([Difference("a", options, samples, result, expected, 1e-3)])
+    [cause] = causes([WrongResult("a", options, samples, result, expected, 1e-3)])
     assert cause.name == "high_freq, num_mel_bins ignored"
+
+
+def with_frames(change: str, port: Any) -> Any:
+    """Return a port that gives another number of frames: "n // hop", "one less", "first missing", "one before"."""
+
+    def compute(samples: Array, options: dict[str, Any]) -> Array:
+        features = port(samples, options)
+        count = len(samples) // int(options["sample_frequency"] * options["frame_shift"] / 1000)
+        more = np.repeat(features[-1:], max(count - len(features), 0), axis=0)
+        changed = {"n // hop": np.concatenate([features, more])[:count], "one less": features[:-1],
+                   "first missing": features[1:], "one before": np.concatenate([features[:1], features])}  # fmt: skip
+        return changed[change]
+
+    return compute
+
+
+PLANTED: dict[str, tuple[Any, list[str]]] = {
+    "n // hop": (with_frames("n // hop", port_with()), ["2 frames too many at the end: 30, not 28"]),
+    "one less": (with_frames("one less", port_with()), ["1 frame left out at the end: 27, not 28"]),
+    "first missing": (with_frames("first missing", port_with()), ["1 frame left out at the start: 27, not 28"]),
+    "one before": (with_frames("one before", port_with()), ["1 frame too many at the start: 29, not 28"]),
+    "centred": (port_with(edges="reflect"), ["frames centred by padding (reflect)"]),
+    "snip_edges": (port_with(edges="kaldi"), ["snip_edges=False"]),
+    "two": (with_frames("n // hop", port_with(window="hamming")),
+            ["window_type='hamming'", "2 frames too many at the end: 30, not 28"]),
+    "scale, one less": (with_frames("one less", port_with(scale=1 / 32768)),
+                        ["samples times 3.05176e-05", "1 frame left out at the end: 27, not 28"]),
+    "three, one less": (with_frames("one less", port_with(window="hamming", preemphasis=0.95, low=0.0)),
+                        ["low_freq=0.0, window_type='hamming', preemphasis_coefficient=0.95",
+                         "1 frame left out at the end: 27, not 28"]),
+    "four": (port_with(window="hamming", filter_kind="hertz", preemphasis=0.0, edges="kaldi"),
+             ["snip_edges=False, window_type='hamming', preemphasis_coefficient=0.0, "
+              "triangles in Hz between mel edges"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_mistakes_are_all_named_and_nothing_else(name: str) -> None:
+    implementation, names = PLANTED[name]
+    card = conform(implementation, level=1)
+    assert sorted(",".join(sorted(each.name.split(", "))) for each in card.causes) == sorted(
+        ",".join(sorted(each.split(", "))) for each in names
+    ), str(card)
+    assert all(len(cause.vectors) == 16 for cause in card.causes), str(card)
+
+
+def test_scorecard_survives_a_result_without_frames() -> None:
+    """Level 6 has audio shorter than a frame, which Kaldi gives frames of with snip_edges=False only."""
+    card = conform(lambda samples, options: ours(samples, options | {"snip_edges": True}), level=6)
+    assert card.counts()[6]["wrong"]
+    assert "wrong: " in str(card)
+    assert any("snip_edges" in cause.name for cause in card.causes), str(card)
+
+
+def test_mistake_in_finding_mistakes_does_not_lose_the_scorecard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WrongResult, "aligned", lambda *_: 1 / 0)
+    card = conform(lambda samples, options: port_with(window="hamming")(samples, options), level=1)
+    assert "not explained, compute-fbank-feats: 16 vectors" in str(card)
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda features: features.T, "the shape is (23, 28), not (28, 23), as if transposed"),
+    (lambda features: features[:, :-1], "the shape is (28, 22), not (28, 23)"),
+    (lambda features: features.ravel(), "the shape is (644,), not (28, 23)"),
+    (lambda features: None, "object are not numbers"), (lambda features: features.astype(str), "are not numbers"),
+])  # fmt: skip
+def test_wrong_type_or_shape_is_one_line(change: Any, words: str) -> None:
+    card = conform(lambda samples, options: change(port_with()(samples, options)), level=1)
+    lines = [line for line in str(card).splitlines() if line.startswith("wrong: ")]
+    assert len(lines) <= 2 and words in lines[0], str(card)
+
+
+def test_preemphasis_in_place_is_named() -> None:
+    def compute(samples: Array, options: dict[str, Any]) -> Array:
+        frames = np.lib.stride_tricks.sliding_window_view(samples.astype(np.float64), 400)[::160]
+        frames = frames - frames.mean(1, keepdims=True)
+        for n in range(1, 400):
+            frames[:, n] -= 0.97 * frames[:, n - 1]
+        power = np.abs(np.fft.rfft(frames * window_of("povey", 400), 512)) ** 2
+        return np.log(np.maximum(power @ filters("mel", 23, 512, 16000, 20, 8000).T, 1.19e-7))
+
+    given = vectors(1)[0]
+    found = causes([WrongResult("a", given.options, given.given, compute(given.given, {}), given.expected, 1e-3)])
+    assert "preemphasis in place" in found[0].name, found
 
 
 def test_difference_of_post_processing_is_named() -> None:
     wrong = [
-        Difference(each.id, each.options, each.given, each.expected + 20.7944, each.expected, 1e-3)
+        WrongResult(each.id, each.options, each.given, each.expected + 20.7944, each.expected, 1e-3)
         for each in vectors(4)[:2]
     ]
     assert "add-deltas: plus 20.79 = 2 ln 32768" in str(causes(wrong)[0])
@@ -172,7 +256,7 @@ def test_program_is_run(form: list[str], kit: Path, tmp_path: Path, capsys: pyte
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["levels"]["1"] == {"bits": 0, "1e-5": 0, "1e-3": 0, "wrong": 3, "failed": 0, "not supported": 0}
     assert card["levels"]["4"]["not supported"] == card["levels"]["7"]["not supported"] == 3
-    assert card["causes"][0]["name"] == "not explained, compute-fbank-feats"
+    assert card["causes"][0]["name"] == "the shape is (2, 2), not (28, 23)"
     assert capsys.readouterr().out.startswith("level ")
 
 
@@ -182,6 +266,11 @@ def test_program_is_run(form: list[str], kit: Path, tmp_path: Path, capsys: pyte
     (["true", "{out.npy}"], "it wrote no NumPy file"),
     (["sleep", "9{out.npy}"], "exit status 1"),
     (["sh", "-c", "sleep 9", "{list.json}"], "it ran longer than 0.1 s"),
+    (["sh", "-c", "sleep 99 & sleep 99", "{out.npy}"], "it ran longer than 0.1 s"),
+    (["sh", "-c", "printf 'TypeError: no window\\n    at x.js:1\\n\\nNode.js v20.20.2\\n' >&2; exit 1", "{out.npy}"],
+     "exit status 1: TypeError: no window"),
+    (["sh", "-c", "kill -SEGV $$", "{out.npy}"], "ended by SIGSEGV"),
+    (["sh", "-c", "echo 1 2 3", "{out.npy}"], "it wrote no NumPy file: there is none (it printed to standard output)"),
 ])  # fmt: skip
 def test_program_that_fails(command: list[str], words: str, kit: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert conform_command.main(["--kit", str(kit), "--level", "1", "--timeout", "0.1", "--", *command]) == 1

@@ -1,4 +1,4 @@
-"""Layouts of features in an array: stacking, deltas, transposition, padding."""
+"""How features stand in an array: its orientation, masked cells, stacked frames, deltas, windows, rounding."""
 
 from __future__ import annotations
 
@@ -20,35 +20,39 @@ from kaldi_compat.functional.stacking import low_frame_rate, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 
+Mask = npt.NDArray[np.bool_]
 SAME = 2e-3  # similarity of columns that single precision rounds
-MAX_COLUMNS = 520  # of features without stacking and deltas
-MAX_CEPSTRA = 40  # columns of features of which the first may be left out
-MAX_STACK, MOST_SKIPPED = 16, 10
+ALIKE = 0.5  # correlation of the same column in neighbouring frames
+MAX_STACK = 16
 HUGE, TINY = 1e20, 1e-20  # numbers beyond are those of swapped bytes
 WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)
+FEWEST_LEVELS = 16  # distinct numbers that features have
+COARSEST = 0.1  # rounding of numbers, as a share of their spread
+OF_A_STEP = 0.05  # by how much rounding again may change a rounded number
 
 
 @dataclass(frozen=True)
-class Layout:
+class Arrangement:
     """Transformation of features after they have been computed.
 
     Attributes:
         said: what it is, in words; an empty string if nothing is done.
-        columns: columns of the features.
+        columns: the columns of the array that are features themselves, not copies of neighbours or deltas.
         apply: does it to features (frames, columns).
         stride: frames of the features from one row to the next.
-        more: frames that the first row has beyond that.
     """
 
     said: str
-    columns: int
+    columns: slice
     apply: Callable[[Doubles], Doubles] = lambda features: features
     stride: int = 1
-    more: int = 0
 
-    def frames(self, rows: int) -> int:
-        """Return about the number of frames that give so many rows."""
-        return rows * self.stride + self.more
+    def is_whole(self, columns: int) -> bool:
+        """Return True if all columns of an array are features themselves."""
+        return self.columns.indices(columns) == (0, columns, 1)
+
+
+PLAIN = Arrangement("", slice(None))
 
 
 def checked(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
@@ -60,8 +64,9 @@ def checked(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     array, said = np.asarray(features), []
     while array.ndim > 2 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
-    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iuf":
-        raise FeatureError(f"features must be an array (frames, dim), not {array.dtype} {array.shape}")
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
+        batch = ": pass one array of the batch" * (array.ndim > 2)
+        raise FeatureError(f"features must be an array (frames, dim), not {array.dtype} {array.shape}{batch}")
     if array.dtype.kind == "f" and not _is_plausible(array) and _is_plausible(array.byteswap()):
         array, said = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
@@ -75,25 +80,25 @@ def _is_plausible(array: npt.NDArray[Any]) -> bool:
     return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < HUGE and np.median(sizes) > TINY)
 
 
-def upright(target: Doubles, frames: float) -> tuple[list[str], Doubles]:
-    """Undo transposition and padding of an array that should have about so many frames."""
+def why_no_features(target: Doubles) -> str:
+    """Return why an array cannot be features, in words; an empty string if it can."""
+    levels = np.unique(target[:: max(1, len(target) // 1000)])
+    if len(levels) == 1:
+        return f"all values are {levels[0]:g}"
+    if not (np.ptp(target, axis=0) > 0).any() or not (np.ptp(target, axis=1) > 0).any():
+        return "the values do not change in time, or not between columns"
+    if len(levels) < FEWEST_LEVELS and target.size > 4 * FEWEST_LEVELS:
+        shown = ", ".join(f"{each:g}" for each in levels[:4]) + ", ..." * (len(levels) > 4)
+        return f"it has {len(levels)} distinct values ({shown}), as masks, labels and decisions do"
+    return ""
 
-    def wrong(array: Doubles) -> float:
-        return abs(len(without_padding(array)) - frames)
 
-    said = []
-    if wrong(target.T) <= 4 < wrong(target) and wrong(target) > 0.02 * frames:
-        target, said = target.T, ["transposed"]
+def orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
+    """Return an array as it is and transposed, and reshaped if its numbers are smoother then."""
     torn = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4 and _roughness(torn) < 0.5 * _roughness(target):
-        target, said = torn, ["reshaped where a transposition was meant"]
-    for where, way in (("end", 1), ("start", -1)):
-        if abs(len(target) - frames) <= 4:  # rows of the same values are silence
-            break
-        found = without_padding(target[::way])[::way]
-        said += [f"{len(target) - len(found)} rows of padding at the {where}"] * (len(found) < len(target))
-        target = found
-    return said, target
+        return [(["reshaped where a transposition was meant"], torn)]
+    return [([], target), (["transposed"], target.T)]
 
 
 def _roughness(target: Doubles) -> float:
@@ -101,38 +106,34 @@ def _roughness(target: Doubles) -> float:
     return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
-def without_padding(target: Doubles) -> Doubles:
-    """Return an array without rows of one value, or of the same values, at the end."""
-    rest = target
-    for same in ((target == target[-1, 0]).all(1), (target == target[-1]).all(1)):
-        padded = len(target) if same.all() else int(np.argmin(same[::-1]))
-        if 1 < padded < len(target) and len(target) - padded < len(rest):
-            rest = target[: len(target) - padded]
-    return rest
+def telling(target: Doubles) -> tuple[Mask, Mask]:
+    """Return the rows and the columns that say something of audio: not of one value, nor copies of a neighbour.
+
+    The others are masked, padded, or digital silence.
+    """
+    moving = np.ptp(target, axis=0) > 0
+    same = (np.diff(target, axis=0) == 0).all(axis=1)
+    rows = ~(np.append(same, False) | np.append(False, same))
+    rows &= np.ptp(target[:, moving], axis=1) > 0 if moving.sum() > 1 else True
+    columns = moving & (np.ptp(target[rows], axis=0) > 0) if rows.any() else moving
+    return rows, columns
 
 
-def layouts_of(target: Doubles, frames: float) -> list[Layout]:
-    """Return the layouts that an array of about so many frames may have, as its own numbers show."""
-    rows, columns = target.shape
+def spans(places: npt.NDArray[Any], name: str) -> str:
+    """Return numbers of rows or columns in words: "frame 7", "frames 3 to 9, 12"."""
+    runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
+    return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
+
+
+def arrangements_of(target: Doubles) -> list[Arrangement]:
+    """Return the arrangements that an array may have, as its own numbers show."""
     found = [*_stacked(target), *_with_deltas(target)]
-    if found:
-        return found
-    found = [Layout("", columns)] if columns <= MAX_COLUMNS else []
-    if columns <= MAX_CEPSTRA:
-        found.append(Layout("the first column left out", columns + 1, lambda features: features[:, 1:]))
-        found.append(Layout("the first column last", columns, lambda features: np.roll(features, -1, 1)))
-    ratio = round(frames / rows)
-    if frames >= 20 and 2 <= ratio <= MOST_SKIPPED and abs(frames / ratio - rows) <= 4:
-        if columns <= MAX_COLUMNS:
-            found.append(Layout(f"one frame in {ratio}", columns, lambda features: features[::ratio], ratio))
-        if columns % ratio == 0:
-            options, said = StackFramesOptions(size=ratio), f"{ratio} frames stacked, every {ratio}"
-            found.append(Layout(said, columns // ratio, functools.partial(stack_frames, options=options), ratio))
-    return found
+    return found or [*_joined(target), PLAIN]
 
 
-def _stacked(target: Doubles) -> Iterator[Layout]:
-    """Yield the layouts of stacked neighbouring frames (low frame rate, splicing)."""
+def _stacked(target: Doubles) -> Iterator[Arrangement]:
+    """Yield the arrangements of stacked neighbouring frames that overlap (low frame rate, splicing)."""
     rows, columns = target.shape
     for stack in range(2, MAX_STACK + 1):
         dim, rest = divmod(columns, stack)
@@ -141,14 +142,33 @@ def _stacked(target: Doubles) -> Iterator[Layout]:
         for stride in range(1, stack):
             later, earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]
             if similarity(later, earlier) < SAME:
-                said, options = (
-                    f"{stack} frames stacked, every {stride}",
-                    LowFrameRateOptions(stack=stack, stride=stride),
-                )
-                yield Layout(said, dim, functools.partial(low_frame_rate, options=options), stride)
+                said, middle = f"{stack} frames stacked, every {stride}", (stack - 1) // 2
+                block = slice(middle * dim, (middle + 1) * dim)
+                options = LowFrameRateOptions(stack=stack, stride=stride)
+                yield Arrangement(said, block, functools.partial(low_frame_rate, options=options), stride)
                 windows = functools.partial(_windows, stack=stack, stride=stride)
-                yield Layout(f"{said}, without padding", dim, windows, stride, stack - stride)
+                yield Arrangement(f"{said}, without padding", slice(0, dim), windows, stride)
                 return
+
+
+def _joined(target: Doubles) -> Iterator[Arrangement]:
+    """Yield the arrangements of neighbouring frames joined without overlap: columns a frame apart resemble."""
+    columns = target.shape[1]
+    if columns < 16 or len(target) < 8:
+        return
+    centred = target - target.mean(0)
+    sizes = np.sqrt(np.einsum("ij,ij->j", centred, centred))
+    centred = centred / np.where(sizes > 0, sizes, 1)
+
+    def alike(apart: int) -> float:
+        return float(np.median(np.einsum("ij,ij->j", centred[:, apart:], centred[:, :-apart])))
+
+    for size in range(2, min(MAX_STACK, columns // 8) + 1):
+        dim, rest = divmod(columns, size)
+        if not rest and alike(dim) > max(ALIKE, alike(dim - 1), alike(dim + 1)):
+            options = StackFramesOptions(size=size)
+            joined = functools.partial(stack_frames, options=options)
+            yield Arrangement(f"{size} frames stacked, every {size}", slice(0, dim), joined, size)
 
 
 def _windows(features: Doubles, stack: int, stride: int) -> Doubles:
@@ -157,8 +177,8 @@ def _windows(features: Doubles, stack: int, stride: int) -> Doubles:
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
-def _with_deltas(target: Doubles) -> Iterator[Layout]:
-    """Yield the layouts of features with deltas after them."""
+def _with_deltas(target: Doubles) -> Iterator[Arrangement]:
+    """Yield the arrangements of features with deltas after them."""
     rows, columns = target.shape
     for order in (2, 1):
         dim, rest = divmod(columns, order + 1)
@@ -168,10 +188,10 @@ def _with_deltas(target: Doubles) -> Iterator[Layout]:
                 continue
             options = DeltaOptions(delta_order=order, delta_window=window)
             if similarity(add_deltas(target[:, :dim], options)[edge:-edge], target[edge:-edge]) < 10 * SAME:
-                said = f"deltas of {window} frames on each side appended, order {order}"
-                yield Layout(said, dim, functools.partial(add_deltas, options=options))
+                said, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
+                yield Arrangement(said, block, functools.partial(add_deltas, options=options))
                 repeated = functools.partial(_repeated, order=order, window=window)
-                yield Layout(f"{said}, each of the padded one before", dim, repeated)
+                yield Arrangement(f"{said}, each of the padded one before", block, repeated)
                 return
 
 
@@ -183,17 +203,19 @@ def _repeated(features: Doubles, order: int, window: int) -> Doubles:
     return np.hstack(parts)
 
 
-def sliding_layouts(columns: int) -> list[Layout]:
-    """Return the layouts of normalization in a sliding window."""
+def sliding_arrangements() -> list[Arrangement]:
+    """Return the arrangements of normalization in a sliding window."""
 
-    def layout(window: int, center: bool, norm_vars: bool) -> Layout:
+    def layout(window: int, center: bool, norm_vars: bool) -> Arrangement:
         options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
         said = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
         where = "" if center else ", which ends at the frame"
-        return Layout(f"{said} (sliding CMN{where})", columns, functools.partial(sliding_cmvn, options=options))
+        return Arrangement(
+            f"{said} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options)
+        )
 
     sliding = [layout(window, center, False) for window in WINDOWS for center in (True, False)]
-    running = Layout("minus the mean of the frames up to each (running CMN)", columns, _without_running_mean)
+    running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _without_running_mean)
     return [*sliding, *(layout(window, True, True) for window in WINDOWS[:2]), running]
 
 
@@ -227,9 +249,9 @@ def storage(target: Doubles) -> tuple[list[str], float]:
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return [], 0.0
     levels = np.sort(target, axis=0)  # so that neighbours of all sizes are levels next to each other
-    between = (levels[1:] + levels[:-1]) / 2
+    between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
     for said, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
-        if np.abs(rounded(target) - target).max() < 0.05 * step:
+        if step < COARSEST * spread and np.abs(rounded(target) - target).max() < OF_A_STEP * step:
             return [f"{said} (rounded by up to {step:.2g})"], 1.25 * step
     return [], 0.0

@@ -1,0 +1,328 @@
+"""Find the features of an array in audio: in which orientation and arrangement, of which audio, by which search."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.explain.arrangements import (
+    Arrangement,
+    arrangements_of,
+    orientations,
+    sliding_arrangements,
+    telling,
+)
+from kaldi_compat.explain.search import EXPLAINED, NEAR, UNLIKE, Candidate, Clock, Search, Sheet
+from kaldi_compat.explain.settling import Settled, Settling
+from kaldi_compat.explain.sources import AudioSource, mistaken, of_other_rates, part_of, resamplings
+from kaldi_compat.explain.timing import timings
+
+SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
+MAX_COLUMNS = 9000
+HOPELESS = 0.85  # cost of features that do not resemble an array at all
+LIKELY = 0.4  # share of the variance that energies explain, if an array is of this audio
+MOST_DESCENTS = 3
+PASTED = (3, 1, 2, 4)  # columns of another feature beside one
+USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
+MOST_MISTAKES = 5
+SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
+OTHER_AUDIO = 0.5  # cost above which the audio is more likely another than an option
+CUT = 0.8  # share of a cost that is left by another first sample, if the audio has been cut
+PART = 0.5  # share of a cost, if a part of the columns is another feature
+
+
+@dataclass
+class Attempt:
+    """A candidate that a search has found for a sheet."""
+
+    search: Search
+    candidate: Candidate
+
+    @property
+    def cost(self) -> float:
+        """Share of the array's variance that is left."""
+        return self.search.cost(self.candidate)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found.
+
+    Attributes:
+        sheet: the array, upright.
+        search: the search that found it.
+        settled: the candidate with all that is done to it; None if there is none.
+        cost: share of the array's variance that is left, whatever offset and scale each column has.
+        in_time: False if the search ended for want of time.
+    """
+
+    sheet: Sheet
+    search: Search
+    settled: Settled | None
+    cost: float
+    in_time: bool
+
+
+def sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
+    """Yield an array in both orientations, and as the arrangements that it may have."""
+    for turned, values in orientations(target):
+        if values.shape[1] > MAX_COLUMNS or len(values) < 2:
+            continue
+        rows, columns = telling(values)
+        if rows.sum() >= 2 and columns.any():
+            for arrangement in arrangements_of(values[rows] if rows.all() else values):
+                yield Sheet([*said, *turned], values, arrangement, rows, columns)
+
+
+class Finder:
+    """Goes on to more of what may have been done as long as an array is not explained.
+
+    Args:
+        sheets: the array as it may be meant.
+        sources: the audio's channels.
+        recording: the audio (channels, T).
+        tolerance: largest absolute difference that counts as explained.
+        clock: when to end.
+    """
+
+    def __init__(
+        self, sheets: Sequence[Sheet], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
+        tolerance: Callable[[Sheet], float], clock: Clock,
+    ) -> None:  # fmt: skip
+        self._sheets, self._sources, self._recording = sheets, sources, recording
+        self._tolerance, self._clock = tolerance, clock
+        self._unit = 1 / 32768 if max(float(np.abs(each.samples).max()) for each in sources) > 2 else 1.0
+        self._searches = {id(sheet): Search(sheet, clock, self._unit) for sheet in sheets}
+        self._settlings: dict[int, Settling] = {}
+        self._settled: dict[tuple[Any, ...], Settled | None] = {}
+        self._attempts: list[Attempt] = []
+        self._begun: list[Attempt] = []
+        self._score = 0.0  # of the likeliest frames
+
+    def find(self) -> Finding | None:
+        """Return what explains most of the array; None if it has the form of no feature."""
+        stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
+            (self._at_starts, 2.0), (self._plainly, 2.5), (self._in_windows, 1.0), (self._of_parts, 1.5),
+            (self._resampled, 2.0), (self._in_more_detail, 2.0), (self._mistaken, 2.0), (self._in_pairs, 2.0),
+        ]  # fmt: skip
+        while stages and not self._clock.is_at_end():
+            stage, seconds = stages.pop(0)
+            self._clock.stage(seconds)
+            for attempt in stage():
+                self._attempts.append(attempt)
+                found = self._explained(attempt)
+                if found:
+                    return found
+            least = min((each.cost for each in self._attempts), default=UNLIKE)
+            if stage == self._at_starts and least > OTHER_AUDIO:
+                stages.sort(key=lambda each: (each[0] != self._mistaken, each[0] != self._of_parts))
+            if stage == self._plainly and self._is_hopeless():
+                break
+        return self._best()
+
+    def _is_hopeless(self) -> bool:
+        """Return True if neither the features resemble the array, nor the audio's energies in time."""
+        return self._score < LIKELY and min((each.cost for each in self._attempts), default=HOPELESS) >= HOPELESS
+
+    def _best(self) -> Finding | None:
+        """Return the best of what was found."""
+        self._attempts.sort(key=lambda each: each.cost)
+        found = [(each, self.settle(each)) for each in self._attempts[:3]]
+        settled = [(attempt, each) for attempt, each in found if each is not None]
+        if not settled:
+            return None
+        return self._finding(*min(settled, key=lambda each: (each[1].left(), each[0].cost)))
+
+    def _finding(self, attempt: Attempt, settled: Settled | None) -> Finding:
+        return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_at_end())
+
+    def _explained(self, attempt: Attempt) -> Finding | None:
+        """Return what was found if it explains the array."""
+        tolerance, sheet = self._tolerance(attempt.search.sheet), attempt.search.sheet
+        spread = float(np.median(sheet.own[sheet.rows].std(0)))
+        is_settled = (id(sheet), *attempt.candidate.key) in self._settled
+        if attempt.cost > NEAR + tolerance / max(spread, 1e-30) and not is_settled:
+            return None
+        settled = self.settle(attempt)
+        is_explained = settled is not None and (settled.fit.residual <= tolerance or bool(settled.rounding))
+        is_certain = attempt.cost < EXPLAINED and not sheet.arrangement.said
+        return self._finding(attempt, settled) if is_explained or is_certain else None
+
+    def settle(self, attempt: Attempt) -> Settled | None:
+        """Return the attempt's candidate with all that is done to it."""
+        attempt = self._of_part(attempt)
+        sheet = attempt.search.sheet
+        key = (id(sheet), *attempt.candidate.key)
+        if key not in self._settled:
+            settling = self._settlings.setdefault(id(sheet), Settling(attempt.search, self._tolerance(sheet)))
+            self._settled[key] = settling.settled(attempt.candidate)
+        return self._settled[key]
+
+    def _starts(self, search: Search, sources: Sequence[AudioSource]) -> list[Attempt]:
+        """Return where a search begins, the best first."""
+        sheet, found = search.sheet, []
+        for source in sources:
+            values = sheet.own[:, sheet.own_columns]
+            if not values.shape[1] or self._clock.is_over():
+                continue
+            assumed = timings(values, sheet.rows, source, sheet.arrangement.stride)
+            self._score = max([self._score, *(each.score for each in assumed)])
+            found += [Attempt(search, each) for each in search.starts(source, assumed)] if assumed else []
+        return sorted(found, key=lambda each: each.cost)
+
+    # Stages.
+
+    def _at_starts(self) -> Iterator[Attempt]:
+        """Take the features with which the search begins."""
+        starts = [each for search in self._searches.values() for each in self._starts(search, self._sources)]
+        self._begun = sorted(starts, key=lambda each: each.cost)
+        yield from self._begun[:2]
+
+    def _plainly(self) -> Iterator[Attempt]:
+        """Change one option at a time, from the best starts on."""
+        for start in self._begun[:MOST_DESCENTS]:
+            if start.cost < UNLIKE or start is self._begun[0]:
+                yield Attempt(start.search, start.search.descend(start.candidate))
+
+    def _in_more_detail(self) -> Iterator[Attempt]:
+        """Choose numbers finely, and the first sample, where the audio has been cut."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in [*self._begun[:2], *self._attempts[:1]]:
+            search = attempt.search
+            if attempt.cost > UNLIKE or self._clock.is_over():
+                continue
+            cut = search.shifted(attempt.candidate)
+            if search.cost(cut) < CUT * attempt.cost:
+                yield Attempt(search, search.descend(search.shifted(search.descend(cut))))
+            refined = search.refined(attempt.candidate)
+            yield Attempt(search, refined)
+            yield Attempt(search, search.descend(refined))
+
+    def _of_part(self, attempt: Attempt) -> Attempt:
+        """Return an attempt of frames between the usual ones as one of a part of the audio."""
+        candidate = attempt.candidate
+        if not candidate.offset:
+            return attempt
+        first, rate = candidate.first() - candidate.model.first(candidate.source.rate), candidate.source.rate
+        stride = attempt.search.sheet.arrangement.stride
+        rows = len(attempt.search.sheet.values) - 1
+        length = rows * stride * candidate.model.shift(rate) + candidate.model.size(rate)
+        if first < 0:
+            return attempt
+        source = part_of(candidate.source, first, length)
+        return Attempt(attempt.search, dataclasses.replace(candidate, source=source, start=0, offset=0))
+
+    def _of_parts(self) -> Iterator[Attempt]:
+        """Take some columns at an end for another feature, such as pitch."""
+        least = min((each.cost for each in self._attempts), default=UNLIKE)
+        found: list[Attempt] = []
+        for sheet in self._sheets:
+            columns = sheet.values.shape[1]
+            parts = [slice(0, columns - count) for count in PASTED] + [slice(count, columns) for count in PASTED[:2]]
+            parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
+            for part in parts if columns >= 8 and not sheet.arrangement.said else ():
+                inside = np.isin(np.arange(columns), np.arange(columns)[part])
+                if self._clock.is_over() or not (sheet.columns & inside).any():
+                    break
+                other = dataclasses.replace(sheet, arrangement=Arrangement("", part), columns=sheet.columns & inside)
+                search = Search(other, self._clock, self._unit)
+                found += self._starts(search, self._sources)[:1]
+                if found and found[-1].cost < PART * PART * least:
+                    break
+        found.sort(key=lambda each: each.cost)
+        for start in found[:2]:
+            if start.cost < PART * least:
+                yield Attempt(start.search, start.search.descend(start.candidate))
+
+    def _in_windows(self) -> Iterator[Attempt]:
+        """Compare changes in time only, where they are more alike, and then subtract means of windows."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in self._attempts[:1]:
+            sheet = attempt.search.sheet
+            search = Search(sheet, self._clock, self._unit)
+            search.by_differences = True
+            if search.cost(attempt.candidate) > SLIDING * attempt.cost and attempt.cost < UNLIKE:
+                return
+            candidate = search.descend(attempt.candidate)
+            if search.cost(candidate) > SLIDING_LEFT:
+                return
+            settling = Settling(search, self._tolerance(sheet))
+            for arrangement in sliding_arrangements():
+                settled = settling.mapped_as(candidate, arrangement)
+                if settled is not None and settled.fit.residual <= self._tolerance(sheet):
+                    self._settled[(id(sheet), *candidate.key)] = settled
+                    yield Attempt(search, candidate)
+                    return
+
+    def _resampled(self) -> Iterator[Attempt]:
+        """Take the audio at another rate, as each resampler gives it."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in [*self._attempts[:1], *self._begun[:2]]:
+            search, candidate = attempt.search, attempt.candidate
+            others = []
+            for other in of_other_rates(candidate.source):
+                share = other.rate / candidate.source.rate
+                centre = (candidate.first() + candidate.model.size(candidate.source.rate) / 2) * share
+                high = candidate.model.value("high_freq")
+                near = candidate.changed({"source": other, "high_freq": high if high <= other.rate / 2 else 0.0})
+                framed = [near.placed(centre), *map(near.placed(centre).changed, search.framings(near.placed(centre)))]
+                nearest = min(framed, key=search.cost)
+                others += [nearest, *search.centred(nearest)]
+            best = min(others, key=search.cost, default=candidate)
+            if search.cost(best) > CUT * attempt.cost or self._clock.is_over():
+                continue
+            best = search.descend(best)
+            rate = int(best.source.rate)
+            ways = [best.changed({"source": each}) for each in resamplings(candidate.source, rate)]
+            ways.sort(key=search.cost)
+            for way in ways[:2]:
+                yield Attempt(search, way)
+                yield Attempt(search, search.descend(way))
+
+    def _mistaken(self) -> Iterator[Attempt]:
+        """Take the audio at a wrong rate, at another speed, or of swapped bytes."""
+        found = []
+        for source, search in itertools.product(self._sources, self._searches.values()):
+            sheet = search.sheet
+            values = sheet.own[:, sheet.own_columns]
+            for other in mistaken(source, self._recording):
+                if other.length >= other.rate / 40 and values.shape[1] and not self._clock.is_over():
+                    assumed = timings(values, sheet.rows, other, sheet.arrangement.stride, parts=False)
+                    found += [(each.score, len(found), search, other, each) for each in assumed[:1]]
+        found.sort(key=lambda each: each[:2], reverse=True)
+        starts = []
+        for score, _, search, other, timing in found[:MOST_MISTAKES]:
+            if score > LIKELY and not self._clock.is_over():
+                starts += [Attempt(search, each) for each in search.starts(other, [timing])[:1]]
+        starts.sort(key=lambda each: each.cost)
+        for start in starts[:2]:
+            if start.cost < UNLIKE:
+                candidate = start.search.descend(start.candidate)
+                yield Attempt(start.search, candidate)
+                yield Attempt(start.search, start.search.descend(start.search.refined(candidate)))
+
+    def _in_pairs(self) -> Iterator[Attempt]:
+        """Change two options at a time, and go on from there."""
+        self._attempts.sort(key=lambda each: each.cost)
+        for attempt in self._attempts[:2]:
+            if attempt.cost < UNLIKE and not self._clock.is_over():
+                search = attempt.search
+                candidate = search.descend(search.paired(attempt.candidate))
+                yield Attempt(search, candidate)
+                yield Attempt(search, search.descend(search.refined(candidate)))
+
+
+def found_in(
+    target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
+    tolerance: Callable[[Sheet], float], clock: Clock,
+) -> Finding | None:  # fmt: skip
+    """Return what explains most of an array; None if it has the form of no feature."""
+    sheets = list(sheets_of(target, said))
+    return Finder(sheets, sources, recording, tolerance, clock).find() if sheets else None
