@@ -101,7 +101,7 @@ def logf(x: npt.ArrayLike) -> Floats:
         above = bits - np.int32(LOG_OFFSET)
         row = (above >> LOG_STEP_BITS) & 15
         exponent = above >> 23
-        z = (bits - (exponent << 23)).view(np.float32).astype(np.float64)
+        z = (bits - (exponent << 23)).astype(np.int32, copy=False).view(np.float32).astype(np.float64)
         r = z * LOG_INVERSE[row] - 1
         y0 = LOG_CENTER[row] + exponent * LN2
         a0, a1, a2 = LOG_POLYNOMIAL
@@ -136,8 +136,8 @@ def sincosf(angle: npt.ArrayLike) -> tuple[Floats, Floats]:
     x4 = x2 * x2
     sine = ((x + x * x2 * SINE[1]) + x * x4 * (SINE[2] + x2 * SINE[3])).astype(np.float32)
     cosine = (((1.0 + x2 * COSINE[1]) + x4 * COSINE[2]) + x2 * x4 * (COSINE[3] + x2 * COSINE[4])).astype(np.float32)
-    swapped = (quadrant & 1).view(bool)
+    swapped = (quadrant & 1).astype(bool)
     return (
-        np.where(swapped, cosine, sine) * (1 - (quadrant & 2)),
-        np.where(swapped, sine, cosine) * (1 - ((quadrant + 1) & 2)),
+        np.where(swapped, cosine, sine) * (1 - (quadrant & 2)).astype(np.float32),
+        np.where(swapped, sine, cosine) * (1 - ((quadrant + 1) & 2)).astype(np.float32),
     )

@@ -37,7 +37,7 @@ def main(options: Options, source: str, target: str) -> int:
     def normalize(block: ArrayBlock) -> ArrayBlock:
         rows = vectors(block)
         wanted = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
-        found = (lengths(rows) / wanted).astype(np.float32)
+        found = (lengths(rows).astype(np.float64) / wanted).astype(np.float32)
         for key, ratio in zip(block.names(), found.tolist(), strict=True):
             vlog(2, "Ratio for key %s is %g", key, ratio)
             if ratio == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,9 @@ def has_avx512() -> bool:
         processor = Path("/proc/cpuinfo").read_text()
     except OSError:
         return False
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
-    return "avx512f" in processor and "openblas" in blas
+    with contextlib.redirect_stdout(io.StringIO()) as config:
+        np.show_config()
+    return "avx512f" in processor and "openblas" in config.getvalue()
 
 
 def products_by_openblas(pairs: Sequence[Any], folder: Path) -> list[Any]:
