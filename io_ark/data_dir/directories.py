@@ -15,7 +15,17 @@ from io_ark.data_dir.split import BY_SPEAKER, Source, count_lines
 from io_ark.data_dir.stage import DataDirError, Say, Stage, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
-BY_UTTERANCE = ("feats.scp", "vad.scp", "utt2lang", "utt2dur", "utt2num_frames", "utt2uniq", "wav.scp", "utt2warp", "text")
+BY_UTTERANCE = (
+    "feats.scp",
+    "vad.scp",
+    "utt2lang",
+    "utt2dur",
+    "utt2num_frames",
+    "utt2uniq",
+    "wav.scp",
+    "utt2warp",
+    "text",
+)
 COMBINED = (
     "utt2spk", "utt2lang", "utt2dur", "utt2num_frames", "reco2dur", "feats.scp", "text", "cmvn.scp", "vad.scp",
     "reco2file_and_channel", "wav.scp", "spk2gender",
@@ -42,14 +52,14 @@ def make_utt2spk(stage: Stage) -> None:
     stage.write("utt2spk", lines.utt2spk(chunks(path), bad_line("Invalid line in spk2utt file", path, 1)))
 
 
-def subset(say: Say, source: str, target: str, number: str = "", *, which: str = "", spk_list: str = "",
-           utt_list: str = "") -> int:  # fmt: skip
+def subset(say: Say, source: str, target: str, number: str = "", *, which: str = "",
+           spk_list: str | Keys = "", utt_list: str | Keys = "") -> int:  # fmt: skip
     """Make a directory with some of the utterances.
 
     Args:
         number: of utterances (of each speaker with ``--per-spk``).
         which: ``--speakers``, ``--shortest``, ``--first``, ``--last`` or ``--per-spk``; by default they are evenly spread.
-        spk_list, utt_list: file of the speakers or utterances to keep, instead of a number.
+        spk_list, utt_list: the speakers or utterances to keep, or a file of them, instead of a number.
     """
     src = Source(source)
     utt2spk = src.need(say)
@@ -90,7 +100,8 @@ def subset(say: Say, source: str, target: str, number: str = "", *, which: str =
     return 0
 
 
-def _choose(say: Say, src: Source, stage: Stage, number: str, which: str, spk_list: str, utt_list: str) -> None:
+def _choose(say: Say, src: Source, stage: Stage, number: str, which: str,
+            spk_list: str | Keys, utt_list: str | Keys) -> None:  # fmt: skip
     """Write utt2spk and spk2utt of a subset."""
     utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
     wanted = int(number) if number.lstrip("-").isdigit() else 0
@@ -120,11 +131,11 @@ def _choose(say: Say, src: Source, stage: Stage, number: str, which: str, spk_li
         filtered(stage, utt2spk, "utt2spk", Keys(field(line, awk=True) + b"\n" for line in found[:wanted]))
         make_spk2utt(stage)
     else:
-        if wanted == 0:
-            raise DataDirError(
-                f'First command-line parameter to subset_scp.pl must be an integer, got "{number}"', partly=True
-            )
         try:
+            if wanted == 0:
+                raise DataDirError(
+                    f"the number of utterances must be a whole number of 1 or more, not {number!r}", partly=True
+                )
             stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
         except DataDirError as error:
             error.status = 1
@@ -132,7 +143,9 @@ def _choose(say: Say, src: Source, stage: Stage, number: str, which: str, spk_li
         make_spk2utt(stage)
 
 
-def _id_list(file: str) -> Keys:
+def _id_list(file: str | Keys) -> Keys:
+    if isinstance(file, Keys):
+        return file
     try:
         return keys_of(file)
     except DataDirError as error:
@@ -168,7 +181,9 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
                 if not src.path("segments"):
                     print(f"{say.name} [info]: will generate missing segments for {src.folder}", file=sys.stderr)
             helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
-            _merge(stage, "segments", (_or_made(src, "segments", lambda s: segments_of(helper, s.folder)) for src in srcs))
+            _merge(
+                stage, "segments", (_or_made(src, "segments", lambda s: segments_of(helper, s.folder)) for src in srcs)
+            )
             say("combined segments")
         else:
             say.write(f"{say.name} [info]: not combining segments as it does not exist")
@@ -290,7 +305,17 @@ def copy(say: Say, source: str, target: str, *, spk_prefix: str = "", utt_prefix
         by_recording = ["wav.scp", "reco2dur"] if segments else []
         if segments and not src.path("wav.scp"):
             raise DataDirError(f"is missing, but {source} has segments", file=f"{source}/wav.scp", partly=True)
-        for name in ("feats.scp", "vad.scp", "utt2lang", "segments", "text", "utt2dur", "utt2num_frames", "wav.scp", "reco2dur"):
+        for name in (
+            "feats.scp",
+            "vad.scp",
+            "utt2lang",
+            "segments",
+            "text",
+            "utt2dur",
+            "utt2num_frames",
+            "wav.scp",
+            "reco2dur",
+        ):
             if src.path(name) and name not in by_recording:
                 stage.write(name, utterances.lines(src.path(name)))
         for name in ("spk2gender", "cmvn.scp"):
@@ -355,7 +380,10 @@ def modify_speakers(say: Say, source: str, target: str, *, utts_per_spk_max: int
                 stage.copy(src.path(name), name)
         before, now = count_lines(src.path("spk2utt")), count_lines(stage.path("spk2utt"))
     say(f"copied data from {source} to {target}, number of speakers changed from {before} to {now}")
-    missing = {f"no_{name}": not src.path(file) for name, file in (("feats", "feats.scp"), ("text", "text"), ("wav", "wav.scp"))}
+    missing = {
+        f"no_{name}": not src.path(file)
+        for name, file in (("feats", "feats.scp"), ("text", "text"), ("wav", "wav.scp"))
+    }
     return validate(say.called("utils/validate_data_dir.sh"), target, **missing)
 
 

@@ -31,7 +31,12 @@ def sphere_durations(wav_scp: str) -> list[bytes] | None:
     found = []
     for line in lines_of(wav_scp):
         command = re.sub(rb"\|\s*$", b" |", line).split()
-        if len(command) != 6 or not command[1].endswith(b"sph2pipe") or command[2:4] != [b"-f", b"wav"] or command[5] != b"|":
+        if (
+            len(command) != 6
+            or not command[1].endswith(b"sph2pipe")
+            or command[2:4] != [b"-f", b"wav"]
+            or command[5] != b"|"
+        ):
             return None
         try:
             with open(command[4], "rb") as file:
@@ -55,7 +60,9 @@ def audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
         for key, wave in audio:
             count = wave.samples.shape[1] if isinstance(wave, io_ark.Wave) else wave.sample_count
             if count is None:
-                raise DataDirError("its header has no duration: check the file, or pass --read-entire-file true", file=wav_scp, key=key)
+                raise DataDirError(
+                    "its header has no duration: check the file, or pass --read-entire-file true", file=wav_scp, key=key
+                )
             seconds = np.float32(count) / np.float32(wave.sample_frequency)
             yield f"{key} {float(seconds):.7g} \n".encode("utf-8", "surrogateescape")
 
@@ -97,7 +104,9 @@ def get_utt2dur(say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4
         wav, feats, segments = (f"{folder}/{name}" for name in ("wav.scp", "feats.scp", "segments"))
         if has_content(segments):
             say(f"working out {target} from {segments}")
-            stage.write("utt2dur", _each(segments, lambda f: b"%b %b\n" % (f[0], awk_number(number_of(f[3]) - number_of(f[2])))))
+            stage.write(
+                "utt2dur", _each(segments, lambda f: b"%b %b\n" % (f[0], awk_number(number_of(f[3]) - number_of(f[2]))))
+            )
         elif has_content(f"{folder}/frame_shift") and os.path.isfile(f"{folder}/utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             scale = number_of(shift.encode())
@@ -123,7 +132,10 @@ def get_utt2dur(say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4
                 say(f"using frame_shift={shift} from file {folder}/frame_shift")
             scale = number_of(shift.encode())
             lengths = (line.split() for line in lengths_of_features(feats))
-            stage.write("utt2dur", (b"%b %b\n" % (key, awk_number((number_of(frames) + 1.5) * scale)) for key, frames in lengths))
+            stage.write(
+                "utt2dur",
+                (b"%b %b\n" % (key, awk_number((number_of(frames) + 1.5) * scale)) for key, frames in lengths),
+            )
         else:
             raise say.fails(f"Expected {wav}, {segments} or {feats} to exist")
         check_complete(say, stage, "utt2dur", utt2spk, "utterances")

@@ -40,13 +40,17 @@ def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: st
 
 
 class _Fix:
-    def __init__(self, say: Say, folder: str, stage: Stage, utts: list[str], speakers: list[str], strip_cr: bool) -> None:
+    def __init__(
+        self, say: Say, folder: str, stage: Stage, utts: list[str], speakers: list[str], strip_cr: bool
+    ) -> None:
         self.say, self.folder, self.stage = say, folder, stage
         self.utt_files, self.speaker_files, self.strip_cr = utts, speakers, strip_cr
 
     def run(self) -> None:
         """Sort all files, and filter them by recordings, speakers and utterances."""
-        present = [name for name in dict.fromkeys((*FILES, *self.utt_files, *self.speaker_files)) if self.stage.path(name)]
+        present = [
+            name for name in dict.fromkeys((*FILES, *self.utt_files, *self.speaker_files)) if self.stage.path(name)
+        ]
         for name in present:
             self.stage.keep(name)
             self.check(name)
@@ -188,7 +192,9 @@ class _Fix:
             path = stage.path(name)
             if path and keys.count:
                 known = positive_keys(path) if name in ("utt2dur", "utt2num_frames") else keys_of(path)
-                keys = intersection(keys, known, lambda kept, total, name=name: empties.append(name) if not kept else None)
+                keys = intersection(
+                    keys, known, lambda kept, total, name=name: empties.append(name) if not kept else None
+                )
         if not keys.count:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
             empty = bool(empties) and not stage.has(empties[0])
@@ -218,7 +224,9 @@ class _Fix:
                 found = [line.removesuffix(b"\n") for line in found]
             ordered = sorted([last, *found])
             if ordered[0] != last or ordered[1:] != found:
-                number, key = next((at, line) for at, line in enumerate(found) if line < (found[at - 1] if at else last))
+                number, key = next(
+                    (at, line) for at, line in enumerate(found) if line < (found[at - 1] if at else last)
+                )
                 for line in text.split("\n"):
                     self.say.write(line)
                 shown = lines.field(lines._split(chunk)[number]) if by_speaker else lines.field(key)

@@ -82,7 +82,8 @@ class _C:
             types = ((of, size, number, number, to, to), (of, size, of, size, to), (of, size, to, size))
             runs = (of, size, number, of, size, to, size, to, size, to, to, to)
             self.fields, self.groups, self.index, self.runs = (
-                self.library.function(name, *each, result=size) for name, each in zip(names, (*types, runs), strict=True)
+                self.library.function(name, *each, result=size)
+                for name, each in zip(names, (*types, runs), strict=True)
             )
 
     @staticmethod

@@ -58,7 +58,9 @@ def bad_line(text: str, file: str | int, status: int = NO_TERMINAL) -> Callable[
 
     def raise_error(number: int, line: bytes = b"") -> None:
         shown = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
-        raise DataDirError(f"{text}{shown}: correct this line", file=name_of(file), line=number, status=status, partly=True)
+        raise DataDirError(
+            f"{text}{shown}: correct this line", file=name_of(file), line=number, status=status, partly=True
+        )
 
     return raise_error
 
@@ -333,7 +335,9 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Iterator[l
                 bad_line(f"{say.name}: Empty or space-only line in scp file", scp)(number)
             speaker = pairs.get(key)
             if speaker is None:
-                bad_line(f"{say.name}: No utterance {key.decode('utf-8', 'surrogateescape')} in utt2spk file {utt2spk}", scp)(number)
+                bad_line(
+                    f"{say.name}: No utterance {key.decode('utf-8', 'surrogateescape')} in utt2spk file {utt2spk}", scp
+                )(number)
                 raise AssertionError
             members.setdefault(speaker, []).append(line)
     groups = list(members.values())
@@ -407,7 +411,9 @@ def split_scp(say: Say, argv: list[str]) -> int:
         with contextlib.nullcontext() if output == "-" else target:
             target.writelines(part)
         if not part:
-            print(f"{say.name}: Error: empty .scp file {output} (too many splits and too few speakers?)", file=sys.stderr)
+            print(
+                f"{say.name}: Error: empty .scp file {output} (too many splits and too few speakers?)", file=sys.stderr
+            )
             status = 1
     return status
 
@@ -433,7 +439,9 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
                 text = chunk.decode()
             except UnicodeDecodeError:
                 return "", 0, b""
-        if problem is None and (b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or not ascii_only and _ODD_SPACES.search(text)):
+        if problem is None and (
+            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or not ascii_only and _ODD_SPACES.search(text)
+        ):
             for at, line in enumerate(lines._split(chunk), before + 1):
                 if not line.endswith(b"\n"):
                     break

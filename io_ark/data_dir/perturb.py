@@ -25,7 +25,7 @@ def with_speed(line: bytes, factor: str) -> bytes:
     >>> with_speed(b"a a.wav\\n", "0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
-    key, *rest = words(re.sub(rb"\\| *$", b" |", line.rstrip(b"\n")), awk=True)
+    key, *rest = words(re.sub(rb"\| *$", b" |", line.rstrip(b"\n")), awk=True)
     path, end = b" ".join(rest), b" speed " + factor.encode() + b" |\n"
     if rest and rest[-1] == b"|":
         return b"%b %b sox -t wav - -t wav -%b" % (key, path, end)
@@ -160,7 +160,9 @@ def perturb_volume(say: Say, folder: str, *, reco2vol: str = "", write_reco2vol:
     for number, line in enumerate(lines_of(path), 1):
         key, *rest = line.split() or [b""]
         if not key:
-            raise DataDirError("error detected: number of lines changed: remove this blank line", file=path, line=number)
+            raise DataDirError(
+                "error detected: number of lines changed: remove this blank line", file=path, line=number
+            )
         volume = generator.uniform(scale_low, scale_high)
         if reco2vol:
             if key not in given:
@@ -222,6 +224,8 @@ def resample(say: Say, frequency: str, folder: str) -> int:
             key, *rest = line.split() or [b""]
             if not key:
                 raise DataDirError("is blank: remove it", file=f"{folder}/wav.scp", line=number)
-            out.append(line.strip() + end[2:] if line.rstrip().endswith(b"|") else b"%b cat %b%b" % (key, b" ".join(rest), end))
+            out.append(
+                line.strip() + end[2:] if line.rstrip().endswith(b"|") else b"%b cat %b%b" % (key, b" ".join(rest), end)
+            )
         stage.write("wav.scp", out)
     return 0

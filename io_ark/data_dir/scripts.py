@@ -10,6 +10,10 @@ from importlib import import_module
 from io_ark.data_dir.stage import DataDirError, Say
 from io_ark.errors import ArkError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 Value = str | int | float | bool
 MARK = b"io_ark.data_dir.scripts"
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -40,7 +44,7 @@ class Script:
         return function(say, *([arguments] if self.style == "list" else arguments), **values)
 
 
-_JOBS: dict[str, Value] = {"cmd": "run.pl", "nj": 4, "frame_shift": "0.01"}
+_JOBS: Any = {"cmd": "run.pl", "nj": 4, "frame_shift": "0.01"}
 _CHANGED = "[options] <srcdir> <destdir>"
 _SUBSET = (
     "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or\n"
@@ -95,7 +99,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def shell_options(script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def shell_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as parse_options.sh does: ``--name value`` before the arguments, and shell files by ``--config``."""
     values: dict[str, Value] = {}
 
@@ -111,7 +115,7 @@ def shell_options(script: Script, argv: list[str]) -> tuple[dict[str, Value], li
                 take(name, text)
     while argv and argv[0].startswith("--"):
         if "=" in argv[0]:
-            raise DataDirError(f"options to scripts must be of the form --name value, got '{argv[0]}'")
+            raise say.fails(f"options to scripts must be of the form --name value, got '{argv[0]}'")
         if len(argv) < 2:
             raise DataDirError(f"{argv[0]} needs a value")
         if argv[0] != "--config":
@@ -139,13 +143,13 @@ def settings(path: str) -> list[tuple[str, str]]:
     return found
 
 
-def flag_options(script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def flag_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options without values, which stand anywhere."""
     names = {flag(name): name for name in script.options}
     return {names[each]: True for each in argv if each in names}, [each for each in argv if each not in names]
 
 
-def first_option(script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def first_option(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read one option, which comes first."""
     names = {flag(name): name for name in script.options}
     if not argv or not argv[0].startswith("--"):
@@ -153,12 +157,12 @@ def first_option(script: Script, argv: list[str]) -> tuple[dict[str, Value], lis
     if argv[0] not in names:
         if "per_utt" in script.options:
             return {}, argv
-        raise DataDirError(f"invalid option '{argv[0]}'")
+        raise say.fails(f"invalid option '{argv[0]}'")
     takes_value = isinstance(script.options[names[argv[0]]], str)
     return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
 
 
-def any_options(script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def any_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as ``kaldi-compat`` does: ``--name value``, ``--name=value`` or ``--name``, anywhere."""
     values: dict[str, Value] = {}
     rest: list[str] = []
@@ -193,15 +197,14 @@ def call(script: Script, say: Say, argv: list[str], *, people: bool = False) -> 
         print(f"Usage: {say.name} {script.usage}{listed}", file=sys.stderr)
         return 0
     reader = any_options if people else _READERS.get(script.style)
-    values, rest = reader(script, argv) if reader else ({}, argv)
+    values, rest = reader(say, script, argv) if reader else ({}, argv)
     low, high = script.count
     if "spk_list" in script.options:
         low = high = 2 if values.get("spk_list") or values.get("utt_list") else 3
         which = next((flag(name) for name in ("speakers", "shortest", "first", "last", "per_spk") if values.pop(name, False)), "")  # fmt: skip
         values["which"] = which
-        if low == 2 and len(rest) == 2:
-            rest = [*rest, ""]
-            high = 3
+        if len(rest) == 3:
+            rest = [rest[0], rest[2], rest[1]]
     if not low <= len(rest) <= high or (script.style != "flags" and "" in rest[:1]):
         say.write(f"Usage: {say.name} {script.usage}")
         raise DataDirError("", partly=True, status=2 if people else 1)
@@ -272,7 +275,9 @@ def install(folder: str, *, force: bool = False) -> list[str]:
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
     for path in paths:
         if os.path.lexists(path) and not force and not _is_launcher(path):
-            raise DataDirError("is another program: choose an empty folder, or pass --force to replace all of them", file=path)
+            raise DataDirError(
+                "is another program: choose an empty folder, or pass --force to replace all of them", file=path
+            )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     for path, name in paths.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -298,7 +303,9 @@ def data_main(argv: list[str]) -> int:
 
     def run() -> int:
         if not argv or argv[0] in ("--help", "-h"):
-            _write("Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n")
+            _write(
+                "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"
+            )
             for command, script in commands.items():
                 _write(f"  {command:<20} {script.usage}")
             _write(f"  {'info':<20} <data-dir>\n  {'install':<20} [--force] <utils-dir>\n")
@@ -320,7 +327,7 @@ def data_main(argv: list[str]) -> int:
             raise DataDirError(f"there is no command {name!r} with these arguments: commands are {known}", status=2)
         script = commands[name]
         if name == "fix":
-            script = Script("fix", script.function, script.usage, script.count, strip_cr=False, **script.options)
+            script = Script("fix", script.function, script.usage, script.count, **{**script.options, "strip_cr": False})
         return call(script, say, rest, people=True)
 
     return protected(say, run)

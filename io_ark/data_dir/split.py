@@ -121,7 +121,9 @@ class _Split:
                 self.stage.write(self.name(part, "utt2spk"), pieces)
         empty = next((part for part in range(self.parts) if not self.stage.has(self.name(part, "utt2spk"))), None)
         if empty is not None:
-            raise DataDirError(f"{self.say.name}: part {empty + 1} is empty: too many splits and too few speakers", partly=True)
+            raise DataDirError(
+                f"{self.say.name}: part {empty + 1} is empty: too many splits and too few speakers", partly=True
+            )
 
     def bounds_by_speaker(self, path: str) -> list[int] | None:
         """Return the lines at which parts begin and end, if each speaker's lines follow each other; else None."""

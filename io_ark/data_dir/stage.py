@@ -164,7 +164,7 @@ class Stage:
             with contextlib.suppress(OSError):
                 if not (isinstance(error, DataDirError) and error.partly and self._say.as_script):
                     os.unlink(path)
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) and not isinstance(error, ArkError):
                 raise self.error(error, path) from None
             if isinstance(error, DataDirError) and error.partly and self._say.as_script:
                 self._replace(name, path)  # as the shell's ">", which leaves what came before the failure
@@ -205,13 +205,13 @@ class Stage:
         for path in [os.path.join(self.folder, name) for name in os.listdir(self.folder)] if self._anew else []:
             if path not in kept:
                 remove_tree(path)
-        for name, path in self._new.items():
+        for name, new in self._new.items():
             target = os.path.join(self.folder, name)
             try:
-                if path and same_bytes(path, target):
-                    os.unlink(path)  # a link stays one, and the time of the last change what it is
-                elif path:
-                    os.replace(path, target)
+                if new and same_bytes(new, target):
+                    os.unlink(new)  # a link stays one, and the time of the last change what it is
+                elif new:
+                    os.replace(new, target)
                 elif os.path.lexists(target):
                     os.unlink(target)
             except OSError as error:

@@ -13,7 +13,8 @@ from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.stage import DataDirError, Say
 
 _ILLEGAL = tuple(
-    (symbol, re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol))) for symbol in (b"<s>", b"</s>", b"#0")
+    (symbol, re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol)))
+    for symbol in (b"<s>", b"</s>", b"#0")
 )
 _PLAIN = bytes([*range(9, 14), *range(32, 127)])
 
@@ -97,9 +98,17 @@ class Check:
             for _ in range(found.unsorted - 2):
                 next(keys)
             before, key = next(keys), next(keys)
-            what = "is there twice: remove one" if key == before else f"follows {shown(before)}: sort the file (LC_ALL=C sort)"
+            what = (
+                "is there twice: remove one"
+                if key == before
+                else f"follows {shown(before)}: sort the file (LC_ALL=C sort)"
+            )
             raise self.say.fails(
-                f"file {found.file} is not sorted or has duplicates", what, file=found.file, line=found.unsorted, key=key
+                f"file {found.file} is not sorted or has duplicates",
+                what,
+                file=found.file,
+                line=found.unsorted,
+                key=key,
             )
 
     def same(self, name: str, text: str, other: str = "utt2spk", *, field: int = 1, short: bool = False) -> None:
@@ -150,7 +159,9 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
     for chunk in chunks(file):
         if len(chunk) >= lines.IN_C:
             second = set(Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1])
-            if not Fields(chunk, 3, awk=True).joined.strip(b"\n") and all(good([b"x", value]) for value in second if value):
+            if not Fields(chunk, 3, awk=True).joined.strip(b"\n") and all(
+                good([b"x", value]) for value in second if value
+            ):
                 if b"" not in second:
                     before += chunk.count(b"\n")
                     continue
@@ -341,7 +352,10 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
                 before = chunk.rfind(b"\n", 0, match.start()) + 1
                 key = lines.field(chunk[before : match.end()])
                 raise check.say.fails(
-                    f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}", "remove it", file=path, key=key
+                    f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}",
+                    "remove it",
+                    file=path,
+                    key=key,
                 )
     if check.listed("utt2spk").digest != check.listed("text").digest:
         check.same("text", "utterance lists extracted from utt2spk and text")
@@ -358,7 +372,9 @@ def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
                 if not line.isascii() or line.translate(None, _PLAIN):
                     for char in set(line.decode("utf-8", "surrogateescape")):
                         if char not in odd:
-                            odd[char] = not (char in "\0\t\n\v\f\r" or "\udc80" <= char <= "\udcff" or _is_printable(char))
+                            odd[char] = not (
+                                char in "\0\t\n\v\f\r" or "\udc80" <= char <= "\udcff" or _is_printable(char)
+                            )
                         if odd[char]:
                             yield number, lines.field(line)
                             break
@@ -410,7 +426,9 @@ def check_recordings(check: Check) -> None:
         if check.there("text") and check.listed("utt2spk").digest != check.listed("segments").digest:
             counts = check.listed("segments").count, check.listed("utt2spk").count
             say(f"Utterance list differs between {path('utt2spk')} and {path('segments')} ")
-            check.equal(check.listed("utt2spk"), check.listed("segments"), "Lengths are {} vs {}".format(*counts), short=True)
+            check.equal(
+                check.listed("utt2spk"), check.listed("segments"), "Lengths are {} vs {}".format(*counts), short=True
+            )
         check.equal(recordings_of(check), check.listed("wav.scp"), "recording-ids extracted from segments and wav.scp")
     else:
         check.same("wav.scp", "utterance lists extracted from utt2spk and wav.scp")
