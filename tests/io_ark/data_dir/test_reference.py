@@ -107,7 +107,7 @@ def test_scripts_differ_from_kaldis(case: dict[str, Any], tmp_path: Path, monkey
         expected = result["stdout"].encode("latin-1")
         if command.split()[0].endswith(".pl") or "get_segments" in command:
             assert out == expected or "Usage" in told, told
-        else:
+        elif not status or command.startswith(("validate", "fix")):
             ours = messages(out.decode("utf-8", "replace"))
             assert [
                 line for line in messages(expected.decode("utf-8", "replace")) if line not in ours
