@@ -248,40 +248,43 @@ class Renaming:
         before = 0
         name = path if isinstance(path, str) else self.listing
         for chunk in chunks(path) if isinstance(path, str) else path:
-            runs, lacking = self.keys.runs(chunk, number)
+            runs, _ = self.keys.runs(chunk, number)
             wrong = next((run for run in runs if run[2] < 0), None)
             if wrong:
                 done = chunk[: wrong[0]].count(b"\n")
-                key = field(lines._split(chunk)[done], number)
+                key = field(lines.split_lines(chunk)[done], number)
                 if key:
-                    yield b"".join(self._renamed(chunk[: wrong[0]], number))
+                    yield self._renamed(chunk[: wrong[0]], number)
                     print(f"apply_map.pl: undefined key {key.decode('utf-8', 'surrogateescape')}", file=sys.stderr)
                     raise DataDirError(f"is not in {self.listing}: add it, or run fix_data_dir.sh first", file=name,
                                        line=before + done + 1, key=key, status=DIED, partly=True)  # fmt: skip
-            yield b"".join(self._renamed(chunk, number))
+            yield self._renamed(chunk, number)
             before += chunk.count(b"\n")
 
-    def _renamed(self, chunk: bytes, number: int) -> Iterator[bytes]:
-        if is_plain(chunk) and number == 1 and not self.suffix:
-            yield self.prefix + chunk[:-1].replace(b"\n", b"\n" + self.prefix) + b"\n"
-            return
+    def _renamed(self, chunk: bytes, number: int) -> bytes:
         prefix, suffix = self.prefix, self.suffix
+        if is_plain(chunk) and number == 1 and not suffix:
+            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
         if is_plain(chunk) and number == 1:
-            for line in chunk[:-1].split(b"\n"):
-                key, space, rest = line.partition(b" ")
-                yield b"%b%b%b%b%b\n" % (prefix, key, suffix, space, rest)
-            return
-        for line in lines._split(chunk):
+            parts = [line.partition(b" ") for line in chunk[:-1].split(b"\n")]
+            return b"".join([b"%b%b%b%b%b\n" % (prefix, key, suffix, space, rest) for key, space, rest in parts])
+        if number == 2 and is_plain(chunk) and not Fields(chunk, 3).joined.strip(b"\n"):
+            columns = (Fields(chunk, at).joined.split(b"\n")[:-1] for at in (1, 2))
+            return b"".join([b"%b %b%b%b\n" % (key, prefix, name, suffix) for key, name in zip(*columns, strict=True)])
+        out = []
+        for line in lines.split_lines(chunk):
             found = line.split()
             if len(found) >= number:
                 found[number - 1] = prefix + found[number - 1] + suffix
-            yield b" ".join(found) + b"\n"
+            out.append(b" ".join(found) + b"\n")
+        return b"".join(out)
 
     def pairs(self, second: str = "") -> Iterator[bytes]:
         """Return lines with new and old names, or new names and what utt2uniq has for the old ones."""
-        for line in lines_of(second or self.listing):
-            found = words(line, awk=True) + [b"", b""]
-            yield b"%b%b%b %b\n" % (self.prefix, found[0], self.suffix, found[1 if second else 0])
+        for chunk in chunks(second or self.listing):
+            columns = (Fields(chunk, at, awk=True).joined.split(b"\n")[:-1] for at in (1, 2 if second else 1))
+            pairs = zip(*columns, strict=True)
+            yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
 
 
 def copy(say: Say, source: str, target: str, *, spk_prefix: str = "", utt_prefix: str = "", spk_suffix: str = "",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir import lines
-from io_ark.data_dir.lines import awk_number, chunks, field, lines_of, number_of, words
+from io_ark.data_dir.lines import awk_number, chunks, lines_of, number_of, words
 from io_ark.data_dir.split import count_lines, split
 from io_ark.data_dir.stage import DataDirError, Say, Stage, locked
 from io_ark.errors import ArkError
@@ -56,7 +56,7 @@ def audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
 
     import io_ark
 
-    with io_ark.SequentialReader("wave" if read_entire_file else "wave-info", f"scp:{wav_scp}") as audio:
+    with io_ark.SequentialReader(f"scp:{wav_scp}", kind="wave" if read_entire_file else "wave-info") as audio:
         for key, wave in audio:
             count = wave.samples.shape[1] if isinstance(wave, io_ark.Wave) else wave.sample_count
             if count is None:
@@ -72,7 +72,7 @@ def lengths_of_features(feats_scp: str) -> list[bytes]:
     import io_ark
     from io_ark.codecs import InfoCodec
 
-    with io_ark.SequentialReader(InfoCodec("matrix"), f"scp:{feats_scp}") as found:
+    with io_ark.SequentialReader(f"scp:{feats_scp}", kind=InfoCodec("matrix")) as found:
         return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in found]
 
 
@@ -158,7 +158,7 @@ def _content(path: str) -> str:
 
 def _each(path: str, make: Callable[[list[bytes]], bytes]) -> Iterator[bytes]:
     for chunk in chunks(path):
-        yield b"".join([make(words(line, awk=True) + [b""] * 4) for line in lines._split(chunk)])
+        yield b"".join([make(words(line, awk=True) + [b""] * 4) for line in lines.split_lines(chunk)])
 
 
 def _reads_entire(say: Say, wav: str, name: str) -> bool:

@@ -18,6 +18,7 @@ FILES = (
     "spk2gender", "utt2lang", "utt2uniq", "utt2dur", "reco2dur", "utt2num_frames",
 )  # fmt: skip
 # Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
+NOT_CONTROLS = bytes([10, *range(32, 256)])
 DERIVED = ("spk2utt", "cmvn.scp")
 
 
@@ -70,12 +71,12 @@ class _Fix:
             if not before and chunk.startswith(BOM):
                 raise DataDirError("starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')", file=path, line=1, key=lines.field(chunk[3:]))  # fmt: skip
             if b"\r" in chunk and not self.strip_cr:
-                for number, line in enumerate(lines._split(chunk), before + 1):
+                for number, line in enumerate(lines.split_lines(chunk), before + 1):
                     if line.endswith(b"\r\n") or line.endswith(b"\r"):
                         raise DataDirError("ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')", file=path, line=number, key=lines.field(line))  # fmt: skip
             returns += chunk.count(b"\r\n")
             if name == "segments" and Fields(chunk, 5, awk=True).joined.strip(b"\n"):
-                for number, line in enumerate(lines._split(chunk), before + 1):
+                for number, line in enumerate(lines.split_lines(chunk), before + 1):
                     if len(words(line)) > 4:
                         raise DataDirError("has a fifth field, a channel, which would be lost: put each channel into a recording of its own", file=path, line=number, key=lines.field(line))  # fmt: skip
             before += chunk.count(b"\n")
@@ -112,9 +113,11 @@ class _Fix:
     def filter(self, keys: Keys, name: str, by: str = "") -> None:
         """Keep the lines of a file with these keys."""
         path = self.stage.path(name)
-        bad = bad_line("Bad line without a key", path)
-        with self.stage.writing(name) as write:
-            kept, total = select(keys, path, write, bad=bad)
+        blank: list[int] = []
+        kept, total = select(keys, path, None, bad=blank.append)
+        if blank or kept != total:
+            with self.stage.writing(name) as write:
+                select(keys, path, write, bad=bad_line("Bad line without a key", path))
         if by and kept != total:
             self.say(f"filtered {self.folder}/{name} from {total} to {kept} lines based on filter {by}.")
 
@@ -135,11 +138,11 @@ class _Fix:
         with stage.writing("segments") as write:
             for chunk in chunks(path):
                 plain = chunk if is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n") else b"".join(
-                    [b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in lines._split(chunk)]
+                    [b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in lines.split_lines(chunk)]
                 )  # fmt: skip
                 runs, lacking = audio.runs(plain, 2)
                 if lacking:
-                    bad_line("Bad line without a recording", path)(total + lacking, lines._split(chunk)[lacking - 1])
+                    bad_line("Bad line without a recording", path)(total + lacking, lines.split_lines(chunk)[lacking - 1])
                 parts = [plain[start:end] for start, end, part, _ in runs if part >= 0]
                 for part in parts:
                     write(part)
@@ -217,20 +220,19 @@ class _Fix:
         """Check that a file's lines are sorted as a whole, or from their second field on."""
         path, last = self.stage.path(name), b""
         for chunk in chunks(path):
-            found = lines._split(chunk)
             if by_speaker:
-                found = [b" " + value for value in Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1]]
+                found = Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1]
+            elif is_plain(chunk) and not chunk.translate(None, NOT_CONTROLS) and lines.is_sorted(path):
+                return  # then lines are in the order of their keys
             else:
-                found = [line.removesuffix(b"\n") for line in found]
+                found = chunk.removesuffix(b"\n").split(b"\n")
             ordered = sorted([last, *found])
             if ordered[0] != last or ordered[1:] != found:
-                number, key = next(
-                    (at, line) for at, line in enumerate(found) if line < (found[at - 1] if at else last)
-                )
+                number = next(at for at, line in enumerate(found) if line < (found[at - 1] if at else last))
                 for line in text.split("\n"):
                     self.say.write(line)
-                shown = lines.field(lines._split(chunk)[number]) if by_speaker else lines.field(key)
-                raise DataDirError("is not in this order", file=f"{self.folder}/{name}", key=shown, partly=True)
+                key = lines.field(lines.split_lines(chunk)[number])
+                raise DataDirError("is not in this order", file=f"{self.folder}/{name}", key=key, partly=True)
             last = found[-1]
 
 

@@ -10,7 +10,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 
-CHUNK = 1 << 22
+CHUNK = 1 << 20
 IN_C = 1 << 18  # bytes below which loading the C library takes longer than it saves
 MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory
 BOM = b"\xef\xbb\xbf"
@@ -20,33 +20,24 @@ Run = tuple[int, int, int, int]
 
 def chunks(file: str | int) -> Iterator[bytes]:
     """Read a file, or a descriptor, in chunks of whole lines; the last line may lack its newline."""
-    with open(file, "rb", buffering=0, closefd=isinstance(file, str)) as stream:
-        rest: list[bytes] = []
+    with open(file, "rb", closefd=isinstance(file, str)) as stream:
         while chunk := stream.read(CHUNK):
-            cut = chunk.rfind(b"\n") + 1
-            if cut:
-                yield b"".join([*rest, chunk[:cut]])
-                rest = []
-            if cut < len(chunk):
-                rest.append(chunk[cut:])
-        if rest:
-            yield b"".join(rest)
+            yield chunk if chunk[-1] == 10 else chunk + stream.readline()
 
 
 def lines_of(file: str | int) -> Iterator[bytes]:
     """Return the lines of a file, with their newlines."""
     for chunk in chunks(file):
-        yield from chunk.splitlines(keepends=True) if _only_newlines(chunk) else _split(chunk)
+        yield from split_lines(chunk)
 
 
-def _only_newlines(chunk: bytes) -> bool:
-    return b"\r" not in chunk
-
-
-def _split(chunk: bytes) -> list[bytes]:
-    lines = [line + b"\n" for line in chunk.split(b"\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines
+def split_lines(chunk: bytes) -> list[bytes]:
+    """Split at newlines only, and keep them."""
+    if b"\r" not in chunk:
+        return chunk.splitlines(keepends=True)
+    found = [line + b"\n" for line in chunk.split(b"\n")]
+    last = found.pop()[:-1]
+    return [*found, last] if last else found
 
 
 def words(line: bytes, *, awk: bool = False) -> list[bytes]:
@@ -95,12 +86,30 @@ class _C:
 
 
 _loaded: list[_C] = []
+_rooms = {"b": bytearray(), "q": array("q")}
 
 
 def _c() -> _C | None:
     if not _loaded:
         _loaded.append(_C())
     return _loaded[0] if _loaded[0].library else None
+
+
+def _bytes_room(size: int) -> bytearray:
+    """Return a buffer that the next call gets, too: new memory takes longer than the work on it."""
+    room = _rooms["b"]
+    assert isinstance(room, bytearray)
+    if len(room) < size:
+        room = _rooms["b"] = bytearray(size + size // 2)
+    return room
+
+
+def _numbers_room(size: int) -> array[int]:
+    room = _rooms["q"]
+    assert isinstance(room, array)
+    if len(room) < size:
+        room = _rooms["q"] = array("q", bytes(8)) * (size + size // 2)
+    return room
 
 
 class Fields:
@@ -116,7 +125,7 @@ class Fields:
     def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False) -> None:
         c = _c() if len(chunk) >= IN_C else None
         if c:
-            out, found = bytearray(len(chunk) + 1), array("q", bytes(32))
+            out, found = _bytes_room(len(chunk) + 1), array("q", bytes(32))
             used = c.fields(chunk, len(chunk), number, awk, c.at(out), c.at(found))
             with memoryview(out) as view:
                 self.joined = bytes(view[:used])
@@ -150,22 +159,27 @@ class Keys:
         self._position = array("q", bytes(24))
         self._numbers: dict[bytes, int] = {}
         self.different = self.count
-        self._c = _c() if IN_C <= len(self.joined) < 1 << 32 else None
-        if not self._c:
+        self._c: _C | None = None
+        if len(self.joined) >= IN_C:
+            self._use(_c())
+        else:
             self._index()
-        elif not self._c.index(self.joined, len(self.joined), None, 0):
-            self._index()  # else lines are looked up in the order of both, as long as they are sorted
+
+    def _use(self, c: _C | None) -> None:
+        """Use the functions in C from now on: lines are looked up in the order of both, as long as that is sorted."""
+        self._c = c if len(self.joined) < 1 << 32 else None
+        if not self._c or not self._c.index(self.joined, len(self.joined), None, 0):
+            self._index()
 
     def _index(self) -> None:
         if self._c:
             self._mask = (1 << (self.count * 3 // 2).bit_length()) - 1
             self._slots = array("I", bytes(8)) * (self._mask + 1)
             self.different = self._c.index(self.joined, len(self.joined), self._c.at(self._slots), self._mask)
-            return
-        numbers = self._numbers
-        for number, key in enumerate(self.joined.split(b"\n")[:-1]):
-            numbers.setdefault(key, number)
-        self.different = len(numbers)
+        elif not self._numbers:
+            for number, key in enumerate(self.joined.split(b"\n")[:-1]):
+                self._numbers.setdefault(key, number)
+            self.different = len(self._numbers)
 
     @classmethod
     def of(cls, file: str | int, *, awk: bool = False) -> Keys:
@@ -185,8 +199,10 @@ class Keys:
             the first line that lacks the field, 0 if there is none.
         """
         ends = array("q", bounds or (0, max(self.count, 1)))
+        if not self._c and len(chunk) >= IN_C:
+            self._use(_c())
         if c := self._c:
-            room, found = array("q", bytes(32)) * (chunk.count(b"\n") + 1), array("q", bytes(32))
+            room, found = _numbers_room(4 * chunk.count(b"\n") + 4), array("q", bytes(32))
             while True:
                 count = c.runs(
                     chunk, len(chunk), number, self.joined, len(self.joined), c.at(self._slots) if self._slots else None,
@@ -195,13 +211,13 @@ class Keys:
                 if count >= 0:
                     break
                 self._index()
-            flat = room[: 4 * count]
-            return list(zip(flat[::4], flat[1::4], flat[2::4], flat[3::4], strict=True)), found[2]
+            flat = iter(room[: 4 * count])
+            return list(zip(flat, flat, flat, flat, strict=True)), found[2]
         from bisect import bisect
 
         runs: list[Run] = []
         start = lacking = 0
-        for at, line in enumerate(_split(chunk), 1):
+        for at, line in enumerate(split_lines(chunk), 1):
             key = field(line, number)
             lacking = lacking or (at if not key else 0)
             position = self._numbers.get(key)
@@ -215,20 +231,22 @@ class Keys:
         return runs, lacking
 
 
-def select(keys: Keys, source: str | int, write: Callable[[bytes], object], *, number: int = 1, exclude: bool = False,
+def select(keys: Keys, source: str | int, write: Callable[[bytes], object] | None, *, number: int = 1, exclude: bool = False,
            bad: Callable[[int], object] = lambda line: None) -> tuple[int, int]:  # fmt: skip
     """Write the lines of a file whose field is in a set of keys, or is not; return their number, and that of all lines.
 
-    ``bad`` is called with the number of a line that lacks the field, after the lines before it were written.
+    Without ``write``, lines are only counted. ``bad`` is called with the number of a line that lacks the field, after the lines before it were written.
     """
     kept = total = 0
     for chunk in chunks(source):
         runs, lacking = keys.runs(chunk, number)
         if lacking:
-            head = b"".join(_split(chunk)[: lacking - 1])
+            head = b"".join(split_lines(chunk)[: lacking - 1])
             runs = keys.runs(head, number)[0]
         wanted = [run for run in runs if (run[2] < 0) == exclude]
-        if wanted and wanted[0][:2] == (0, len(chunk)):
+        if not write:
+            pass
+        elif wanted and wanted[0][:2] == (0, len(chunk)):
             write(chunk)
         elif wanted:
             with memoryview(chunk) as view:
@@ -243,7 +261,7 @@ def select(keys: Keys, source: str | int, write: Callable[[bytes], object], *, n
 def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Iterator[bytes]:
     """Turn chunks of lines "utterance speaker" into chunks of lines "speaker utterance ...", in the order of speakers.
 
-    ``bad`` is called with a line that has not two fields, and its number.
+    Without ``write``, lines are only counted. ``bad`` is called with a line that has not two fields, and its number.
     """
     done: list[bytes] = []
     rest: list[bytes] = []
@@ -255,7 +273,7 @@ def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
         if not c:
             rest.append(chunk)
             break
-        out = bytearray(2 * len(chunk) + 1)
+        out = _bytes_room(2 * len(chunk) + 1)
         used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out))
         if used < 0:
             rest.append(chunk)
@@ -274,7 +292,7 @@ def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
         first, *others = line.split()
         members[first] = others
     before = sum(map(len, members.values()))
-    for at, line in enumerate((line for chunk in (*rest, *parts) for line in _split(chunk)), before + 1):
+    for at, line in enumerate((line for chunk in (*rest, *parts) for line in split_lines(chunk)), before + 1):
         pair = line.split()
         if len(pair) != 2:
             bad(at, line)
@@ -327,7 +345,7 @@ def sort_lines(files: Iterable[str], key: Callable[[bytes], bytes] | None = None
     size = 0
     for name in files:
         for chunk in chunks(name):
-            lines += _split(chunk if chunk.endswith(b"\n") else chunk + b"\n")
+            lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
             size += len(chunk)
             if size > MOST_TO_SORT // 4 and os.path.getsize(name) > MOST_TO_SORT:
                 lines.sort(key=key)
@@ -337,11 +355,12 @@ def sort_lines(files: Iterable[str], key: Callable[[bytes], bytes] | None = None
                 runs.append(run)
                 lines, size = [], 0
     lines.sort(key=key)
-    if not runs:
-        return iter(lines)
-    import heapq
+    if runs:
+        import heapq
 
-    return heapq.merge(*runs, lines, key=key)
+        yield from heapq.merge(*runs, lines, key=key)
+    else:
+        yield from lines
 
 
 def is_number(text: bytes) -> bool:

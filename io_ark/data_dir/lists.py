@@ -147,6 +147,9 @@ def selected(lengths: int, wanted: int) -> list[int]:
         if needed == end - start:
             found += range(start, end)
             continue
+        if needed == 1:  # half of one is none, so all later halves are the second
+            found.append(end - 1)
+            continue
         half, first = (end - start) // 2, needed // 2
         stack += ((start + half, end, needed - first), (start, start + half, first))
     return found
@@ -177,7 +180,7 @@ def _numbered(file: str, numbers: Iterator[int]) -> Iterator[bytes]:
             return
         count = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
         if number < first + count:
-            found = lines._split(chunk)
+            found = lines.split_lines(chunk)
             out = []
             while 0 <= number < first + count:
                 out.append(found[number - first])
@@ -440,9 +443,9 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
             except UnicodeDecodeError:
                 return "", 0, b""
         if problem is None and (
-            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or not ascii_only and _ODD_SPACES.search(text)
+            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not ascii_only and _ODD_SPACES.search(text))
         ):
-            for at, line in enumerate(lines._split(chunk), before + 1):
+            for at, line in enumerate(lines.split_lines(chunk), before + 1):
                 if not line.endswith(b"\n"):
                     break
                 odd = set(_ODD_SPACES.findall(line.decode())) - set(_PERL_LACKS)

@@ -177,7 +177,7 @@ def _by_count(path: str, counts: list[int]) -> Iterator[Iterator[bytes]]:
         nonlocal rest
         while count:
             if not rest:
-                rest = lines._split(next(supply))
+                rest = lines.split_lines(next(supply))
             yield b"".join(rest[:count])
             count, rest = count - min(count, len(rest)), rest[count:]
 
@@ -210,7 +210,7 @@ class _Divider:
                 elif not self.several:
                     self.pending[part].append(chunk[start:end])
                 else:
-                    for line in lines._split(chunk[start:end]):
+                    for line in lines.split_lines(chunk[start:end]):
                         places = self.several[field(line)]
                         twice = twice or len(places) > 1
                         for place in places:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from io_ark.data_dir.lines import chunks
 from io_ark.errors import ArkError
@@ -108,6 +110,7 @@ class Stage:
     def __init__(self, folder: str, say: Say, *, anew: bool = False) -> None:
         self.folder, self._say, self._anew = folder, say, anew
         self._new: dict[str, str | None] = {}  # temporary file of each name; None to remove it
+        self._kept: dict[str, str] = {}  # the version of each file that is in .backup
         self._count = 0
 
     def __enter__(self) -> Stage:
@@ -179,16 +182,29 @@ class Stage:
     def write(self, name: str, parts: Iterable[bytes]) -> None:
         """Write a file."""
         with self.writing(name) as write:
-            for part in parts:
-                write(part)
+            supply = iter(parts)
+            while some := b"".join(islice(supply, 4096)):
+                write(some)
 
     def copy(self, source: str, name: str) -> None:
         """Write a copy of a file."""
-        self.write(name, chunks(source))
+        with self.writing(name) as write, open(source, "rb", 0) as file:
+            target = write.__self__.fileno()  # type: ignore[attr-defined]
+            try:
+                while os.sendfile(target, file.fileno(), None, 1 << 30):  # type: ignore[arg-type]
+                    pass
+            except (OSError, AttributeError) as error:  # a file system, or a system, without it
+                if getattr(error, "errno", 0) == errno.ENOSPC or file.tell():
+                    raise
+                for chunk in chunks(source):
+                    write(chunk)
 
-    def keep(self, name: str, backup: str = "") -> None:
+    def keep(self, name: str) -> None:
         """Write a file's present version into ``.backup``."""
-        self.copy(self.path(name), os.path.join(BACKUP, backup or name))
+        path = self.path(name)
+        if self._kept.get(name) != path:
+            self._kept[name] = path
+            self.copy(path, os.path.join(BACKUP, name))
 
     def remove(self, name: str) -> None:
         """Remove a file."""

@@ -165,7 +165,7 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
                 if b"" not in second:
                     before += chunk.count(b"\n")
                     continue
-        for number, line in enumerate(lines._split(chunk), before + 1):
+        for number, line in enumerate(lines.split_lines(chunk), before + 1):
             if not good(words(line, awk=True)):
                 yield number, line
         before += chunk.count(b"\n")
@@ -368,7 +368,7 @@ def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
     for chunk in chunks(file):
         rest = chunk.translate(None, _PLAIN)
         if rest:
-            for number, line in enumerate(lines._split(chunk), before + 1):
+            for number, line in enumerate(lines.split_lines(chunk), before + 1):
                 if not line.isascii() or line.translate(None, _PLAIN):
                     for char in set(line.decode("utf-8", "surrogateescape")):
                         if char not in odd:

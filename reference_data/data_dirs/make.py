@@ -60,7 +60,10 @@ def main() -> None:
     """Write the file."""
     utils, count = Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else COUNT
     with ThreadPoolExecutor(2) as threads:
-        cases = list(threads.map(lambda seed: run(utils, seed), range(count)))
+        cases = []
+        for case in threads.map(lambda seed: run(utils, seed), range(count)):
+            cases.append(case)
+            print(case["seed"], flush=True)
     text = "".join(json.dumps(case) + "\n" for case in cases)
     Path(__file__).with_name("outputs.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
 

@@ -115,6 +115,10 @@ def _line(rng: random.Random, lines: Lines) -> int:
     return rng.randrange(len(lines))
 
 
+def _key(line: bytes) -> bytes:
+    return (line.split() or [b"x"])[0]
+
+
 def _unsorted(rng: random.Random, lines: Lines) -> None:
     rng.shuffle(lines)
 
@@ -125,7 +129,7 @@ def _same_twice(rng: random.Random, lines: Lines) -> None:
 
 def _two_values(rng: random.Random, lines: Lines) -> None:
     line = rng.choice(lines)
-    lines.insert(lines.index(line) + 1, line.split()[0] + b" another\n")
+    lines.insert(lines.index(line) + 1, _key(line) + b" another\n")
 
 
 def _no_newline(rng: random.Random, lines: Lines) -> None:
@@ -166,7 +170,7 @@ def _emptied(rng: random.Random, lines: Lines) -> None:
 
 def _one_field(rng: random.Random, lines: Lines) -> None:
     at = _line(rng, lines)
-    lines[at] = lines[at].split()[0] + b"\n"
+    lines[at] = _key(lines[at]) + b"\n"
 
 
 def _more_fields(rng: random.Random, lines: Lines) -> None:
@@ -189,7 +193,7 @@ def _indented(rng: random.Random, lines: Lines) -> None:
 def _odd_value(rng: random.Random, lines: Lines) -> None:
     at = _line(rng, lines)
     values = (b"0", b"-1", b"abc", b"1e3", b"1.5", b"~/x.wav", b"<s>", b"#0 x", b"a\x01b", b"a\xc2\xa0b", b"0.4", b"f")
-    lines[at] = lines[at].split()[0] + b" " + rng.choice(values) + b"\n"
+    lines[at] = _key(lines[at]) + b" " + rng.choice(values) + b"\n"
 
 
 def _other_speaker(rng: random.Random, lines: Lines) -> None:

@@ -72,7 +72,7 @@ class BucketBatchSampler(Sampler[list[int]]):
     utterances for that.
 
     Args:
-        lengths: length of each utterance, in frames, samples or seconds.
+        lengths: length of each utterance, in frames, samples or seconds; or a :class:`~io_ark.data_dir.DataDir`.
         batch_size: maximum number of utterances in a batch.
         max_frames: maximum padded size of a batch: its longest utterance times its number of utterances, in the unit of
             ``lengths``. A longer utterance is a batch of its own.
