@@ -4,23 +4,11 @@
 the type from the data, or enforce the type that ``kind`` names (see :mod:`io_ark.codecs`), as
 :class:`SequentialReader`, :class:`RandomAccessReader` and :class:`Writer` always do. The name of the file or table
 comes first everywhere.
+
+The names below are imported when they are first used: the scripts of :mod:`io_ark.data_dir` start without NumPy.
 """
 
 import sys
-
-from io_ark.api import load, load_scp, read, save, writer
-from io_ark.codecs.kinds import Kind
-from io_ark.codecs.wave import Wave, WaveInfo
-from io_ark.data_dir import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
-from io_ark.errors import ArkError
-from io_ark.specifier import (
-    classify_rspecifier,
-    classify_wspecifier,
-    is_table_rspecifier,
-    is_table_wspecifier,
-)
-from io_ark.tables.readers import RandomAccessReader, SequentialReader
-from io_ark.tables.writers import Writer
 
 __version__ = "1.0.0rc1"
 
@@ -29,8 +17,24 @@ if sys.byteorder != "little":
         "io_ark supports little-endian processors only: on this one it would read and write wrong numbers"
     )
 
+# The public names of each module.
+_NAMES = {
+    "api": "load load_scp read save writer",
+    "codecs.kinds": "Kind",
+    "codecs.wave": "Wave WaveInfo",
+    "data_dir": "DataDir DataDirError Segment load_segments load_spk2utt load_text load_utt2spk",
+    "errors": "ArkError",
+    "specifier": "classify_rspecifier classify_wspecifier is_table_rspecifier is_table_wspecifier",
+    "tables.readers": "RandomAccessReader SequentialReader",
+    "tables.writers": "Writer",
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+_MODULES = ["api", "blocks", "codecs", "data_dir", "errors", "extras", "models", "native", "specifier", "streams", "tables", "text"]
+
 __all__ = [
     "ArkError",
+    "DataDir",
+    "DataDirError",
     "Kind",
     "RandomAccessReader",
     "Segment",
@@ -53,6 +57,17 @@ __all__ = [
     "save",
     "writer",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF and name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, name)}")
+    value: object = getattr(module, name) if name in _MODULE_OF else module
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

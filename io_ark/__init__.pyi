@@ -19,23 +19,27 @@ from io_ark.specifier import Rspecifier, Wspecifier
 from io_ark.tables import readers, writers
 from io_ark.tables.relative import RelativeTo
 from io_ark.errors import ArkError as ArkError
-from io_ark.data_dir import Segment as Segment
+from io_ark.data_dir.directory import DataDir as DataDir
+from io_ark.data_dir.stage import DataDirError as DataDirError
+from io_ark.data_dir.segments import Segment as Segment
 from io_ark.blocks.wave import Wave as Wave
 from io_ark.blocks.wave import WaveInfo as WaveInfo
 from io_ark.specifier import classify_rspecifier as classify_rspecifier
 from io_ark.specifier import classify_wspecifier as classify_wspecifier
 from io_ark.specifier import is_table_rspecifier as is_table_rspecifier
 from io_ark.specifier import is_table_wspecifier as is_table_wspecifier
-from io_ark.data_dir import load_segments as load_segments
-from io_ark.data_dir import load_spk2utt as load_spk2utt
-from io_ark.data_dir import load_text as load_text
-from io_ark.data_dir import load_utt2spk as load_utt2spk
+from io_ark.data_dir.segments import load_segments as load_segments
+from io_ark.data_dir.segments import load_spk2utt as load_spk2utt
+from io_ark.data_dir.segments import load_text as load_text
+from io_ark.data_dir.segments import load_utt2spk as load_utt2spk
 
 Value = TypeVar("Value")
 
 __version__: str
 __all__ = [
     "ArkError",
+    "DataDir",
+    "DataDirError",
     "Kind",
     "RandomAccessReader",
     "Segment",

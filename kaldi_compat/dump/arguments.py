@@ -17,6 +17,7 @@ Kaldi's features and archives without Kaldi.
 
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
        kaldi-compat dump --help         compute the features of a whole data directory
+       kaldi-compat data --help         check, fix, split, combine ... data directories; install Kaldi's scripts
        kaldi-compat explain FEATS WAV   find the front end that computed features
        kaldi-compat conform -- PROGRAM  test an implementation of Kaldi's features
        kaldi-compat frontend list       list front ends of published models; also show, check, export

@@ -13,6 +13,10 @@ def main() -> int:
     """Run this process's command line and return the exit status; the process may end here."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
+    if sys.argv[1:2] == ["data"]:
+        from io_ark.data_dir.scripts import data_main
+
+        return data_main(sys.argv[2:])
     if sys.argv[1:2] in (["frontend"], ["explain"], ["conform"]):
         from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
 

@@ -20,6 +20,7 @@ from io_ark.errors import MissingKeyError
 from io_ark.streams import Access, Source
 from io_ark.tables import Script
 from kaldi_compat.errors import KaldiCompatError, OptionError
+from kaldi_compat.torch.data.arguments import file_of
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
 from kaldi_compat.torch.data.ctm import Ctm
 from kaldi_compat.torch.data.each_process import InEachProcess
@@ -90,7 +91,7 @@ class Annotations:
     """Targets of utterances, shared by all data sets.
 
     Args:
-        utt2spk: path of a map from utterance to speaker.
+        utt2spk: path of a map from utterance to speaker, or of a data directory.
         labels: path of a file with lines ``<utterance> <label>``, such as ``utt2lang``; or a mapping.
         parse_label: function from the rest of such a line to the label, such as ``int``. Must be importable by name for
             spawned workers, as must a tokenizer.
@@ -128,7 +129,7 @@ class Annotations:
         self._tokenizer = tokenizer
         self.speakers: list[str] = []
         if utt2spk is not None:
-            speakers = self._add_lines("speaker", utt2spk)
+            speakers = self._add_lines("speaker", file_of(utt2spk, "utt2spk"))
             self.speakers = sorted({speaker for _, speaker in speakers.items()})
         self._speaker_labels = {speaker: number for number, speaker in enumerate(self.speakers)}
         if isinstance(labels, Mapping):
@@ -138,7 +139,7 @@ class Annotations:
         if isinstance(text, Mapping):
             self._add("text", text, "the mapping", _string)
         elif text is not None:
-            self._add_lines("text", text)
+            self._add_lines("text", file_of(text, "text"))
         if alignments is not None:
             self._add_archive("alignment", _AlignmentCodec(), fspath(alignments), _integers)
         if posteriors is not None:

@@ -1,9 +1,10 @@
-"""Checks of arguments that are numbers."""
+"""Checks of arguments: numbers, and files of data directories."""
 
 from __future__ import annotations
 
 import math
 import operator
+import os
 from typing import Any
 
 from kaldi_compat.errors import OptionError
@@ -37,3 +38,8 @@ def positive_number(name: str, value: Any) -> float:
     if not 0 < number < math.inf:
         raise OptionError(f"{name}={value!r} must be a positive number")
     return number
+
+
+def file_of(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:
+    """Return the file of this name if the path is a data directory, else the path."""
+    return os.path.join(path, name) if os.path.isdir(path) else path

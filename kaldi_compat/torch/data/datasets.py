@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +28,7 @@ from io_ark.tables import Loader, RelativeTo, Script, folder_of
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import num_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
-from kaldi_compat.torch.data.arguments import positive_number, whole_number
+from kaldi_compat.torch.data.arguments import file_of, positive_number, whole_number
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
 from kaldi_compat.torch.data.items import Items, Transform, describe
@@ -130,7 +131,7 @@ class FeatureDataset(_KeyedDataset):
     """Data set of the features that a script file lists.
 
     Args:
-        feats: path of a ``feats.scp``, or ``scp:feats.scp``.
+        feats: path of a ``feats.scp``, or ``scp:feats.scp``; or a data directory that has one.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         length_tolerance: number of frames by which features, alignment and posteriors may differ in length; they are
@@ -183,7 +184,7 @@ class FeatureDataset(_KeyedDataset):
             utt2spk, labels, parse_label, alignments, pipes, network,
             posteriors=posteriors, text=text, tokenizer=tokenizer, ctm=ctm,
         )  # fmt: skip
-        name = script_of(feats)
+        name = script_of(file_of(feats, "feats.scp"))
         script = Script.open(name, annotations.access)
         super().__init__(
             script, Items(annotations, Seeds(seed), transform, length_tolerance), drop_incomplete, on_error
@@ -202,7 +203,7 @@ class FeatureDataset(_KeyedDataset):
             utt2num_frames: file of these numbers; if None, the headers of all features are read.
         """
         if utt2num_frames is not None:
-            return [int(frames) for frames in self._lengths_of(utt2num_frames, int)]
+            return [int(frames) for frames in self._lengths_of(file_of(utt2num_frames, "utt2num_frames"), int)]
         lines = map(self._listing.line, self._lines.tolist())
         return [load_named(self._shapes(), key, rest).shape[0] for key, rest in lines]
 
@@ -211,7 +212,8 @@ class WaveDataset(_KeyedDataset):
     """Data set of the audio that ``wav.scp`` lists, whole or cut into segments.
 
     Args:
-        wav: path of a ``wav.scp``, or its rspecifier, ``scp:wav.scp``.
+        wav: path of a ``wav.scp``, or its rspecifier, ``scp:wav.scp``; or a data directory, a path or a
+            :class:`~io_ark.data_dir.DataDir`, whose ``segments`` are used if it has them.
         segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments. Of
             16-bit wave files of one channel, only the segment is read. Other recordings are decoded, and commands are
             run, for each segment anew: convert long ones first.
@@ -283,7 +285,9 @@ class WaveDataset(_KeyedDataset):
         if not all(_SLOWEST <= speed <= _FASTEST for speed in self._speeds):
             raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
         self._augment, self._feature = augment, feature
-        wav = script_of(wav)
+        if segments is None and os.path.isfile(inside := file_of(wav, "segments")) and inside != wav:
+            segments = inside
+        wav = script_of(file_of(wav, "wav.scp"))
         recordings = Script.open(wav, annotations.access)
         listing = recordings if segments is None else Script.open(segments, annotations.access)
         draws = augment is not None or feature is not None
@@ -360,7 +364,7 @@ class WaveDataset(_KeyedDataset):
         if utt2dur is not None:
             if self._rate is None:
                 raise AudioError("durations give no numbers of samples: pass sample_frequency=16000 to the data set")
-            counts = [round(duration * self._rate) for duration in self._lengths_of(utt2dur, float)]
+            counts = [round(duration * self._rate) for duration in self._lengths_of(file_of(utt2dur, "utt2dur"), float)]
             return [self._count(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
         counts = []

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
+from io_ark.data_dir import DataDir
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.torch.data.arguments import positive_number, whole_number
@@ -72,7 +73,7 @@ class BucketBatchSampler(Sampler[list[int]]):
     utterances for that.
 
     Args:
-        lengths: length of each utterance, in frames, samples or seconds.
+        lengths: length of each utterance, in frames, samples or seconds; or a :class:`~io_ark.data_dir.DataDir`.
         batch_size: maximum number of utterances in a batch.
         max_frames: maximum padded size of a batch: its longest utterance times its number of utterances, in the unit of
             ``lengths``. A longer utterance is a batch of its own.
@@ -101,7 +102,7 @@ class BucketBatchSampler(Sampler[list[int]]):
 
     def __init__(
         self,
-        lengths: Sequence[float] | Numbers | Tensor,
+        lengths: Sequence[float] | Numbers | Tensor | DataDir,
         *,
         batch_size: int | None = None,
         max_frames: float | None = None,
@@ -308,7 +309,10 @@ class _Batches(Iterator[list[int]]):
         self._plan, self._next, self._sampler._resume_at = self._sampler._plan, state["batches"], 0
 
 
-def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor) -> Numbers:
+def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
+    if isinstance(lengths, DataDir):
+        found = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()
+        lengths = list(found.values())
     if isinstance(lengths, Tensor):
         check_plain(lengths, OptionError)
         lengths = lengths.detach().cpu()

@@ -1,0 +1,443 @@
+"""Make data directories from others: subset, combine, copy, change speakers, remove repetitions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from io_ark.data_dir import lines
+from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
+from io_ark.data_dir.fix import filtered, fix, is_plain
+from io_ark.data_dir.lines import Fields, Keys, chunks, field, lines_of, words
+from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
+from io_ark.data_dir.split import BY_SPEAKER, Source, count_lines
+from io_ark.data_dir.stage import DataDirError, Say, Stage, locked, remove_tree
+from io_ark.data_dir.validate import validate
+
+BY_UTTERANCE = (
+    "feats.scp",
+    "vad.scp",
+    "utt2lang",
+    "utt2dur",
+    "utt2num_frames",
+    "utt2uniq",
+    "wav.scp",
+    "utt2warp",
+    "text",
+)
+COMBINED = (
+    "utt2spk", "utt2lang", "utt2dur", "utt2num_frames", "reco2dur", "feats.scp", "text", "cmvn.scp", "vad.scp",
+    "reco2file_and_channel", "wav.scp", "spk2gender",
+)  # fmt: skip
+
+
+def refuse_same(source: str, target: str, text: str, say: Say) -> None:
+    """Refuse to write into the directory that is read."""
+    if source == target:
+        raise say.fails(text)
+    if os.path.realpath(source) == os.path.realpath(target):
+        raise DataDirError(f"is the same directory as {source}: choose another one", file=target)
+
+
+def make_spk2utt(stage: Stage) -> None:
+    """Make spk2utt from utt2spk."""
+    path = stage.path("utt2spk")
+    stage.write("spk2utt", lines.spk2utt(chunks(path), bad_line("Invalid line in utt2spk file", path, 1)))
+
+
+def make_utt2spk(stage: Stage) -> None:
+    """Make utt2spk from spk2utt."""
+    path = stage.path("spk2utt")
+    stage.write("utt2spk", lines.utt2spk(chunks(path), bad_line("Invalid line in spk2utt file", path, 1)))
+
+
+def subset(say: Say, source: str, target: str, number: str = "", *, which: str = "",
+           spk_list: str | Keys = "", utt_list: str | Keys = "") -> int:  # fmt: skip
+    """Make a directory with some of the utterances.
+
+    Args:
+        number: of utterances (of each speaker with ``--per-spk``).
+        which: ``--speakers``, ``--shortest``, ``--first``, ``--last`` or ``--per-spk``; by default they are evenly spread.
+        spk_list, utt_list: the speakers or utterances to keep, or a file of them, instead of a number.
+    """
+    src = Source(source)
+    utt2spk = src.need(say)
+    count = count_lines(utt2spk)
+    wanted = int(number) if number.lstrip("-").isdigit() else 0
+    if wanted > count:
+        raise say.fails("cannot subset to more utterances than you originally had.")
+    if which == "--shortest" and not src.path("feats.scp"):
+        raise say.fails("you selected --shortest but no feats.scp exist.")
+    refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
+    if which == "--per-spk" and wanted < 1:
+        raise DataDirError(f"--per-spk needs a number of utterances of 1 or more, not {number!r}")
+    with Stage(target, say) as stage, locked(source, change=False):
+        _choose(say, src, stage, number, which, spk_list, utt_list)
+        utterances = keys_of(stage.path("utt2spk"))
+        speakers = keys_of(stage.path("spk2utt"))
+        segments = src.path("segments")
+        for name in BY_UTTERANCE:
+            if src.path(name) and not (segments and name == "wav.scp"):
+                filtered(stage, src.path(name), name, utterances)
+        for name in BY_SPEAKER:
+            if src.path(name):
+                filtered(stage, src.path(name), name, speakers)
+        if segments:
+            filtered(stage, segments, "segments", utterances)
+            recordings = Keys(Fields(chunk, 2, awk=True).joined for chunk in chunks(stage.path("segments")))
+        else:
+            recordings = Keys.of(stage.path("wav.scp"), awk=True) if stage.path("wav.scp") else Keys([])
+        for name in ("reco2file_and_channel", "reco2dur", *(["wav.scp"] if segments else [])):
+            if src.path(name):
+                filtered(stage, src.path(name), name, recordings)
+        if stm := src.path("stm"):
+            filtered(stage, stm, "stm", recordings, (line for line in lines_of(stm) if line.startswith(b";;")))
+        if src.path("frame_shift"):
+            stage.copy(src.path("frame_shift"), "frame_shift")
+        left = count_lines(stage.path("utt2spk"))
+    say(f"reducing #utt from {count} to {left}")
+    return 0
+
+
+def _choose(say: Say, src: Source, stage: Stage, number: str, which: str,
+            spk_list: str | Keys, utt_list: str | Keys) -> None:  # fmt: skip
+    """Write utt2spk and spk2utt of a subset."""
+    utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
+    wanted = int(number) if number.lstrip("-").isdigit() else 0
+    if spk_list or which in ("--speakers", "--per-spk"):
+        src.need(say, "spk2utt")
+    if spk_list:
+        filtered(stage, spk2utt, "spk2utt", _id_list(spk_list))
+        make_utt2spk(stage)
+    elif utt_list:
+        filtered(stage, utt2spk, "utt2spk", _id_list(utt_list))
+        make_spk2utt(stage)
+    elif which == "--speakers":
+        kept, total = [], 0
+        for line in shuffled(list(lines_of(spk2utt))):
+            if total < wanted:
+                kept.append(line if line.endswith(b"\n") else line + b"\n")
+            total += len(words(line, awk=True)) - 1
+        stage.write("spk2utt", sorted(kept))
+        make_utt2spk(stage)
+    elif which == "--per-spk":
+        stage.write("spk2utt", (_some_of(words(line, awk=True), wanted) for line in lines_of(spk2utt)))
+        make_utt2spk(stage)
+    elif which == "--shortest":
+        frames = src.path("utt2num_frames")
+        found = list(lines_of(frames)) if frames else lengths_of_features(src.path("feats.scp"))
+        found.sort(key=lambda line: (lines.number_of(field(line, 2, awk=True)), line))
+        filtered(stage, utt2spk, "utt2spk", Keys(field(line, awk=True) + b"\n" for line in found[:wanted]))
+        make_spk2utt(stage)
+    else:
+        try:
+            if wanted == 0:
+                raise DataDirError(
+                    f"the number of utterances must be a whole number of 1 or more, not {number!r}", partly=True
+                )
+            stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
+        except DataDirError as error:
+            error.status = 1
+            raise
+        make_spk2utt(stage)
+
+
+def _id_list(file: str | Keys) -> Keys:
+    if isinstance(file, Keys):
+        return file
+    try:
+        return keys_of(file)
+    except DataDirError as error:
+        error.status = 1
+        raise
+
+
+def _some_of(found: list[bytes], wanted: int) -> bytes:
+    """Return a line of spk2utt with at most so many of its utterances, as Kaldi's awk writes it."""
+    count = len(found) - 1
+    step = max(count // wanted, 1)
+    return b"".join([name + b" " for name in (*found[:1], *found[1 : wanted * step + 1 : step])]) + b"\n"
+
+
+def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
+    """Make a directory with the utterances of several others."""
+    for folder in sources:
+        if os.path.realpath(folder) == os.path.realpath(target):
+            raise DataDirError("is a source, and the target is made anew: choose another target", file=target)
+    srcs = [Source(folder) for folder in sources]
+    with Stage(target, say, anew=True) as stage, locked(*sources):
+        for src in srcs:
+            src.need(say)
+        shift = _common_frame_shift(say, srcs)
+        if any(src.path("utt2uniq") for src in srcs):
+            found = (_or_made(src, "utt2uniq", _themselves) for src in srcs)
+            _merge(stage, "utt2uniq", found)
+            say("combined utt2uniq")
+        else:
+            say.write(f"{say.name} [info]: not combining utt2uniq as it does not exist")
+        if any(src.path("segments") for src in srcs):
+            for src in srcs:
+                if not src.path("segments"):
+                    print(f"{say.name} [info]: will generate missing segments for {src.folder}", file=sys.stderr)
+            helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
+            _merge(
+                stage, "segments", (_or_made(src, "segments", lambda s: segments_of(helper, s.folder)) for src in srcs)
+            )
+            say("combined segments")
+        else:
+            say.write(f"{say.name} [info]: not combining segments as it does not exist")
+        for name in (*COMBINED, *extra_files.replace("utt2uniq", "").split()):
+            paths = [src.path(name) for src in srcs]
+            if all(paths):
+                stage.write(name, lines.sort_lines(paths))
+                say(f"combined {name}")
+            elif not any(paths):
+                say.write(f"{say.name} [info]: not combining {name} as it does not exist")
+            else:
+                say.write(f"{say.name} [info]: **not combining {name} as it does not exist everywhere**")
+        make_spk2utt(stage)
+        if shift:
+            stage.copy(shift, "frame_shift")
+    return 0 if skip_fix else fix(say.called("utils/fix_data_dir.sh"), target)
+
+
+def _common_frame_shift(say: Say, srcs: list[Source]) -> str:
+    found: tuple[Source, bytes] | None = None
+    for src in srcs:
+        if src.path("feats.scp") and (path := src.path("frame_shift")):
+            value = b"".join(chunks(path))
+            if found and found[1] != value:
+                text = f"error: different frame_shift in directories {src.folder} and  {found[0].folder}. Cannot combine features."
+                raise DataDirError(f"{say.name}:{text}", partly=True)
+            found = src, value
+    return found[0].path("frame_shift") if found else ""
+
+
+def _themselves(src: Source) -> Iterator[bytes]:
+    return (b"%b %b\n" % (key, key) for key in (field(line, awk=True) for line in lines_of(src.path("utt2spk"))))
+
+
+def _or_made(src: Source, name: str, make: Callable[[Source], Iterable[bytes]]) -> Iterable[bytes]:
+    path = src.path(name)
+    return (line if line.endswith(b"\n") else line + b"\n" for line in lines_of(path)) if path else make(src)
+
+
+def _merge(stage: Stage, name: str, found: Iterable[Iterable[bytes]]) -> None:
+    stage.write(name, sorted(line for part in found for line in part))
+
+
+class Renaming:
+    """New names: a prefix and a suffix for all that a list has.
+
+    Args:
+        listing: the file whose first fields are the names.
+    """
+
+    def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
+        self.listing = listing
+        self.prefix, self.suffix = (text.encode("utf-8", "surrogateescape") for text in (prefix, suffix))
+        self.keys = Keys.of(listing, awk=True)
+
+    def lines(self, path: str | Iterable[bytes], number: int = 1) -> Iterator[bytes]:
+        """Return chunks with a field renamed, and single spaces between words.
+
+        Raises:
+            DataDirError: a name is not in the list.
+        """
+        before = 0
+        name = path if isinstance(path, str) else self.listing
+        for chunk in chunks(path) if isinstance(path, str) else path:
+            runs, _ = self.keys.runs(chunk, number)
+            wrong = next((run for run in runs if run[2] < 0), None)
+            if wrong:
+                done = chunk[: wrong[0]].count(b"\n")
+                key = field(lines.split_lines(chunk)[done], number)
+                if key:
+                    yield self._renamed(chunk[: wrong[0]], number)
+                    print(f"apply_map.pl: undefined key {key.decode('utf-8', 'surrogateescape')}", file=sys.stderr)
+                    raise DataDirError(f"is not in {self.listing}: add it, or run fix_data_dir.sh first", file=name,
+                                       line=before + done + 1, key=key, status=DIED, partly=True)  # fmt: skip
+            yield self._renamed(chunk, number)
+            before += chunk.count(b"\n")
+
+    def _renamed(self, chunk: bytes, number: int) -> bytes:
+        prefix, suffix = self.prefix, self.suffix
+        if is_plain(chunk) and number == 1 and not suffix:
+            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
+        if is_plain(chunk) and number == 1:
+            parts = [line.partition(b" ") for line in chunk[:-1].split(b"\n")]
+            return b"".join([b"%b%b%b%b%b\n" % (prefix, key, suffix, space, rest) for key, space, rest in parts])
+        if number == 2 and is_plain(chunk) and not Fields(chunk, 3).joined.strip(b"\n"):
+            columns = (Fields(chunk, at).joined.split(b"\n")[:-1] for at in (1, 2))
+            return b"".join([b"%b %b%b%b\n" % (key, prefix, name, suffix) for key, name in zip(*columns, strict=True)])
+        out = []
+        for line in lines.split_lines(chunk):
+            found = line.split()
+            if len(found) >= number:
+                found[number - 1] = prefix + found[number - 1] + suffix
+            out.append(b" ".join(found) + b"\n")
+        return b"".join(out)
+
+    def pairs(self, second: str = "") -> Iterator[bytes]:
+        """Return lines with new and old names, or new names and what utt2uniq has for the old ones."""
+        for chunk in chunks(second or self.listing):
+            columns = (Fields(chunk, at, awk=True).joined.split(b"\n")[:-1] for at in (1, 2 if second else 1))
+            pairs = zip(*columns, strict=True)
+            yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
+
+
+def copy(say: Say, source: str, target: str, *, spk_prefix: str = "", utt_prefix: str = "", spk_suffix: str = "",
+         utt_suffix: str = "", validate_opts: str = "") -> int:  # fmt: skip
+    """Copy a directory, with prefixes and suffixes for the names of utterances and speakers."""
+    src = Source(source)
+    if not src.path("utt2spk"):
+        say.write(f"copy_data_dir.sh: no such file {source}/utt2spk")
+        raise DataDirError("", partly=True)
+    refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
+    with Stage(target, say) as stage, locked(source, change=False):
+        utterances = Renaming(src.path("utt2spk"), utt_prefix, utt_suffix)
+        speakers = Renaming(src.need(say, "spk2utt"), spk_prefix, spk_suffix)
+        if src.path("utt2uniq"):
+            stage.write("utt2uniq", utterances.pairs(src.path("utt2uniq")))
+        elif utt_prefix or utt_suffix:
+            stage.write("utt2uniq", utterances.pairs())
+        stage.write("utt2spk", speakers.lines(utterances.lines(src.path("utt2spk")), 2))
+        make_spk2utt(stage)
+        segments = src.path("segments")
+        by_recording = ["wav.scp", "reco2dur"] if segments else []
+        if segments and not src.path("wav.scp"):
+            raise DataDirError(f"is missing, but {source} has segments", file=f"{source}/wav.scp", partly=True)
+        for name in (
+            "feats.scp",
+            "vad.scp",
+            "utt2lang",
+            "segments",
+            "text",
+            "utt2dur",
+            "utt2num_frames",
+            "wav.scp",
+            "reco2dur",
+        ):
+            if src.path(name) and name not in by_recording:
+                stage.write(name, utterances.lines(src.path(name)))
+        for name in ("spk2gender", "cmvn.scp"):
+            if src.path(name):
+                stage.write(name, speakers.lines(src.path(name)))
+        for name in (*by_recording, "reco2file_and_channel", "frame_shift", "stm", "glm", "ctm"):
+            if src.path(name):
+                stage.copy(src.path(name), name)
+        say(f"copied data from {source} to {target}")
+        for name in ("feats.scp", "cmvn.scp", "vad.scp", "utt2lang", "utt2uniq", "utt2dur", "utt2num_frames", "text",
+                     "wav.scp", "reco2file_and_channel", "frame_shift", "stm", "glm", "ctm"):  # fmt: skip
+            if stage.path(name) and not src.path(name):
+                say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
+                say.write(f" ... {target}/.backup/{name}")
+                stage.move_to_backup(name)
+    given = {option: f"--{option.replace('_', '-')}" in validate_opts.split() for option in
+             ("no_wav", "no_spk_sort", "non_print")}  # fmt: skip
+    no_feats, no_text = (not src.path(name) or option in validate_opts.split()
+                         for name, option in (("feats.scp", "--no-feats"), ("text", "--no-text")))  # fmt: skip
+    return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=no_feats, no_text=no_text, **given)
+
+
+def modify_speakers(say: Say, source: str, target: str, *, utts_per_spk_max: int = -1, seconds_per_spk_max: float = -1,
+                    respect_speaker_info: bool = True) -> int:  # fmt: skip
+    """Copy a directory with new speakers: consecutive utterances, of a limited number or duration."""
+    refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
+    if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
+        say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
+    src = Source(source)
+    utt2spk = src.need(say)
+    with Stage(target, say) as stage, locked(source):
+        if seconds_per_spk_max != -1:
+            get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
+        durations = {}
+        if seconds_per_spk_max > 0:
+            for number, line in enumerate(lines_of(src.path("utt2dur")), 1):
+                pair = line.split()
+                if len(pair) != 2:
+                    bad_line("bad utt2dur line, expected two fields", src.path("utt2dur"), 1)(number, line)
+                durations[pair[0]] = float(pair[1])
+        members: dict[bytes, list[bytes]] = {}
+        for number, line in enumerate(lines_of(utt2spk), 1):
+            pair = line.split()
+            if len(pair) != 2:
+                bad_line("bad utt2spk line, expected two fields", utt2spk, 1)(number, line)
+            if seconds_per_spk_max > 0 and pair[0] not in durations:
+                raise DataDirError("has no duration: delete utt2dur, which is then made again", file=src.path("utt2dur"), key=pair[0], partly=True)  # fmt: skip
+            members.setdefault(pair[1], []).append(pair[0])
+        if not respect_speaker_info:
+            members = {b"speaker": sorted({key for keys in members.values() for key in keys})}
+        stage.write("utt2spk", (
+            b"".join(b"%b %b-%0*d\n" % (key, speaker, len(str(len(groups))), at) for at, group in enumerate(groups, 1) for key in group)
+            for speaker in sorted(members)
+            for groups in [_groups(members[speaker], durations, utts_per_spk_max, seconds_per_spk_max)]
+        ))  # fmt: skip
+        make_spk2utt(stage)
+        if stage.path("cmvn.scp"):
+            stage.move_to_backup("cmvn.scp")
+            say(f"moving {target}/cmvn.scp to {target}/.backup/cmvn.scp")
+        for name in ("feats.scp", "segments", "wav.scp", "reco2file_and_channel", "text", "stm", "glm", "ctm"):
+            if src.path(name):
+                stage.copy(src.path(name), name)
+        before, now = count_lines(src.path("spk2utt")), count_lines(stage.path("spk2utt"))
+    say(f"copied data from {source} to {target}, number of speakers changed from {before} to {now}")
+    missing = {
+        f"no_{name}": not src.path(file)
+        for name, file in (("feats", "feats.scp"), ("text", "text"), ("wav", "wav.scp"))
+    }
+    return validate(say.called("utils/validate_data_dir.sh"), target, **missing)
+
+
+def _groups(keys: list[bytes], durations: dict[bytes, float], most: int, seconds: float) -> list[list[bytes]]:
+    """Divide utterances into groups of limited number and duration."""
+    found: list[list[bytes]] = []
+    group: list[bytes] = []
+    total = 0.0
+    for key in keys:
+        if (most > 0 and len(group) == most) or (seconds > 0 and group and total + durations[key] > seconds):
+            found.append(group)
+            group, total = [], 0.0
+        group.append(key)
+        total += durations[key] if seconds > 0 else 0.0
+    return [*found, group] if group else found
+
+
+def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
+    """Copy a directory without most of the utterances whose transcript is that of many others."""
+    src = Source(source)
+    os.makedirs(target, exist_ok=True)
+    if not src.path("text"):
+        raise say.fails(f"Invalid input directory {source}")
+    if not most.isdigit() or int(most) <= 1:
+        raise say.fails(f"invalid max-count '{most}'")
+    refuse_same(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
+    with Stage(target, say) as stage, locked(source, change=False):
+        for name in sorted(os.listdir(source)):
+            if src.path(name) and not name.startswith("."):
+                stage.copy(src.path(name), name)
+        found = [(line, b" ".join(line.split()[1:])) for line in lines_of(src.path("text"))]
+        counts: dict[bytes, int] = {}
+        for _, text in found:
+            counts[text] = counts.get(text, 0) + 1
+        kept, state = [], 0
+        for line, text in found:
+            count = counts[text]
+            if count >= int(most):
+                state = (state + 103349) % 71147
+                if not state / 71147 < int(most) / count:
+                    continue
+            kept.append(line)
+        stage.write("text", kept)
+    left = count_lines(os.path.join(target, "text"))
+    say.write(f"Reduced number of utterances from {count_lines(src.path('text'))} to {left}")
+    say.write("Using fix_data_dir.sh to reconcile the other files.")
+    try:
+        fix(say.called("utils/fix_data_dir.sh"), target)
+    except DataDirError as error:
+        if not (error.partly and say.as_script):
+            raise
+        print(f"{say.name}: {error}", file=sys.stderr)
+    remove_tree(os.path.join(target, ".backup"))
+    return 0

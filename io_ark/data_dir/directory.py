@@ -1,0 +1,340 @@
+"""A data directory of Kaldi's as an object."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from io_ark.api import load_scp
+from io_ark.codecs.wave import Wave
+from io_ark.data_dir import directories, durations, lines, perturb
+from io_ark.data_dir.fix import FILES, fix
+from io_ark.data_dir.lines import Fields, Keys, chunks, lines_of, number_of
+from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
+from io_ark.data_dir.split import Source, count_lines, split
+from io_ark.data_dir.stage import DataDirError, Say, Stage, locked
+from io_ark.data_dir.validate import validate
+from io_ark.errors import MissingFileError
+from io_ark.text import html_table
+
+__all__ = ["DataDir"]
+
+logger = logging.getLogger("io_ark")
+Path = str | os.PathLike[str]
+How = Literal["spread", "first", "last", "shortest", "speakers", "per speaker"]
+_FLAGS = {"spread": "", "per speaker": "--per-spk"}
+
+
+class DataDir(os.PathLike[str]):
+    """Data directory: ``wav.scp``, ``utt2spk``, ``text`` and other files with a line for each utterance, speaker or recording.
+
+    Nothing is read before it is used. Methods that make another directory return it, write it as Kaldi's scripts do, and
+    replace its files at the end, all of them or, after an error, none. Files can be larger than memory.
+
+    Args:
+        path: the directory.
+
+    Raises:
+        MissingFileError: there is no such directory.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for name, text in {"wav.scp": "a-1 a.wav\\nb-1 b.wav\\n", "utt2spk": "a-1 a\\nb-1 b\\n", "text": "b-1 no\\na-1 yes\\n"}.items():
+    ...     _ = open(os.path.join(folder, name), "w").write(text)
+    >>> from io_ark import DataDir
+    >>> data = DataDir(folder).fix()
+    >>> data.text["a-1"], len(data)
+    ('yes', 2)
+    >>> data.subset(folder + "_b", speakers=["b"]).utterances()
+    ['b-1']
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = os.fspath(path)
+        if not os.path.isdir(self.path):
+            raise MissingFileError("is not a directory", file=self.path)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DataDir) and os.path.realpath(self.path) == os.path.realpath(other.path)
+
+    def __hash__(self) -> int:
+        return hash(os.path.realpath(self.path))
+
+    def __len__(self) -> int:
+        """Return the number of utterances."""
+        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._keys())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        """True if the directory has a file of this name."""
+        return isinstance(name, str) and os.path.isfile(os.path.join(self.path, name))
+
+    def __repr__(self) -> str:
+        counts = self.counts()
+        parts = [
+            f"{counts[name]:,} {what}"
+            for name, what in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
+            if name in counts
+        ]
+        hours = self.hours()
+        parts += [] if hours is None else [f"{hours:,.2f} hours"]
+        return f"<DataDir {self.path}: {', '.join([*parts, ' '.join(counts)])}>"
+
+    def _repr_html_(self) -> str:
+        hours = self.hours()
+        note = "" if hours is None else f"{hours:,.2f} hours"
+        rows = [(name, f"{count:,}") for name, count in self.counts().items()]
+        return html_table(self.path, rows, ("file", "lines"), note)
+
+    def file(self, name: str) -> str:
+        """Return the path of a file.
+
+        Raises:
+            MissingFileError: the directory has no such file.
+        """
+        if name not in self:
+            raise MissingFileError(
+                f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
+            )
+        return os.path.join(self.path, name)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of lines of each file that Kaldi's scripts know."""
+        return {name: count_lines(os.path.join(self.path, name)) for name in FILES if name in self}
+
+    def hours(self) -> float | None:
+        """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files."""
+        if "utt2dur" in self:
+            found = (
+                map(number_of, Fields(chunk, 2).joined.split(b"\n")[:-1]) for chunk in chunks(self.file("utt2dur"))
+            )
+            return sum(map(sum, found)) / 3600
+        if "segments" in self:
+            times = (line.split()[2:4] for line in lines_of(self.file("segments")))
+            return sum(number_of(pair[1]) - number_of(pair[0]) for pair in times if len(pair) == 2) / 3600
+        return None
+
+    def _keys(self) -> Iterator[bytes]:
+        name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
+        return (lines.field(line) for line in lines_of(self.file(name)))
+
+    def utterances(self) -> list[str]:
+        """Return the names of all utterances."""
+        return [key.decode("utf-8", "surrogateescape") for key in self._keys()]
+
+    @property
+    def utt2spk(self) -> Mapping[str, str]:
+        """Speaker of each utterance, read on access."""
+        return load_utt2spk(self.file("utt2spk"))
+
+    @property
+    def spk2utt(self) -> Mapping[str, list[str]]:
+        """Utterances of each speaker, read on access."""
+        return load_spk2utt(self.file("spk2utt"))
+
+    @property
+    def text(self) -> Mapping[str, str]:
+        """Transcript of each utterance, read on access."""
+        return load_text(self.file("text"))
+
+    @property
+    def segments(self) -> Mapping[str, Segment | Wave]:
+        """Times of each utterance in its recording, read on access."""
+        return load_segments(self.file("segments"))
+
+    @property
+    def audio(self) -> Mapping[str, Any]:
+        """Audio of each utterance: of its recording, or of its segment. Read on access."""
+        if "segments" in self:
+            return load_segments(self.file("segments"), self.file("wav.scp"))
+        return load_scp(self.file("wav.scp"), kind="wave")
+
+    @property
+    def feats(self) -> Mapping[str, Any]:
+        """Features of each utterance, read on access."""
+        return load_scp(self.file("feats.scp"), kind="matrix")
+
+    def _say(self, name: str) -> Say:
+        return Say(name, logger.info, as_script=False)
+
+    def _numbers(self, name: str, make: Any, **options: object) -> dict[str, float]:
+        make(self._say(f"get_{name}"), self.path, **options)
+        found = (line.split() for line in lines_of(self.file(name)))
+        return {pair[0].decode("utf-8", "surrogateescape"): number_of(pair[1]) for pair in found if len(pair) > 1}
+
+    def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
+        """Return the duration of each utterance in seconds. Writes ``utt2dur`` if it is missing.
+
+        Args:
+            read_entire_file: count the samples of audio files instead of trusting their headers.
+        """
+        return self._numbers("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
+
+    def reco2dur(self) -> dict[str, float]:
+        """Return the duration of each recording in seconds. Writes ``reco2dur`` if it is missing."""
+        return self._numbers("reco2dur", durations.get_reco2dur)
+
+    def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
+        """Return the number of frames of each utterance, of its features or, without them, its duration.
+
+        Writes ``utt2num_frames`` if it is missing.
+
+        Args:
+            frame_shift, frame_overlap: of frames in seconds, to compute them from durations.
+        """
+        make, shift = durations.get_utt2num_frames, {"frame_shift": frame_shift, "frame_overlap": frame_overlap}
+        return {key: int(value) for key, value in self._numbers("utt2num_frames", make, nj=1, **shift).items()}
+
+    def validate(self, *, feats: bool = False, text: bool = False, wav: bool = True, spk_sort: bool = True,
+                 printable: bool = True) -> DataDir:  # fmt: skip
+        """Check the directory as ``validate_data_dir.sh`` does, and return it.
+
+        Args:
+            feats, wav: require ``feats.scp``, ``wav.scp``; they are checked if they are there.
+            text: require ``text`` and check it; by default it is checked if it is there.
+            spk_sort: require ``utt2spk`` to be sorted by speaker, too.
+            printable: refuse control characters in ``text``.
+
+        Raises:
+            DataDirError: the first thing that is wrong, with file, line and key.
+        """
+        no_text = not (text or "text" in self)
+        validate(self._say("validate"), self.path, no_feats=not feats, no_wav=not wav, no_text=no_text,
+                 no_spk_sort=not spk_sort, non_print=not printable)  # fmt: skip
+        return self
+
+    def fix(
+        self, *, strip_cr: bool = False, utt_files: Iterable[str] = (), speaker_files: Iterable[str] = ()
+    ) -> DataDir:
+        """Sort all files, keep only the utterances that all of them have, and return the directory.
+
+        The files as they were are in ``.backup``.
+
+        Args:
+            strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
+            utt_files, speaker_files: more files by utterance, by speaker.
+
+        Raises:
+            DataDirError: no utterance would be left, or data would be lost, such as one of two values of a key.
+        """
+        fix(self._say("fix"), self.path, utt_extra_files=" ".join(utt_files), spk_extra_files=" ".join(speaker_files), strip_cr=strip_cr)  # fmt: skip
+        return self
+
+    def subset(self, target: Path, number: int | None = None, *, how: How = "spread",
+               utterances: Path | Iterable[str] | None = None, speakers: Path | Iterable[str] | None = None,
+               durations: tuple[float, float] | None = None) -> DataDir:  # fmt: skip
+        """Make a directory of some of the utterances. Give one of ``number``, ``utterances``, ``speakers``, ``durations``.
+
+        Args:
+            target: the new directory.
+            number: of utterances.
+            how: which ones: evenly "spread", "first", "last", "shortest" (by ``utt2num_frames`` or the features), all of
+                some "speakers" until there are that many, or that many "per speaker".
+            utterances, speakers: names, or a file with one in each line.
+            durations: least and greatest duration in seconds, by ``utt2dur``.
+        """
+        given = [each for each in (number, utterances, speakers, durations) if each is not None]
+        if len(given) != 1:
+            raise DataDirError("give one of number, utterances, speakers and durations", file=self.path)
+        if durations is not None:
+            low, high = durations
+            utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
+        directories.subset(
+            self._say("subset"), self.path, os.fspath(target), str(number or 0), which=_FLAGS.get(how, f"--{how}"),
+            utt_list=_list_of(utterances), spk_list=_list_of(speakers),
+        )  # fmt: skip
+        return DataDir(target)
+
+    def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
+        """Make a directory of these utterances: names, or a file with one in each line."""
+        return self.subset(target, utterances=utterances)
+
+    def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
+        """Make directories ``split<parts>/1``, ... of about the same size, by speaker or by utterance."""
+        split(self._say("split"), self.path, str(parts), per_utt=per_utt)
+        base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
+        return [DataDir(os.path.join(base, str(part + 1))) for part in range(parts)]
+
+    def copy(self, target: Path, *, utt_prefix: str = "", spk_prefix: str = "", utt_suffix: str = "",
+             spk_suffix: str = "") -> DataDir:  # fmt: skip
+        """Copy the directory, with prefixes and suffixes for the names of utterances and speakers."""
+        directories.copy(
+            self._say("copy"), self.path, os.fspath(target), utt_prefix=utt_prefix, spk_prefix=spk_prefix,
+            utt_suffix=utt_suffix, spk_suffix=spk_suffix, validate_opts="" if "wav.scp" in self else "--no-wav",
+        )  # fmt: skip
+        return DataDir(target)
+
+    @staticmethod
+    def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
+        """Make a directory with the utterances of several others, anew.
+
+        Args:
+            target: the new directory.
+            *sources: the others.
+            extra_files: more files to join.
+            fix: sort and fix the result.
+        """
+        names = [os.fspath(source) for source in sources]
+        say = Say("combine", logger.info, as_script=False)
+        directories.combine(say, os.fspath(target), *names, extra_files=" ".join(extra_files), skip_fix=not fix)
+        return DataDir(target)
+
+    def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
+        """Make a directory of the audio played at another speed (by sox); names get the prefix ``sp<factor>-``."""
+        perturb.perturb_speed(self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix)  # fmt: skip
+        return DataDir(target)
+
+    def perturb_volume(
+        self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
+    ) -> DataDir:
+        """Change the volume of each recording (by sox), by random factors between two or those of a file."""
+        perturb.perturb_volume(self._say("perturb_volume"), self.path, reco2vol=os.fspath(reco2vol),
+                               write_reco2vol=os.fspath(write_reco2vol), scale_low=low, scale_high=high)  # fmt: skip
+        return self
+
+    def resample(self, frequency: int) -> DataDir:
+        """Change the sampling rate of all recordings (by sox), in Hz."""
+        perturb.resample(self._say("resample"), str(frequency), self.path)
+        return self
+
+    def to_whole_recordings(self, target: Path) -> DataDir:
+        """Make a directory whose utterances are the recordings: texts of segments are joined in the order of time."""
+        if "segments" not in self:
+            return self.copy(target)
+        segments: dict[bytes, list[tuple[float, float, bytes]]] = {}
+        for number, line in enumerate(lines_of(self.file("segments")), 1):
+            found = line.split()
+            if len(found) < 4:
+                raise DataDirError(
+                    "write: segment recording start end", file=self.file("segments"), line=number, key=lines.field(line)
+                )
+            segments.setdefault(found[1], []).append((number_of(found[2]), number_of(found[3]), found[0]))
+        say, src = self._say("to_whole_recordings"), Source(self.path)
+        directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
+        with Stage(os.fspath(target), say, anew=True) as stage, locked(self.path, change=False):
+            for name in ("wav.scp", "reco2file_and_channel", "reco2dur", "stm", "glm"):
+                if src.path(name):
+                    stage.copy(src.path(name), name)
+            names = sorted(segments)
+            stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
+            directories.make_spk2utt(stage)
+            if src.path("text"):
+                texts = {line.split()[0]: line.split()[1:] for line in lines_of(src.path("text")) if line.split()}
+                stage.write("text", (
+                    b" ".join([name, *(word for _, _, key in sorted(segments[name]) for word in texts.get(key, ()))]) + b"\n"
+                    for name in names
+                ))  # fmt: skip
+        return DataDir(target).fix()
+
+
+def _list_of(names: Path | Iterable[str] | None) -> str | Keys:
+    if names is None or isinstance(names, str | os.PathLike):
+        return os.fspath(names or "")
+    return Keys([name.encode("utf-8", "surrogateescape") + b"\n" for name in sorted(set(names))] or [b""])

@@ -1,0 +1,388 @@
+"""Lines of the files of data directories, as bytes: fields, keys, groups, order. Files are read in chunks of whole lines.
+
+Perl and Python split lines at any ASCII white space, awk at blanks and tabs: ``awk=True`` splits as awk does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+
+CHUNK = 1 << 20
+IN_C = 1 << 18  # bytes below which loading the C library takes longer than it saves
+MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory
+BOM = b"\xef\xbb\xbf"
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+Run = tuple[int, int, int, int]
+
+
+def chunks(file: str | int) -> Iterator[bytes]:
+    """Read a file, or a descriptor, in chunks of whole lines; the last line may lack its newline."""
+    with open(file, "rb", closefd=isinstance(file, str)) as stream:
+        while chunk := stream.read(CHUNK):
+            yield chunk if chunk[-1] == 10 else chunk + stream.readline()
+
+
+def lines_of(file: str | int) -> Iterator[bytes]:
+    """Return the lines of a file, with their newlines."""
+    for chunk in chunks(file):
+        yield from split_lines(chunk)
+
+
+def split_lines(chunk: bytes) -> list[bytes]:
+    """Split at newlines only, and keep them."""
+    if b"\r" not in chunk:
+        return chunk.splitlines(keepends=True)
+    found = [line + b"\n" for line in chunk.split(b"\n")]
+    last = found.pop()[:-1]
+    return [*found, last] if last else found
+
+
+def words(line: bytes, *, awk: bool = False) -> list[bytes]:
+    """Split a line at white space.
+
+    >>> words(b"a b\\r\\n"), words(b"a b\\r\\n", awk=True)
+    ([b'a', b'b'], [b'a', b'b\\r'])
+    """
+    if awk and (b"\r" in line or b"\v" in line or b"\f" in line):
+        return [word for word in re.split(rb"[ \t\n]+", line) if word]
+    return line.split()
+
+
+def field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
+    """Return a field of a line, from 1; empty if there are fewer."""
+    found = words(line, awk=awk) if awk else line.split(None, number)
+    return found[number - 1] if len(found) >= number else b""
+
+
+class _C:
+    """The functions in C that this module calls; false without the library."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        from io_ark.native.library import load
+
+        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "native")
+        names = ("ark_line_fields", "ark_line_groups", "ark_line_index", "ark_line_runs")
+        self.library = load(folder, *names)
+        if self.library:
+            of, to, number, size = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+            types = ((of, size, number, number, to, to), (of, size, of, size, to), (of, size, to, size))
+            runs = (of, size, number, of, size, to, size, to, size, to, to, to)
+            self.fields, self.groups, self.index, self.runs = (
+                self.library.function(name, *each, result=size)
+                for name, each in zip(names, (*types, runs), strict=True)
+            )
+
+    @staticmethod
+    def at(buffer: bytearray | array[int]) -> object:
+        """Return a pointer to a buffer."""
+        import ctypes
+
+        return ctypes.byref((ctypes.c_char * 1).from_buffer(buffer))
+
+
+_loaded: list[_C] = []
+_rooms = {"b": bytearray(), "q": array("q")}
+
+
+def _c() -> _C | None:
+    if not _loaded:
+        _loaded.append(_C())
+    return _loaded[0] if _loaded[0].library else None
+
+
+def _bytes_room(size: int) -> bytearray:
+    """Return a buffer that the next call gets, too: new memory takes longer than the work on it."""
+    room = _rooms["b"]
+    assert isinstance(room, bytearray)
+    if len(room) < size:
+        room = _rooms["b"] = bytearray(size + size // 2)
+    return room
+
+
+def _numbers_room(size: int) -> array[int]:
+    room = _rooms["q"]
+    assert isinstance(room, array)
+    if len(room) < size:
+        room = _rooms["q"] = array("q", bytes(8)) * (size + size // 2)
+    return room
+
+
+class Fields:
+    """A field of each line of a chunk.
+
+    Attributes:
+        joined: the fields, each with a newline; empty for a line that lacks it.
+        count: number of lines.
+        unsorted, lacking, indented: the first line, from 1, whose field does not follow that of the line before; that
+            lacks the field; that starts with white space. 0 if there is none.
+    """
+
+    def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False) -> None:
+        c = _c() if len(chunk) >= IN_C else None
+        if c:
+            out, found = _bytes_room(len(chunk) + 1), array("q", bytes(32))
+            used = c.fields(chunk, len(chunk), number, awk, c.at(out), c.at(found))
+            with memoryview(out) as view:
+                self.joined = bytes(view[:used])
+            self.count, self.unsorted, self.lacking, self.indented = found
+            return
+        lines = chunk.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        found_fields = [field(line, number, awk=awk) for line in lines]
+        self.joined = b"".join([each + b"\n" for each in found_fields])
+        self.count = len(lines)
+        pairs = zip(found_fields, found_fields[1:], strict=False)
+        self.unsorted = next((at for at, (a, b) in enumerate(pairs, 2) if a >= b), 0)
+        self.lacking = next((at for at, each in enumerate(found_fields, 1) if not each), 0)
+        gaps = b" \t" if awk else b" \t\r\v\f"
+        self.indented = next((at for at, line in enumerate(lines, 1) if line[:1] and line[0] in gaps), 0)
+
+
+class Keys:
+    """Set of keys, each with its number: of a key twice, that of the first.
+
+    Args:
+        parts: the keys, each with a newline.
+    """
+
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self.joined = b"".join(parts)
+        self.count = self.joined.count(b"\n")
+        self._slots: array[int] | None = None
+        self._mask = 0
+        self._position = array("q", bytes(24))
+        self._numbers: dict[bytes, int] = {}
+        self.different = self.count
+        self._c: _C | None = None
+        if len(self.joined) >= IN_C:
+            self._use(_c())
+        else:
+            self._index()
+
+    def _use(self, c: _C | None) -> None:
+        """Use the functions in C from now on: lines are looked up in the order of both, as long as that is sorted."""
+        self._c = c if len(self.joined) < 1 << 32 else None
+        if not self._c or not self._c.index(self.joined, len(self.joined), None, 0):
+            self._index()
+
+    def _index(self) -> None:
+        if self._c:
+            self._mask = (1 << (self.count * 3 // 2).bit_length()) - 1
+            self._slots = array("I", bytes(8)) * (self._mask + 1)
+            self.different = self._c.index(self.joined, len(self.joined), self._c.at(self._slots), self._mask)
+        elif not self._numbers:
+            for number, key in enumerate(self.joined.split(b"\n")[:-1]):
+                self._numbers.setdefault(key, number)
+            self.different = len(self._numbers)
+
+    @classmethod
+    def of(cls, file: str | int, *, awk: bool = False) -> Keys:
+        """Return the first fields of the lines of a file."""
+        return cls(Fields(chunk, awk=awk).joined for chunk in chunks(file))
+
+    def runs(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[list[Run], int]:
+        """Part the lines of a chunk by the key in a field.
+
+        Args:
+            chunk: whole lines.
+            number: of the field.
+            bounds: numbers of the first key of each part, and the count of all keys. One part by default.
+
+        Returns:
+            Runs of lines of the same part, -1 for keys that are not in the set: start, end, part, count of lines. And
+            the first line that lacks the field, 0 if there is none.
+        """
+        ends = array("q", bounds or (0, max(self.count, 1)))
+        if not self._c and len(chunk) >= IN_C:
+            self._use(_c())
+        if c := self._c:
+            room, found = _numbers_room(4 * chunk.count(b"\n") + 4), array("q", bytes(32))
+            while True:
+                count = c.runs(
+                    chunk, len(chunk), number, self.joined, len(self.joined), c.at(self._slots) if self._slots else None,
+                    self._mask, c.at(ends), len(ends) - 1, c.at(self._position), c.at(room), c.at(found),
+                )  # fmt: skip
+                if count >= 0:
+                    break
+                self._index()
+            flat = iter(room[: 4 * count])
+            return list(zip(flat, flat, flat, flat, strict=True)), found[2]
+        from bisect import bisect
+
+        runs: list[Run] = []
+        start = lacking = 0
+        for at, line in enumerate(split_lines(chunk), 1):
+            key = field(line, number)
+            lacking = lacking or (at if not key else 0)
+            position = self._numbers.get(key)
+            part = -1 if position is None else bisect(ends, position) - 1
+            if runs and runs[-1][2] == part:
+                first, _, _, lines = runs[-1]
+                runs[-1] = (first, start + len(line), part, lines + 1)
+            else:
+                runs.append((start, start + len(line), part, 1))
+            start += len(line)
+        return runs, lacking
+
+
+def select(keys: Keys, source: str | int, write: Callable[[bytes], object] | None, *, number: int = 1, exclude: bool = False,
+           bad: Callable[[int], object] = lambda line: None) -> tuple[int, int]:  # fmt: skip
+    """Write the lines of a file whose field is in a set of keys, or is not; return their number, and that of all lines.
+
+    Without ``write``, lines are only counted. ``bad`` is called with the number of a line that lacks the field, after the lines before it were written.
+    """
+    kept = total = 0
+    for chunk in chunks(source):
+        runs, lacking = keys.runs(chunk, number)
+        if lacking:
+            head = b"".join(split_lines(chunk)[: lacking - 1])
+            runs = keys.runs(head, number)[0]
+        wanted = [run for run in runs if (run[2] < 0) == exclude]
+        if not write:
+            pass
+        elif wanted and wanted[0][:2] == (0, len(chunk)):
+            write(chunk)
+        elif wanted:
+            with memoryview(chunk) as view:
+                write(b"".join([view[start:end] for start, end, _, _ in wanted]))
+        if lacking:
+            bad(total + lacking)
+        kept += sum([run[3] for run in wanted])
+        total += sum([run[3] for run in runs])
+    return kept, total
+
+
+def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Iterator[bytes]:
+    """Turn chunks of lines "utterance speaker" into chunks of lines "speaker utterance ...", in the order of speakers.
+
+    Without ``write``, lines are only counted. ``bad`` is called with a line that has not two fields, and its number.
+    """
+    done: list[bytes] = []
+    rest: list[bytes] = []
+    speaker = b""
+    size = 0
+    parts = iter(source)
+    for chunk in parts:
+        c = _c() if len(chunk) >= IN_C else None
+        if not c:
+            rest.append(chunk)
+            break
+        out = _bytes_room(2 * len(chunk) + 1)
+        used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out))
+        if used < 0:
+            rest.append(chunk)
+            break
+        with memoryview(out) as view:
+            done.append(bytes(view[:used]))
+        speaker = chunk.rsplit(None, 1)[-1]
+        size += len(chunk)
+    if not rest:
+        yield from done
+        if done:
+            yield b"\n"
+        return
+    members: dict[bytes, list[bytes]] = {}
+    for line in b"".join(done).split(b"\n") if done else ():
+        first, *others = line.split()
+        members[first] = others
+    before = sum(map(len, members.values()))
+    for at, line in enumerate((line for chunk in (*rest, *parts) for line in split_lines(chunk)), before + 1):
+        pair = line.split()
+        if len(pair) != 2:
+            bad(at, line)
+        members.setdefault(pair[1], []).append(pair[0])
+    yield b"".join([b"%b %b\n" % (name, b" ".join(utterances)) for name, utterances in members.items()])
+
+
+def utt2spk(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Iterator[bytes]:
+    """Turn chunks of lines "speaker utterance ..." into chunks of lines "utterance speaker"."""
+    at = 0
+    for chunk in source:
+        out: list[bytes] = []
+        for at, line in enumerate(chunk.split(b"\n") if not chunk.endswith(b"\n") else chunk[:-1].split(b"\n"), at + 1):
+            speaker, *utterances = line.split() or [b""]
+            if not utterances:
+                if out:
+                    yield b"".join(out)
+                bad(at, line)
+            out += ((b" %b\n" % speaker).join(utterances), b" ", speaker, b"\n")
+        yield b"".join(out)
+
+
+def sort_key(line: bytes) -> bytes:
+    """Return what ``sort -k1,1`` compares: the first field with the blanks before it."""
+    if line[:1] in (b" ", b"\t") or b"\t" in line:
+        found = re.match(rb"[ \t]*[^ \t\n]*", line)
+        return found[0] if found else b""
+    return line.partition(b" ")[0].removesuffix(b"\n")
+
+
+def is_sorted(file: str) -> bool:
+    """True if the first fields of a file's lines follow each other in the order of bytes, and it ends with a newline."""
+    last = b""
+    for chunk in chunks(file):
+        found = Fields(chunk, awk=True)
+        if found.unsorted or found.lacking or found.indented or not chunk.endswith(b"\n"):
+            return False
+        if last and last >= found.joined[: found.joined.index(b"\n")]:
+            return False
+        last = found.joined[found.joined.rfind(b"\n", 0, -1) + 1 : -1]
+    return True
+
+
+def sort_lines(files: Iterable[str], key: Callable[[bytes], bytes] | None = None) -> Iterator[bytes]:
+    """Return the lines of files in the order of bytes, of the lines or of a key; in temporary files if they are many."""
+    import tempfile
+
+    runs: list[Iterable[bytes]] = []
+    lines: list[bytes] = []
+    size = 0
+    for name in files:
+        for chunk in chunks(name):
+            lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
+            size += len(chunk)
+            if size > MOST_TO_SORT // 4 and os.path.getsize(name) > MOST_TO_SORT:
+                lines.sort(key=key)
+                run = tempfile.TemporaryFile()
+                run.writelines(lines)
+                run.seek(0)
+                runs.append(run)
+                lines, size = [], 0
+    lines.sort(key=key)
+    if runs:
+        import heapq
+
+        yield from heapq.merge(*runs, lines, key=key)
+    else:
+        yield from lines
+
+
+def is_number(text: bytes) -> bool:
+    """True if awk takes a field for a number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def number_of(text: bytes) -> float:
+    """Return the number that a field starts with, as awk does; 0 if there is none."""
+    found = _NUMBER.match(text)
+    return float(found[0]) if found else 0.0
+
+
+def is_above(text: bytes, limit: bytes) -> bool:
+    """Compare two fields as awk does: as numbers if both are, else as bytes."""
+    return number_of(text) > number_of(limit) if is_number(text) and is_number(limit) else text > limit
+
+
+def awk_number(value: float) -> bytes:
+    """Write a number as awk prints it.
+
+    >>> awk_number(2.0), awk_number(1 / 3)
+    (b'2', b'0.333333')
+    """
+    return b"%d" % value if value == int(value) and abs(value) < 2**53 else b"%.6g" % value

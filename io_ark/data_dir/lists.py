@@ -1,0 +1,485 @@
+"""Kaldi's Perl scripts for lists: filter_scp.pl, split_scp.pl, subset_scp.pl, shuffle_list.pl, apply_map.pl and others.
+
+Each function takes the arguments of its script, and returns its status.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from io_ark.data_dir import lines
+from io_ark.data_dir.lines import Keys, chunks, lines_of, select
+from io_ark.data_dir.stage import DataDirError, Say
+
+# Perl's status of "die" is that of the last system call that failed: opening a file asks whether it is a terminal.
+NO_TERMINAL, MISSING, DIED = 25, 2, 255
+STDIN = 0
+MASK, FACTOR, ADDED = (1 << 48) - 1, 0x5DEECE66D, 0xB
+
+
+def usage(text: str, status: int = DIED) -> DataDirError:
+    """Return the error that shows how to call a script."""
+    return DataDirError(text, status=status)
+
+
+def source(arguments: list[str]) -> str | int | None:
+    """Return the file that Perl's ``<>`` reads; None, after a message, if it cannot be opened."""
+    if not arguments or arguments[0] == "-":
+        return STDIN
+    try:
+        os.close(os.open(arguments[0], os.O_RDONLY))
+    except OSError as error:
+        print(f"Can't open {arguments[0]}: {error.strerror}", file=sys.stderr)
+        return None
+    return arguments[0]
+
+
+def name_of(file: str | int) -> str:
+    """Return the name of a source for messages."""
+    return "standard input" if file == STDIN else str(file)
+
+
+@contextlib.contextmanager
+def opening(text: str) -> Iterator[None]:
+    """Turn the failure to open a file into Perl's message and status."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
+        raise DataDirError(f"{text}: {error.strerror}", status=error.errno or DIED, partly=True) from None
+
+
+def bad_line(text: str, file: str | int, status: int = NO_TERMINAL) -> Callable[..., None]:
+    """Return a function that raises the error for a line, by its number."""
+
+    def raise_error(number: int, line: bytes = b"") -> None:
+        shown = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
+        raise DataDirError(
+            f"{text}{shown}: correct this line", file=name_of(file), line=number, status=status, partly=True
+        )
+
+    return raise_error
+
+
+def keys_of(file: str, text: str = "Invalid id-list file line") -> Keys:
+    """Return the keys of an id list, which must not have blank lines."""
+    before = 0
+
+    def parts() -> Iterator[bytes]:
+        nonlocal before
+        for chunk in chunks(file):
+            found = lines.Fields(chunk)
+            if found.lacking:
+                bad_line(f"{text} without a key", file)(before + found.lacking)
+            before += found.count
+            yield found.joined
+
+    with opening(f"Could not open id-list file {file}"):
+        return Keys(parts())
+
+
+def filter_scp(say: Say, argv: list[str]) -> int:
+    """Print the lines of a file whose field is in a list."""
+    exclude, number = False, 1
+    while argv[:1] in (["--exclude"], ["-f"]):
+        if argv[0] == "--exclude":
+            exclude, argv = True, argv[1:]
+        else:
+            number, argv = _integer(argv[1]) if len(argv) > 1 else 0, argv[2:]
+    if len(argv) not in (1, 2):
+        raise usage(
+            "Usage: filter_scp.pl [--exclude] [-f <field-to-filter-on>] id_list [in.scp] > out.scp\n"
+            "Prints the input lines whose field (default: 1, the first) is the first field of a line of id_list;\n"
+            "with --exclude, the other lines."
+        )
+    keys = keys_of(argv[0])
+    file = source(argv[1:])
+    if file is not None:
+        text = "Bad line, could not get first field" if number == 1 else f"Invalid scp file line without field {number}"
+        write = sys.stdout.buffer.write
+        if number < 1:  # Perl's element -1 is the last one
+            for line in lines_of(file):
+                found = keys.runs(line.split()[number - 1], 1)[0][0][2] >= 0
+                write(line if found != exclude else b"")
+        else:
+            select(keys, file, write, number=number, exclude=exclude, bad=bad_line(text, file))
+    return 0
+
+
+def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
+    """Print spk2utt from utt2spk."""
+    if len(argv) > 1:
+        raise usage("Usage: utt2spk_to_spk2utt.pl [ utt2spk ] > spk2utt")
+    file = source(argv)
+    if file is not None:
+        bad = bad_line("Invalid line in utt2spk file", file, NO_TERMINAL if argv else DIED)
+        sys.stdout.buffer.writelines(lines.spk2utt(chunks(file), bad))
+    return 0
+
+
+def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
+    """Print utt2spk from spk2utt."""
+    for name in argv or ["-"]:
+        file = source([name])
+        if file is not None:
+            bad = bad_line("Invalid line in spk2utt file", file, DIED if file == STDIN else NO_TERMINAL)
+            sys.stdout.buffer.writelines(lines.utt2spk(chunks(file), bad))
+    return 0
+
+
+def _integer(text: str) -> int:
+    found = re.match(r"\s*[+-]?\d+", text)
+    return int(found[0]) if found else 0
+
+
+def selected(lengths: int, wanted: int) -> list[int]:
+    """Return the numbers of evenly spread lines, as subset_scp.pl chooses them."""
+    found: list[int] = []
+    stack = [(0, lengths, wanted)]
+    while stack:
+        start, end, needed = stack.pop()
+        if needed <= 0:
+            continue
+        if needed == end - start:
+            found += range(start, end)
+            continue
+        if needed == 1:  # half of one is none, so all later halves are the second
+            found.append(end - 1)
+            continue
+        half, first = (end - start) // 2, needed // 2
+        stack += ((start + half, end, needed - first), (start, start + half, first))
+    return found
+
+
+def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False, text: str = "") -> Iterator[bytes]:
+    """Return some lines of a file: evenly spread ones, the first or the last."""
+    with opening(f"Opening input scp file {file}"):
+        count = sum(chunk.count(b"\n") + (not chunk.endswith(b"\n")) for chunk in chunks(file))
+    if wanted > count:
+        if not quiet:
+            raise DataDirError(
+                f"You requested from subset_scp.pl more elements than available: {wanted} > {count}", file=text, status=DIED,
+                partly=True,
+            )  # fmt: skip
+        wanted = count
+    wanted = max(wanted, 0)
+    numbers: Iterable[int] = selected(count, wanted)
+    if which:
+        numbers = range(wanted) if which == "--first" else range(count - wanted, count)
+    return _numbered(file, iter(numbers))
+
+
+def _numbered(file: str, numbers: Iterator[int]) -> Iterator[bytes]:
+    first, number = 0, next(numbers, -1)
+    for chunk in chunks(file):
+        if number < 0:
+            return
+        count = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+        if number < first + count:
+            found = lines.split_lines(chunk)
+            out = []
+            while 0 <= number < first + count:
+                out.append(found[number - first])
+                number = next(numbers, -1)
+            yield b"".join(out)
+        first += count
+
+
+def subset_scp(say: Say, argv: list[str]) -> int:
+    """Print a number of lines of a file."""
+    given = set()
+    for name in ("--quiet", "--first", "--last"):
+        if argv[:1] == [name]:
+            given.add(name)
+            argv = argv[1:]
+    if len(argv) < 2:
+        raise usage(
+            "Usage: subset_scp.pl [--quiet][--first|--last] N in.scp\n"
+            "Prints N lines from all parts of a file, or its first or last ones; --quiet: or all if there are fewer."
+        )
+    if _integer(argv[0]) == 0 or re.match(r"\s*[+-]?\d+\.\d*[1-9]", argv[0]):
+        raise usage(f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"')
+    which = next((name for name in ("--first", "--last") if name in given), "")
+    sys.stdout.buffer.writelines(subset_lines(argv[1], _integer(argv[0]), which, quiet="--quiet" in given))
+    return 0
+
+
+def shuffled(found: list[bytes], seed: int = 0) -> list[bytes]:
+    """Return lines in the order of shuffle_list.pl: that of Perl's random numbers, written as text."""
+    state = ((seed & 0xFFFFFFFF) << 16) + 0x330E
+    numbers = []
+    for _ in found:
+        state = (state * FACTOR + ADDED) & MASK
+        numbers.append("%.15g" % (state / (MASK + 1)))
+    return [found[at] for at in sorted(range(len(found)), key=numbers.__getitem__)]
+
+
+def shuffle_list(say: Say, argv: list[str]) -> int:
+    """Print the lines of a file in random order."""
+    seed = 0
+    if argv[:1] == ["--srand"]:
+        if not re.search(r"\d", (argv[1:2] or [""])[0]):
+            raise usage(f'Bad argument to --srand option: "{"".join(argv[1:2])}"')
+        seed, argv = _integer(argv[1]), argv[2:]
+    if len(argv) > 1 or re.match("-.", "".join(argv[:1])):
+        print("Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.")
+        return 1
+    file = source(argv)
+    if file is not None:
+        sys.stdout.buffer.writelines(shuffled(list(lines_of(file)), seed))
+    return 0
+
+
+def map_of(file: str) -> dict[bytes, bytes]:
+    """Return a map from the first field of each line to the others, with single spaces."""
+    found: dict[bytes, bytes] = {}
+    with opening(f"Error opening map file {file}"):
+        for number, line in enumerate(lines_of(file), 1):
+            key, *rest = line.split() or [b""]
+            if not key:
+                bad_line("apply_map.pl: empty line", file)(number)
+            value = b" ".join(rest)
+            if found.setdefault(key, value) != value:
+                where = DataDirError("apply_map.pl: warning! another value for this key: the last one is used", file=file, line=number, key=key)  # fmt: skip
+                print(where, file=sys.stderr)
+                found[key] = value
+    return found
+
+
+def apply_map(say: Say, argv: list[str]) -> int:
+    """Print standard input with fields replaced by what a map has for them."""
+    begin, end, permissive = None, None, False
+    for _ in range(3):
+        if argv[:1] == ["-f"]:
+            spec, argv = "".join(argv[1:2]), argv[2:]
+            if spec.isascii() and spec.isdigit():
+                begin = end = int(spec) - 1
+            elif found := re.match(r"([0-9]*)[-:]([0-9]*)", spec):
+                begin = int(found[1]) - 1 if found[1] else begin
+                end = int(found[2]) - 1 if found[2] else end
+            if begin is None and end is None:
+                raise usage(f"Bad argument to -f option: {spec}")
+        if argv[:1] == ["--permissive"]:
+            permissive, argv = True, argv[1:]
+    if len(argv) != 1:
+        raise usage(
+            f"Invalid usage: {' '.join(argv)}\n"
+            "Usage: apply_map.pl [-f <field-range>] [--permissive] map <input >output\n"
+            "Replaces fields of the input by what follows them in the lines of the map. <field-range> is such as 2, 2-4,\n"
+            "2- or -3 (default: all); --permissive keeps fields that are not in the map.", 1,
+        )  # fmt: skip
+    table = map_of(argv[0])
+    write = sys.stdout.buffer.write
+    for line in lines_of(STDIN):
+        fields = line.split()
+        for at in range(max(begin or 0, 0), len(fields) if end is None else min(end + 1, len(fields))):
+            value = table.get(fields[at])
+            if value is None:
+                shown = fields[at].decode("utf-8", "surrogateescape")
+                if not permissive:
+                    raise DataDirError(f"apply_map.pl: undefined key {shown} in {argv[0]}", status=DIED)
+                print(f"apply_map.pl: warning! missing key {shown} in {argv[0]}", file=sys.stderr)
+            else:
+                fields[at] = value
+        write(b" ".join(fields) + b"\n")
+    return 0
+
+
+def balanced(sums: Sequence[int], parts: int) -> list[int]:
+    """Part a list of speakers as evenly as split_scp.pl, and return the bounds.
+
+    Args:
+        sums: number of lines before each speaker, and of all lines.
+        parts: number of parts.
+    """
+    total = len(sums) - 1
+    bounds = [-(-part * total // parts) for part in range(parts + 1)]
+
+    def size(part: int) -> int:
+        return sums[bounds[part + 1]] - sums[bounds[part]]
+
+    changed = True
+    while changed:
+        changed = False
+        for part in range(parts):
+            if part < parts - 1 and bounds[part + 1] > bounds[part]:
+                last = bounds[part + 1]
+                count, here, there = sums[last] - sums[last - 1], size(part), size(part + 1)
+                if abs(there + count - (here - count)) < abs(there - here):
+                    bounds[part + 1] -= 1
+                    changed = True
+            if part > 0 and bounds[part + 1] > bounds[part]:
+                first = bounds[part]
+                count, there, here = sums[first + 1] - sums[first], size(part - 1), size(part)
+                if abs(here - count - (there + count)) < abs(here - there):
+                    bounds[part] += 1
+                    changed = True
+    return bounds
+
+
+def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Iterator[list[bytes]]:
+    """Yield the lines of each part of a file, in which speakers are not divided."""
+    pairs: dict[bytes, bytes] = {}
+    with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
+        for number, line in enumerate(lines_of(utt2spk), 1):
+            pair = line.split()
+            if len(pair) != 2:
+                bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)(number, line)
+            pairs[pair[0]] = pair[1]
+    members: dict[bytes, list[bytes]] = {}
+    with opening(f"{say.name}: Error opening input scp file {scp}"):
+        for number, line in enumerate(lines_of(scp), 1):
+            key = lines.field(line)
+            if not key:
+                bad_line(f"{say.name}: Empty or space-only line in scp file", scp)(number)
+            speaker = pairs.get(key)
+            if speaker is None:
+                bad_line(
+                    f"{say.name}: No utterance {key.decode('utf-8', 'surrogateescape')} in utt2spk file {utt2spk}", scp
+                )(number)
+                raise AssertionError
+            members.setdefault(speaker, []).append(line)
+    groups = list(members.values())
+    if len(groups) < parts:
+        raise too_few_speakers(say, len(groups), parts)
+    bounds = balanced(list(accumulate(map(len, groups), initial=0)), parts)
+    for first, last in zip(bounds, bounds[1:], strict=False):
+        yield [line for group in groups[first:last] for line in group]
+
+
+def too_few_speakers(say: Say, speakers: int, parts: int) -> DataDirError:
+    """Return the error of more parts than speakers."""
+    return DataDirError(
+        f"{say.name}: Refusing to split data because number of speakers {speakers} is less than the number of output .scp "
+        f"files {parts}: use fewer parts", status=DIED, partly=True,
+    )  # fmt: skip
+
+
+def even_parts(say: Say, scp: str, parts: int) -> Iterator[list[bytes]]:
+    """Yield the lines of each part of a file, of sizes that differ by at most one."""
+    with opening(f"{say.name}: Error opening input scp file {scp}"):
+        found = list(lines_of(scp))
+    check_count(say, scp, len(found), parts)
+    size, larger = divmod(len(found), parts)
+    start = 0
+    for part in range(parts):
+        end = start + size + (part < larger)
+        yield found[start:end]
+        start = end
+
+
+def check_count(say: Say, scp: str, count: int, parts: int) -> None:
+    """Raise split_scp.pl's error if a file has fewer lines than parts."""
+    if not count:
+        print(f"{say.name}: error: empty input scp file {scp}", file=sys.stderr)
+    if count < parts:
+        raise DataDirError(
+            f"{say.name}: You are splitting into too many pieces! [reduce $nj ({parts}) to be smaller than the number of "
+            f"lines ({count}) in {scp}]", status=DIED, partly=True,
+        )  # fmt: skip
+
+
+def split_scp(say: Say, argv: list[str]) -> int:
+    """Divide a file into several."""
+    jobs = job = 0
+    utt2spk, from_one = "", False
+    for _ in range(3):
+        if argv[:1] == ["-j"]:
+            jobs, job, argv = (*map(_integer, (argv[1:3] + ["", ""])[:2]), argv[3:])
+        if argv[:1] and (found := re.search("--utt2spk=(.+)", argv[0])):
+            utt2spk, argv = found[1], argv[1:]
+        if argv[:1] == ["--one-based"]:
+            from_one, argv = True, argv[1:]
+    if jobs and not (jobs > 0 and 0 <= job - from_one < jobs):
+        raise usage(f"{say.name}: Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'")
+    if (not jobs and len(argv) < 2) or (jobs and len(argv) not in (1, 2)):
+        raise usage(
+            "Usage: split_scp.pl [--utt2spk=<utt2spk_file>] in.scp out1.scp out2.scp ...\n"
+            "   or: split_scp.pl -j num-jobs job-id [--one-based] [--utt2spk=<utt2spk_file>] in.scp [out.scp]\n"
+            " ... where 0 <= job-id < num-jobs, or 1 <= job-id <= num-jobs if --one-based."
+        )
+    scp, *outputs = argv
+    if jobs:
+        outputs = ["/dev/null"] * jobs
+        outputs[job - from_one] = argv[1] if len(argv) > 1 else "-"
+    divided = parts_by_speaker(say, scp, utt2spk, len(outputs)) if utt2spk else even_parts(say, scp, len(outputs))
+    status = 0
+    for output, part in zip(outputs, divided, strict=True):
+        with opening(f"{say.name}: Could not open scp file {output} for writing"):
+            target = sys.stdout.buffer if output == "-" else open(output, "wb")  # noqa: SIM115
+        with contextlib.nullcontext() if output == "-" else target:
+            target.writelines(part)
+        if not part:
+            print(
+                f"{say.name}: Error: empty .scp file {output} (too many splits and too few speakers?)", file=sys.stderr
+            )
+            status = 1
+    return status
+
+
+# What Perl's \s matches in Unicode, but for the usual four.
+_ODD_SPACES = re.compile("[\v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_PERL_LACKS = "\x1c\x1d\x1e\x1f"
+
+
+def text_problem(file: str) -> tuple[str, int, bytes]:
+    """Return Kaldi's message on a file of transcripts, the line and its key; an empty message if there is none.
+
+    White space is checked only in files that are UTF-8.
+    """
+    last = b"\n"
+    problem: tuple[str, int, bytes] | None = None
+    before = 0
+    for chunk in chunks(file):
+        last = chunk[-1:]
+        ascii_only = chunk.isascii()
+        if not ascii_only:
+            try:
+                text = chunk.decode()
+            except UnicodeDecodeError:
+                return "", 0, b""
+        if problem is None and (
+            b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not ascii_only and _ODD_SPACES.search(text))
+        ):
+            for at, line in enumerate(lines.split_lines(chunk), before + 1):
+                if not line.endswith(b"\n"):
+                    break
+                odd = set(_ODD_SPACES.findall(line.decode())) - set(_PERL_LACKS)
+                what = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
+                if what:
+                    key = b"".join(line.split()[:1])
+                    problem = f"The line for utterance {key.decode()} contains {what}", at, key
+                    break
+        before += chunk.count(b"\n")
+    if problem is None and last != b"\n":
+        problem = f"The current line (nr. {before}) has invalid newline", before + 1, b""
+    return problem or ("", 0, b"")
+
+
+def validate_text(say: Say, argv: list[str]) -> int:
+    """Check a file of transcripts."""
+    if len(argv) != 1:
+        raise usage("Usage: validate_text.pl <text-file>\ne.g.: validate_text.pl data/train/text")
+    check_text(say, argv[0])
+    return 0
+
+
+def check_text(say: Say, file: str) -> None:
+    """Raise validate_text.pl's error for a file of transcripts with odd white space."""
+    try:
+        empty = os.path.getsize(file) == 0 and os.path.isfile(file)
+        problem, number, key = text_problem(file)
+    except OSError:
+        raise DataDirError(f"{say.name}: ERROR: failed to open {file}") from None
+    if empty:
+        raise DataDirError(f"{say.name}: ERROR: file '{file}' is empty or does not exist")
+    if problem:
+        print(f"{say.name}: {problem}", file=sys.stderr)
+        raise DataDirError(
+            f"{say.name}: ERROR: text file '{file}' contains disallowed UTF-8 whitespace character(s): replace them",
+            file=file, line=number, key=key,
+        )  # fmt: skip

@@ -1,0 +1,333 @@
+"""Kaldi's scripts for data directories: their names, options and functions, and launchers for a recipe's ``utils`` folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+
+from io_ark.data_dir.stage import DataDirError, Say
+from io_ark.errors import ArkError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Value = str | int | float | bool
+MARK = b"io_ark.data_dir.scripts"
+INTERRUPTED, BROKEN_PIPE = 130, 141
+
+
+class Script:
+    """A script of Kaldi's.
+
+    Attributes:
+        command: its name for ``kaldi-compat data``; empty if that has none.
+        function: module and function that do its work.
+        usage: its arguments.
+        options: its options, with their defaults.
+        style: how its command line is read: "options" as by parse_options.sh, "flags" as by validate_data_dir.sh, "first" if
+            one option can come first, "list" if the function reads it.
+        count: least and greatest number of arguments.
+    """
+
+    def __init__(self, command: str, function: str, usage: str, count: tuple[int, int] = (0, 99), style: str = "options",
+                 **options: Value) -> None:  # fmt: skip
+        self.command, self.function, self.usage = command, function, usage
+        self.count, self.style, self.options = count, style, options
+
+    def run(self, say: Say, arguments: list[str], **values: Value) -> int:
+        """Call the function."""
+        module, _, name = self.function.partition(".")
+        function: Callable[..., int] = getattr(import_module(f"io_ark.data_dir.{module}"), name)
+        return function(say, *([arguments] if self.style == "list" else arguments), **values)
+
+
+_JOBS: Any = {"cmd": "run.pl", "nj": 4, "frame_shift": "0.01"}
+_CHANGED = "[options] <srcdir> <destdir>"
+_SUBSET = (
+    "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or\n"
+    "       [--spk-list <speaker-list-file>|--utt-list <utt-list-file>] <srcdir> <destdir>"
+)
+SCRIPTS = {
+    "validate_data_dir.sh": Script("validate", "validate.validate", "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>", (1, 1), "flags", no_feats=False, no_text=False, non_print=False, no_wav=False, no_spk_sort=False),
+    "fix_data_dir.sh": Script("fix", "fix.fix", "[options] <data-dir>", (1, 1), utt_extra_files="", spk_extra_files=""),
+    "subset_data_dir.sh": Script("subset", "directories.subset", _SUBSET, (2, 3), "first", speakers=False, shortest=False, first=False, last=False, per_spk=False, spk_list="", utt_list=""),
+    "split_data.sh": Script("split", "split.split", "[--per-utt] <data-dir> <num-to-split>", (2, 2), "first", per_utt=False),
+    "combine_data.sh": Script("combine", "directories.combine", "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...", (2, sys.maxsize), extra_files="", skip_fix=False),
+    "copy_data_dir.sh": Script("copy", "directories.copy", _CHANGED, (2, 2), spk_prefix="", utt_prefix="", spk_suffix="", utt_suffix="", validate_opts=""),
+    "perturb_data_dir_speed.sh": Script("perturb-speed", "perturb.perturb_speed", "[options] <warping-factor> <srcdir> <destdir>", (3, 3), include_spk_prefix=True),
+    "perturb_data_dir_speed_3way.sh": Script("perturb-speed-3way", "perturb.perturb_speed_3way", _CHANGED, (2, 2), always_include_prefix=False, include_spk_prefix=True),
+    "perturb_data_dir_volume.sh": Script("perturb-volume", "perturb.perturb_volume", "[options] <data-dir>", (1, 1), reco2vol="", write_reco2vol="", scale_low=0.125, scale_high=2.0),
+    "resample_data_dir.sh": Script("resample", "perturb.resample", "<frequency> <data-dir>", (2, 2), "plain"),
+    "utt2spk_to_spk2utt.pl": Script("", "lists.utt2spk_to_spk2utt", "[utt2spk] > spk2utt", style="list"),
+    "spk2utt_to_utt2spk.pl": Script("", "lists.spk2utt_to_utt2spk", "[spk2utt] > utt2spk", style="list"),
+    "filter_scp.pl": Script("filter", "lists.filter_scp", "[--exclude] [-f <field>] id_list [in.scp] > out.scp", style="list"),
+    "split_scp.pl": Script("", "lists.split_scp", "[--utt2spk=<utt2spk>] in.scp out1.scp out2.scp ...", style="list"),
+    "subset_scp.pl": Script("", "lists.subset_scp", "[--quiet][--first|--last] N in.scp", style="list"),
+    "shuffle_list.pl": Script("", "lists.shuffle_list", "[--srand N] [input file] > output", style="list"),
+    "apply_map.pl": Script("", "lists.apply_map", "[-f <field-range>] [--permissive] map <input >output", style="list"),
+    "get_utt2dur.sh": Script("utt2dur", "durations.get_utt2dur", "[options] <data-dir>", (1, 1), read_entire_file=False, **_JOBS),
+    "get_reco2dur.sh": Script("reco2dur", "durations.get_reco2dur", "[options] <data-dir>", (1, 1), **_JOBS),
+    "get_utt2num_frames.sh": Script("utt2num-frames", "durations.get_utt2num_frames", "[options] <data-dir>", (1, 1), cmd="run.pl", nj=4, frame_shift=0.01, frame_overlap=0.015),
+    "get_segments_for_data.sh": Script("segments", "durations.get_segments_for_data", "<data-dir> > segments", (1, 1), "plain"),
+    "remove_dup_utts.sh": Script("remove-repetitions", "directories.remove_repetitions", "<max-count> <src-data-dir> <dest-data-dir>", (3, 3), "plain"),
+    "modify_speaker_info.sh": Script("modify-speakers", "directories.modify_speakers", _CHANGED, (2, 2), utts_per_spk_max=-1, seconds_per_spk_max=-1.0, respect_speaker_info=True),
+    "validate_text.pl": Script("validate-text", "lists.validate_text", "<text-file>", style="list"),
+}  # fmt: skip
+
+
+def converted(name: str, text: str, default: Value) -> Value:
+    """Return the value of an option as the type of its default.
+
+    Raises:
+        DataDirError: it is none.
+    """
+    if isinstance(default, bool):
+        if text not in ("true", "false"):
+            raise DataDirError(f'expected "true" or "false": --{name} {text}')
+        return text == "true"
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise DataDirError(f"expected a number: --{name} {text}") from None
+
+
+def flag(name: str) -> str:
+    """Return the option of a value."""
+    return "--" + name.replace("_", "-")
+
+
+def shell_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+    """Read options as parse_options.sh does: ``--name value`` before the arguments, and shell files by ``--config``."""
+    values: dict[str, Value] = {}
+
+    def take(name: str, text: str) -> None:
+        name = name.replace("-", "_")
+        if name not in script.options:
+            raise DataDirError(f"invalid option {flag(name)}")
+        values[name] = converted(name.replace("_", "-"), text, script.options[name])
+
+    for at, argument in enumerate(argv[:-1]):
+        if argument == "--config":
+            for name, text in settings(argv[at + 1]):
+                take(name, text)
+    while argv and argv[0].startswith("--"):
+        if "=" in argv[0]:
+            raise say.fails(f"options to scripts must be of the form --name value, got '{argv[0]}'")
+        if len(argv) < 2:
+            raise DataDirError(f"{argv[0]} needs a value")
+        if argv[0] != "--config":
+            take(argv[0][2:], argv[1])
+        argv = argv[2:]
+    return values, argv
+
+
+def settings(path: str) -> list[tuple[str, str]]:
+    """Return the assignments ``name=value`` of a configuration file for shell scripts."""
+    import shlex
+
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            words = [(number, shlex.split(line, comments=True)) for number, line in enumerate(file, 1)]
+    except OSError:
+        raise DataDirError(f"missing config '{path}'") from None
+    found = []
+    for number, assignments in words:
+        for assignment in assignments:
+            name, equals, value = assignment.partition("=")
+            if not equals or not name.isidentifier():
+                raise DataDirError("should be name=value", file=path, line=number)
+            found.append((name, value))
+    return found
+
+
+def flag_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+    """Read options without values, which stand anywhere."""
+    names = {flag(name): name for name in script.options}
+    return {names[each]: True for each in argv if each in names}, [each for each in argv if each not in names]
+
+
+def first_option(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+    """Read one option, which comes first."""
+    names = {flag(name): name for name in script.options}
+    if not argv or not argv[0].startswith("--"):
+        return {}, argv
+    if argv[0] not in names:
+        if "per_utt" in script.options:
+            return {}, argv
+        raise say.fails(f"invalid option '{argv[0]}'")
+    takes_value = isinstance(script.options[names[argv[0]]], str)
+    return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
+
+
+def any_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+    """Read options as ``kaldi-compat`` does: ``--name value``, ``--name=value`` or ``--name``, anywhere."""
+    values: dict[str, Value] = {}
+    rest: list[str] = []
+    supply = iter(argv)
+    for argument in supply:
+        if argument == "--":
+            rest += supply
+        elif not argument.startswith("--"):
+            rest.append(argument)
+        else:
+            name, equals, text = argument[2:].partition("=")
+            key = name.replace("-", "_")
+            if key not in script.options:
+                known = ", ".join(map(flag, script.options)) or "none"
+                raise DataDirError(f"unknown option --{name}: known are {known}", status=2)
+            default = script.options[key]
+            if not equals:
+                text = str(not default).lower() if isinstance(default, bool) else next(supply, "")
+            values[key] = converted(name, text, default)
+    return values, rest
+
+
+_READERS = {"options": shell_options, "flags": flag_options, "first": first_option}
+
+
+def call(script: Script, say: Say, argv: list[str], *, people: bool = False) -> int:
+    """Run a script with these arguments."""
+    if script.style == "list":
+        return script.run(say, argv)
+    if argv[:1] in (["--help"], ["-h"]) and (people or script.style == "options"):
+        listed = "".join(f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else value!r}" for name, value in script.options.items())  # fmt: skip
+        print(f"Usage: {say.name} {script.usage}{listed}", file=sys.stderr)
+        return 0
+    reader = any_options if people else _READERS.get(script.style)
+    values, rest = reader(say, script, argv) if reader else ({}, argv)
+    low, high = script.count
+    if "spk_list" in script.options:
+        low = high = 2 if values.get("spk_list") or values.get("utt_list") else 3
+        which = next((flag(name) for name in ("speakers", "shortest", "first", "last", "per_spk") if values.pop(name, False)), "")  # fmt: skip
+        values["which"] = which
+        if len(rest) == 3:
+            rest = [rest[0], rest[2], rest[1]]
+    if not low <= len(rest) <= high or (script.style != "flags" and "" in rest[:1]):
+        say.write(f"Usage: {say.name} {script.usage}")
+        raise DataDirError("", partly=True, status=2 if people else 1)
+    values.pop("cmd", None)
+    if script.function == "directories.combine" and not people:
+        say.write(f"{say.name} {' '.join(argv)}")
+    return script.run(say, rest, **values)
+
+
+def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
+    """Run something as a script: errors become a line on standard error, and its status."""
+    try:
+        status = run()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ArkError, OSError, MemoryError) as error:
+        text = error.message if isinstance(error, DataDirError) and not error.file else str(error)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if text:
+            lead = "" if text.startswith(("Usage:", say.name)) else f"{name or say.name}: "
+            sys.stderr.buffer.write(f"{lead}{text}\n".encode("utf-8", "surrogateescape"))
+            sys.stderr.flush()
+        return error.status if isinstance(error, DataDirError) else 1
+
+
+def _write(text: str) -> None:
+    sys.stdout.buffer.write(f"{text}\n".encode("utf-8", "surrogateescape"))
+
+
+def main(name: str) -> int:
+    """Run a script with this process's arguments, and return its status."""
+    say = Say(sys.argv[0], _write)
+    return protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
+
+
+def launcher(name: str, python: str, root: str) -> bytes:
+    """Return the text of a program that runs a script in this installation."""
+    head = f"#!{python} -I\n"
+    if " " in python or len(head) > 127:  # more than a kernel reads
+        head = f"#!/bin/sh\n'''exec' '{python}' -I \"$0\" \"$@\"\n' '''\n"
+    text = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
+    text += f"from {MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
+    return os.fsencode(text)
+
+
+def install(folder: str, *, force: bool = False) -> list[str]:
+    """Write a launcher of each script into a folder, and of the shell scripts into its folder ``data``, as Kaldi has them.
+
+    Args:
+        folder: such as a recipe's ``utils``.
+        force: replace files that are not launchers.
+
+    Raises:
+        DataDirError: there are other files of these names; nothing is written then.
+
+    Returns:
+        The paths written.
+    """
+    names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
+    paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
+    for path in paths:
+        if os.path.lexists(path) and not force and not _is_launcher(path):
+            raise DataDirError(
+                "is another program: choose an empty folder, or pass --force to replace all of them", file=path
+            )
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for path, name in paths.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        with open(temporary, "xb") as file:
+            file.write(launcher(name, sys.executable, root))
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, path)
+    return list(paths)
+
+
+def _is_launcher(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return MARK in file.read(1 << 12)
+
+
+def data_main(argv: list[str]) -> int:
+    """Run ``kaldi-compat data`` with these arguments."""
+    commands = {script.command: script for script in SCRIPTS.values() if script.command}
+    say = Say(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
+
+    def run() -> int:
+        if not argv or argv[0] in ("--help", "-h"):
+            _write(
+                "Checks and changes Kaldi's data directories.\n\nUsage: kaldi-compat data <command> [options] <arguments>\n"
+            )
+            for command, script in commands.items():
+                _write(f"  {command:<20} {script.usage}")
+            _write(f"  {'info':<20} <data-dir>\n  {'install':<20} [--force] <utils-dir>\n")
+            _write("Every command has --help. install writes launchers of Kaldi's scripts (validate_data_dir.sh, ...).")
+            return 0 if argv else 2
+        name, rest = argv[0], argv[1:]
+        if name == "install" and len(set(rest) - {"--force"}) == 1:
+            [folder] = set(rest) - {"--force"}
+            written = install(folder, force="--force" in rest)
+            _write(f"wrote {len(written)} launchers into {folder} and {folder}/data")
+            return 0
+        if name == "info" and len(rest) == 1:
+            from io_ark.data_dir.directory import DataDir
+
+            _write(repr(DataDir(rest[0])))
+            return 0
+        if name not in commands:
+            known = ", ".join((*commands, "info", "install"))
+            raise DataDirError(f"there is no command {name!r} with these arguments: commands are {known}", status=2)
+        script = commands[name]
+        if name == "fix":
+            script = Script("fix", script.function, script.usage, script.count, **{**script.options, "strip_cr": False})
+        return call(script, say, rest, people=True)
+
+    return protected(say, run)

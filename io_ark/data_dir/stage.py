@@ -1,0 +1,256 @@
+"""Change a data directory as a whole: new files replace the old ones at the end, under a lock, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from io_ark.data_dir.lines import chunks
+from io_ark.errors import ArkError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # on Windows, which has no locks of directories
+    fcntl = None  # type: ignore[assignment]
+
+BUFFER = 1 << 20
+BACKUP = ".backup"
+_held: dict[tuple[int, int], int] = {}  # how often this process locked a directory
+
+
+class DataDirError(ArkError):
+    """A data directory cannot be used.
+
+    Attributes:
+        line: the line of the file, from 1; 0 if none.
+        status: exit status of the script.
+        partly: True if the script leaves what it wrote before, as Kaldi's does.
+    """
+
+    def __init__(
+        self, message: str, *, file: str = "", line: int = 0, key: bytes | str | None = None, status: int = 1,
+        partly: bool = False,
+    ) -> None:  # fmt: skip
+        text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
+        super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
+        self.line, self.status, self.partly = line, status, partly
+
+
+class Say:
+    """Prints as a script does.
+
+    Args:
+        name: of the script, as Kaldi's scripts print it (``$0``).
+        write: takes a line without its newline.
+        as_script: True to leave on failure what Kaldi's script leaves.
+    """
+
+    def __init__(self, name: str, write: Callable[[str], object] = print, *, as_script: bool = True) -> None:
+        self.name, self.write, self.as_script = name, write, as_script
+
+    def __call__(self, text: str) -> None:
+        self.write(f"{self.name}: {text}")
+
+    def called(self, name: str) -> Say:
+        """Return this for a script that this one calls."""
+        return Say(name, self.write, as_script=self.as_script)
+
+    def to_stderr(self) -> Say:
+        """Return this with standard error instead of standard output."""
+        import sys
+
+        return Say(self.name, lambda text: print(text, file=sys.stderr), as_script=self.as_script)
+
+    def fails(self, text: str, detail: str = "", *, status: int = 1, file: str = "", line: int = 0,
+              key: bytes | None = None) -> DataDirError:  # fmt: skip
+        """Print what Kaldi prints, and return the error to raise, which adds details."""
+        self(text)
+        return DataDirError(detail, file=file, line=line, key=key, status=status, partly=True)
+
+
+@contextlib.contextmanager
+def locked(*folders: str, change: bool = True) -> Iterator[None]:
+    """Hold locks of directories, for one process at a time if it changes them. A directory that is not there has none."""
+    taken: list[tuple[int, tuple[int, int]]] = []
+    try:
+        for folder in sorted(set(map(os.path.realpath, folders))) if fcntl else ():
+            try:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            except OSError:
+                continue
+            status = os.fstat(descriptor)
+            which = (status.st_dev, status.st_ino)
+            taken.append((descriptor, which))
+            if not _held.get(which):
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if change else fcntl.LOCK_SH)
+            _held[which] = _held.get(which, 0) + 1
+        yield
+    finally:
+        for descriptor, which in taken:
+            os.close(descriptor)
+            if which in _held and _held[which] > 1:
+                _held[which] -= 1
+            else:
+                _held.pop(which, None)
+
+
+class Stage:
+    """New files of a directory, beside the old ones until :meth:`commit`. A context: an error discards them.
+
+    Args:
+        folder: the directory, which is made if it is missing.
+        say: how to print. Of a script, an error that Kaldi's script ends with, too, keeps the files written before.
+        anew: remove everything else from the directory.
+    """
+
+    def __init__(self, folder: str, say: Say, *, anew: bool = False) -> None:
+        self.folder, self._say, self._anew = folder, say, anew
+        self._new: dict[str, str | None] = {}  # temporary file of each name; None to remove it
+        self._kept: dict[str, str] = {}  # the version of each file that is in .backup
+        self._count = 0
+
+    def __enter__(self) -> Stage:
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+        except OSError as error:
+            raise self.error(error, self.folder) from None
+        self._lock = locked(self.folder)
+        self._lock.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        try:
+            if kind is None or (isinstance(error, DataDirError) and error.partly and self._say.as_script):
+                self.commit()
+        finally:
+            for path in filter(None, self._new.values()):
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            self._lock.__exit__(None, None, None)
+
+    def error(self, error: OSError, path: str) -> DataDirError:
+        """Return the error for a failed system call."""
+        what = error.strerror or str(error)
+        return DataDirError(f"{what}: nothing was changed", file=str(error.filename or path))
+
+    def path(self, name: str) -> str:
+        """Return where the present version of a file is; empty if there is none."""
+        if name in self._new:
+            return self._new[name] or ""
+        path = os.path.join(self.folder, name)
+        return path if os.path.isfile(path) else ""
+
+    def is_new(self, name: str) -> bool:
+        """True if the file was written here."""
+        return name in self._new
+
+    def has(self, name: str) -> bool:
+        """True if the file has content."""
+        path = self.path(name)
+        return bool(path) and os.path.getsize(path) > 0
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
+        """Write a file: yields a function that takes bytes. The present version can be read meanwhile."""
+        self._count += 1
+        base = os.path.join(self.folder, os.path.dirname(name))
+        path = os.path.join(base, f".{os.path.basename(name)}.{os.getpid()}.{self._count}.tmp")
+        try:
+            os.makedirs(base, exist_ok=True)
+            with open(path, "xb", BUFFER) as file:
+                yield file.write
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                if not (isinstance(error, DataDirError) and error.partly and self._say.as_script):
+                    os.unlink(path)
+            if isinstance(error, OSError) and not isinstance(error, ArkError):
+                raise self.error(error, path) from None
+            if isinstance(error, DataDirError) and error.partly and self._say.as_script:
+                self._replace(name, path)  # as the shell's ">", which leaves what came before the failure
+            raise
+        self._replace(name, path)
+
+    def _replace(self, name: str, path: str | None) -> None:
+        if old := self._new.get(name):
+            os.unlink(old)
+        self._new[name] = path
+
+    def write(self, name: str, parts: Iterable[bytes]) -> None:
+        """Write a file."""
+        with self.writing(name) as write:
+            supply = iter(parts)
+            while some := b"".join(islice(supply, 4096)):
+                write(some)
+
+    def copy(self, source: str, name: str) -> None:
+        """Write a copy of a file."""
+        with self.writing(name) as write, open(source, "rb", 0) as file:
+            target = write.__self__.fileno()  # type: ignore[attr-defined]
+            try:
+                while os.sendfile(target, file.fileno(), None, 1 << 30):  # type: ignore[arg-type]
+                    pass
+            except (OSError, AttributeError) as error:  # a file system, or a system, without it
+                if getattr(error, "errno", 0) == errno.ENOSPC or file.tell():
+                    raise
+                for chunk in chunks(source):
+                    write(chunk)
+
+    def keep(self, name: str) -> None:
+        """Write a file's present version into ``.backup``."""
+        path = self.path(name)
+        if self._kept.get(name) != path:
+            self._kept[name] = path
+            self.copy(path, os.path.join(BACKUP, name))
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._replace(name, None)
+
+    def move_to_backup(self, name: str) -> None:
+        """Move a file into ``.backup``."""
+        self.keep(name)
+        self.remove(name)
+
+    def commit(self) -> None:
+        """Put the new files in place."""
+        kept = {os.path.join(self.folder, name) for name in self._new} | {path for path in self._new.values() if path}
+        for path in [os.path.join(self.folder, name) for name in os.listdir(self.folder)] if self._anew else []:
+            if path not in kept:
+                remove_tree(path)
+        for name, new in self._new.items():
+            target = os.path.join(self.folder, name)
+            try:
+                if new and same_bytes(new, target):
+                    os.unlink(new)  # a link stays one, and the time of the last change what it is
+                elif new:
+                    os.replace(new, target)
+                elif os.path.lexists(target):
+                    os.unlink(target)
+            except OSError as error:
+                raise DataDirError(f"cannot be replaced: {error.strerror}", file=target) from None
+        self._new.clear()
+
+
+def same_bytes(one: str, other: str) -> bool:
+    """True if two files have the same content."""
+    if not os.path.isfile(other) or os.path.getsize(one) != os.path.getsize(other):
+        return False
+    with open(one, "rb", 0) as a, open(other, "rb", 0) as b:
+        while True:
+            left, right = a.read(BUFFER), b.read(BUFFER)
+            if left != right or not left:
+                return left == right
+
+
+def remove_tree(path: str) -> None:
+    """Remove a file, or a directory with all that is in it."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        for name in os.listdir(path):
+            remove_tree(os.path.join(path, name))
+        os.rmdir(path)
+    else:
+        os.unlink(path)

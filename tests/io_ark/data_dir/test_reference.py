@@ -1,0 +1,114 @@
+"""Our scripts against the outputs of Kaldi's own, for 300 directories with faults: the same files and statuses.
+
+Where Kaldi's scripts lose data without a word, ours end with an error that names file, line and key, and change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from io_ark.data_dir.scripts import SCRIPTS, call, protected
+from io_ark.data_dir.stage import Say
+from tests.support import data_dirs
+
+OUTPUTS = Path(__file__).parents[3] / "reference_data" / "data_dirs" / "outputs.json.xz"
+# Messages of errors where Kaldi's scripts go on and lose data, or write what no program can read.
+STRICTER = (
+    "another value than in line", "ends with a carriage return", "starts with a byte-order mark", "has a fifth field",
+    "Bad line without a key", "is a source, and the target is made anew", "has no duration: delete utt2dur", "is blank: remove",
+)  # fmt: skip
+# Lines of output that depend on the process or show a difference of temporary files.
+UNSTABLE = re.compile(
+    r"/tmp/kaldi|^[-+@ ]|^\.\.\.$|^\[Lengths|differ: (byte|char)|\.sh: line|filtered .* based on|^sort:|Lengths are"
+)
+
+
+def cases() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lzma.decompress(OUTPUTS.read_bytes()).splitlines()]
+
+
+def run(place: Path, command: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> tuple[int, bytes, str]:
+    """Run a command as a script in this process, and return its status and outputs."""
+    monkeypatch.chdir(place)
+    text, _, redirected = command.partition(" < ")
+    path, *argv = text.split()
+    name = os.path.basename(path)
+    before = os.dup(0)
+    source = (
+        os.open(redirected, os.O_RDONLY)
+        if redirected and os.path.exists(redirected)
+        else os.open(os.devnull, os.O_RDONLY)
+    )
+    try:
+        os.dup2(source, 0)
+        say = Say(f"utils/{path}", lambda line: os.write(1, f"{line}\n".encode("utf-8", "surrogateescape")))
+        status = protected(say, lambda: call(SCRIPTS[name], say, argv))
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(source)
+    out, err = capfdbinary.readouterr()
+    return status, out, err.decode("utf-8", "replace")
+
+
+def messages(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not UNSTABLE.search(line)]
+
+
+@pytest.fixture(scope="module")
+def copies() -> Iterator[dict[int, Path]]:
+    yield {}
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: str(case["seed"]))
+def test_scripts_differ_from_kaldis(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:  # fmt: skip
+    start = tmp_path / "start"
+    _, commands = data_dirs.case(case["seed"], start)
+    before = data_dirs.tree(start)
+    assert commands == [result["command"] for result in case["results"]]
+    for at, result in enumerate(case["results"]):
+        command = result["command"]
+        if "<" in command and not (start / command.split(" < ")[1]).exists():
+            continue  # the shell's error
+        place = tmp_path / str(at)
+        shutil.copytree(start, place)
+        status, out, err = run(place, command, monkeypatch, capfdbinary)
+        told = f"{command} with {case['faults']}\n{out.decode('utf-8', 'replace')}\n{err}"
+        after = data_dirs.tree(place)
+        if status and any(each in err for each in STRICTER):
+            assert re.search(r"data/\S+: ", err), told
+            changed = {name for name in after if after[name] != before.get(name)}
+            assert not {name for name in changed if name.startswith("data/a/") and "utt2dur" not in name and "reco2dur" not in name} or "3way" in command, told  # fmt: skip
+            continue
+        assert status == result["status"], f"Kaldi {result['status']}: {told}\n{result['stdout']}"
+        wanted = {name: None if data is None else data.encode("latin-1") for name, data in result["files"].items()}
+        changes = {name: after.get(name) for name in {*before, *after} if before.get(name) != after.get(name)}
+        for name in {*changes, *wanted} if status else ():
+            # What failed is no use: durations that could not be computed, and a part of a new directory.
+            if (
+                name.startswith(("data/out", "data/a/split", "data/a/wav"))
+                or "problem getting the durations" in told
+                and name.endswith("dur")
+            ):
+                changes.pop(name, None)
+                wanted.pop(name, None)
+        if "resample" in command and re.search(rb"\| \| \S*sox", wanted.get("data/a/wav.scp") or b""):
+            continue  # Kaldi's script takes a command for a file if there is no space before its "|"
+        assert changes == wanted, told
+        expected = result["stdout"].encode("latin-1")
+        if command.split()[0].endswith(".pl") or "get_segments" in command:
+            assert out == expected or "Usage" in told, told
+        elif not status or command.startswith(("validate", "fix")):
+            ours = messages(out.decode("utf-8", "replace"))
+            assert [
+                line for line in messages(expected.decode("utf-8", "replace")) if line not in ours
+            ] == [] or "Usage" in told, told
