@@ -29,7 +29,20 @@ _NAMES = {
     "tables.writers": "Writer",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = ["api", "blocks", "codecs", "data_dir", "errors", "extras", "models", "native", "specifier", "streams", "tables", "text"]
+_MODULES = [
+    "api",
+    "blocks",
+    "codecs",
+    "data_dir",
+    "errors",
+    "extras",
+    "models",
+    "native",
+    "specifier",
+    "streams",
+    "tables",
+    "text",
+]
 
 __all__ = [
     "ArkError",

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.blocks import Wave
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
@@ -98,8 +99,13 @@ class ArrayFeature(AudioFeature):
         return self.plan.dim
 
     @overload
-    def __call__(
-        self, samples: npt.NDArray[Any], lengths: None = None, *, vtln_warp: Any = 1.0, generator: Generator = None
+    def __call__(  # type: ignore[overload-overlap]
+        self,
+        samples: npt.NDArray[Any] | Wave,
+        lengths: None = None,
+        *,
+        vtln_warp: Any = 1.0,
+        generator: Generator = None,
     ) -> Floats: ...
     @overload
     def __call__(
@@ -116,7 +122,7 @@ class ArrayFeature(AudioFeature):
     ) -> list[Floats]: ...
     def __call__(
         self,
-        samples: npt.NDArray[Any] | Sequence[npt.NDArray[Any]],
+        samples: npt.NDArray[Any] | Wave | Sequence[npt.NDArray[Any]],
         lengths: npt.ArrayLike | None = None,
         *,
         vtln_warp: Any = 1.0,
@@ -126,7 +132,8 @@ class ArrayFeature(AudioFeature):
 
         Args:
             samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): an array (T,) or (B, T),
-                or a list of arrays (T,). int16 is used as it is; everything else is computed in float32.
+                or a list of arrays (T,); or what ``io_ark.load("a.wav")`` returns, whose rate is checked. int16 is used
+                as it is; everything else is computed in float32.
             lengths: number of samples in each row of (B, T); the samples after them are ignored.
             vtln_warp: VTLN factor, or one per utterance. The spectrogram ignores it, as in Kaldi.
             generator: source of the noise of dithering: a generator of this object if None, a

@@ -142,7 +142,9 @@ class _Fix:
                 )  # fmt: skip
                 runs, lacking = audio.runs(plain, 2)
                 if lacking:
-                    bad_line("Bad line without a recording", path)(total + lacking, lines.split_lines(chunk)[lacking - 1])
+                    bad_line("Bad line without a recording", path)(
+                        total + lacking, lines.split_lines(chunk)[lacking - 1]
+                    )
                 parts = [plain[start:end] for start, end, part, _ in runs if part >= 0]
                 for part in parts:
                     write(part)

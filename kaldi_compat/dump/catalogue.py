@@ -67,7 +67,11 @@ def _kaldi_compat() -> Command:
                 equals=True,
             ),
             Command("conform", "test an implementation of Kaldi's features"),
-            Command("data", "check and change data directories", words=("validate", "fix", "subset", "split", "combine", "copy")),
+            Command(
+                "data",
+                "check and change data directories",
+                words=("validate", "fix", "subset", "split", "combine", "copy"),
+            ),
             Command("explain", "find the front end that computed features"),
             Command("frontend", "list front ends of published models", words=("list", "show", "check", "export")),
             Command("info", "show which engines are available here"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from io_ark.blocks import Wave
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
 from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, is_floating, is_real, tracing
 from kaldi_compat.functional.batches import checked_lengths
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # One VTLN factor, or one for each utterance.
 Warps = float | tuple[float, ...]
 
+INTEGERS_END = 1 << 16  # larger ones are not 16-bit audio, even if two signals were added
 _warned: set[str] = set()
 
 
@@ -78,8 +80,9 @@ def checked_list(
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
     utterances = list(items) if isinstance(items, Iterable) else [items]
     what, make = ("array", "np.asarray") if kind is np.ndarray else ("tensor", "torch.from_numpy")
+    one = "an array" if what == "array" else "a tensor"
     if not all(isinstance(item, kind) and item.ndim == len(axes) for item in utterances):
-        raise error(f"expected a {what}, or a list of {what}s {shape}, one for each utterance ({make} makes them)")
+        raise error(f"expected {one}, or a list of {what}s {shape}, one for each utterance ({make} makes them)")
     if lengths is not None:
         raise error(f"lengths go with a padded batch: the {what}s of a list have their own")
     return utterances
@@ -124,14 +127,31 @@ class AudioFeature:
         raise NotImplementedError
 
     def _features_of(self, samples: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
-        """Check audio, and compute its features: a list for a list."""
+        """Check audio, and compute its features: a list for a list. Of :class:`io_ark.Wave` the rate is checked."""
+        samples = self._samples_of(samples)
         if isinstance(samples, self._kind):
             return self._compute(self._checked(samples, lengths, vtln_warp), generator)
+        if isinstance(samples, (list, tuple)):
+            samples = [self._samples_of(each) for each in samples]
         utterances = checked_list(samples, lengths, ("T",), self._kind, AudioError)
         warps = normalized_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
         audio = [self._checked(each, None, warp) for each, warp in zip(utterances, factors, strict=True)]
         return self._compute_list(audio, generator)
+
+    def _samples_of(self, audio: Any) -> Any:
+        """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several; any other input as is.
+
+        Raises:
+            AudioError: it has another rate than the options.
+        """
+        if not isinstance(audio, Wave):
+            return audio
+        rate, wanted = audio.sample_frequency, self.options.sample_frequency
+        if rate != wanted:
+            advice = f"resample it or pass sample_frequency={rate:g}"
+            raise AudioError(f"the audio has {rate:g} Hz, but sample_frequency={wanted:g}: {advice}")
+        return audio.samples[0] if len(audio.samples) == 1 else audio.samples
 
     def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
@@ -164,9 +184,21 @@ class AudioFeature:
         return self
 
     def _check_scale(self, samples: Any) -> float:
-        """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest one seen."""
-        if 0 in samples.shape or not is_floating(samples):
+        """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest one seen.
+
+        Raises:
+            AudioError: integers have more than 16 bits.
+        """
+        if 0 in samples.shape or not (is_floating(samples) or samples.dtype.itemsize > 2):
             return 0.0
+        if not is_floating(samples):
+            largest: float = max(int(samples.max()), -int(samples.min())) * self.options.waveform_scale
+            if largest > INTEGERS_END:
+                raise AudioError(
+                    f"the samples are integers up to {largest:.3g}, but Kaldi's features are defined on 16-bit ones: "
+                    f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
+                )
+            return largest
         # Of audio on Kaldi's scale nearly every sample is greater than 1, so that one of each row tells.
         middle, scale = samples[..., samples.shape[-1] // 2], self.options.waveform_scale
         peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import io_ark
 import kaldi_compat
 from kaldi_compat import AudioError, KaldiRandom, OptionError
 from kaldi_compat.numpy import ArrayFeature, Fbank, Mfcc, Plp, Spectrogram
@@ -159,11 +160,36 @@ def test_dithering_is_repeated_by_the_same_generator() -> None:
         (lambda f: f([np.zeros(800)], [800]), "lengths go with a padded batch"),
         (lambda f: f(np.zeros(800), vtln_warp=[1.0, 1.0]), "vtln_warp has the shape"),
         (lambda f: f.stream()(np.zeros((1, 800))), "a chunk must be an array"),
+        (lambda f: f("a.wav"), "expected an array, or a list of arrays"),
+        (
+            lambda f: f(io_ark.Wave(8000.0, np.zeros((1, 800), np.int16))),
+            "the audio has 8000 Hz, but sample_frequency=16",
+        ),
+        (lambda f: f([io_ark.Wave(8000.0, np.zeros((1, 800), np.int16))]), "resample it or pass sample_frequency=8000"),
+        (lambda f: f(np.full(800, 1 << 20)), "integers up to 1.05e[+]06, but Kaldi's features are defined on 16-bit"),
+        (lambda f: f(np.full(800, -(2**31), np.int32)), "pass samples >> 16"),
+        (lambda f: f.stream()(np.full(800, 1 << 20, np.int32)), "16-bit"),
     ],
 )
 def test_invalid_input_is_refused(call: Any, message: str) -> None:
     with pytest.raises(AudioError, match=message):
         call(Fbank(dither=0.0))
+
+
+def test_audio_of_a_file_and_integers_on_kaldis_scale_are_taken() -> None:
+    wanted = Fbank(dither=0.0)(SPEECH)
+    wave = io_ark.Wave(16000.0, np.stack((SPEECH, SPEECH[::-1])))
+    for feature in (Fbank(dither=0.0), kaldi_compat.Fbank(dither=0.0, engine="exact")):
+        one, both = feature(wave._replace(samples=wave.samples[:1])), feature(wave)
+        np.testing.assert_array_equal(np.asarray(one), wanted)
+        np.testing.assert_array_equal(np.asarray(both)[0], wanted)
+        assert len(both) == 2
+    np.testing.assert_array_equal(Fbank(dither=0.0)([wave._replace(samples=wave.samples[:1])])[0], wanted)
+    np.testing.assert_array_equal(Fbank(dither=0.0)(SPEECH.astype(np.int64)), wanted)
+    scaled = Fbank(dither=0.0, waveform_scale=2**-16)
+    np.testing.assert_array_equal(scaled(SPEECH.astype(np.int32) << 16), wanted)
+    with pytest.raises(AudioError, match="16-bit"):
+        kaldi_compat.Fbank(dither=0.0)(torch.full((800,), 1 << 20, dtype=torch.int32))
 
 
 def test_engine_for_tensors_is_refused() -> None:

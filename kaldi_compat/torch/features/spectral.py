@@ -281,6 +281,11 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             )
         return audio
 
+    def _samples_of(self, audio: Any) -> Any:
+        """Return the samples of a :class:`io_ark.Wave` as a tensor, and any other input as it is."""
+        samples = super()._samples_of(audio)
+        return samples if samples is audio else torch.tensor(samples)
+
     def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
         """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
         given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
