@@ -70,12 +70,17 @@ def speech() -> dict[str, tuple[Array, int]]:
 def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield Kaldi's own features with options, whole and in part, turned, masked, stacked, pasted, and normalized."""
     kinds: list[tuple[Any, dict[str, Any]]] = [
-        (Fbank, {"num_mel_bins": 80}), (Fbank, {"num_mel_bins": 40, "window_type": "hamming"}),
-        (Fbank, {"num_mel_bins": 23, "snip_edges": False}), (Mfcc, {}), (Mfcc, {"use_energy": False, "num_ceps": 20}),
-        (Plp, {}), (Spectrogram, {}), (Fbank, {"num_mel_bins": 64, "high_freq": -200.0, "low_freq": 40.0}),
+        (Fbank, {"num_mel_bins": 80}),
+        (Fbank, {"num_mel_bins": 40, "window_type": "hamming"}),
+        (Fbank, {"num_mel_bins": 23, "snip_edges": False}),
+        (Mfcc, {}),
+        (Mfcc, {"use_energy": False, "num_ceps": 20}),
+        (Plp, {}),
+        (Spectrogram, {}),
+        (Fbank, {"num_mel_bins": 64, "high_freq": -200.0, "low_freq": 40.0}),
         (Fbank, {"num_mel_bins": 80, "frame_length": 50.0, "frame_shift": 12.5}),
         (Mfcc, {"num_ceps": 40, "num_mel_bins": 40, "low_freq": 20.0, "high_freq": -400.0, "use_energy": False}),
-    ]  # fmt: skip
+    ]
     for name in ("speech16k", "speech16k_b", "speech8k"):
         samples, rate = audio[name]
         for kind, options in kinds:
@@ -92,10 +97,22 @@ def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
             made = kind(dither=0.0, sample_frequency=rate, **options)
             word = kind.__name__.lower() + "("
             for first, end in ((30, 90), (55, 100), (0, 70)):
-                yield Case("part of a recording", f"{name} {word} {first}:{end}",
-                           lambda m=made, s=samples, a=first, b=end: m(s)[a:b], samples, rate, (word, "left out"))  # fmt: skip
-            yield Case("part of a recording", f"{name} {word} samples 4321 on",
-                       lambda m=made, s=samples: m(s[4321:17000]), samples, rate, (word, "the audio from 0.27"))  # fmt: skip
+                yield Case(
+                    "part of a recording",
+                    f"{name} {word} {first}:{end}",
+                    lambda m=made, s=samples, a=first, b=end: m(s)[a:b],
+                    samples,
+                    rate,
+                    (word, "left out"),
+                )
+            yield Case(
+                "part of a recording",
+                f"{name} {word} samples 4321 on",
+                lambda m=made, s=samples: m(s[4321:17000]),
+                samples,
+                rate,
+                (word, "the audio from 0.27"),
+            )
     samples, rate = audio["speech16k_b"]
     made = Fbank(dither=0.0, num_mel_bins=80, window_type="hamming")(samples).astype(np.float64)
     fbank = ("fbank(|preset", "hamming|preset")
@@ -103,8 +120,12 @@ def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         yield Case("orientation", f"shape {batch}", lambda b=batch: made.reshape(b), samples, rate, fbank)
     for turned in (made.T, made.T[None], made.T[:, :, None], np.vstack([made, np.zeros((500, 80))]).T):
         yield Case("orientation", f"shape {turned.shape}", lambda t=turned: t, samples, rate, (*fbank, "transposed"))
-    for what, place in (("frame", np.s_[40:50]), ("frame", np.s_[[20, 21, 80, 81, 82]]), ("column", np.s_[:, 10:15]),
-                        ("column", np.s_[:, 60:63])):  # fmt: skip
+    for what, place in (
+        ("frame", np.s_[40:50]),
+        ("frame", np.s_[[20, 21, 80, 81, 82]]),
+        ("column", np.s_[:, 10:15]),
+        ("column", np.s_[:, 60:63]),
+    ):
         for fill in (0.0, float(made.mean())):
             masked = made.copy()
             masked[place] = fill
@@ -115,16 +136,26 @@ def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         yield Case("missing frames", text, lambda c=change: c, samples, rate, (*fbank, f"left out at {text}"))
     normalized = (made - made.mean(0)) / made.std(0)
     after = {
-        "minus the mean": made - made.mean(0), "standard deviation": normalized, "base 10": made / np.log(10),
-        "decibels": 10 / np.log(10) * made, "global": (made - np.cos(np.arange(80))) / np.linspace(1, 2, 80),
-        "float16": made.astype(np.float16), "standard deviation|padding": np.vstack([normalized, np.zeros((40, 80))]),
-    }  # fmt: skip
+        "minus the mean": made - made.mean(0),
+        "standard deviation": normalized,
+        "base 10": made / np.log(10),
+        "decibels": 10 / np.log(10) * made,
+        "global": (made - np.cos(np.arange(80))) / np.linspace(1, 2, 80),
+        "float16": made.astype(np.float16),
+        "standard deviation|padding": np.vstack([normalized, np.zeros((40, 80))]),
+    }
     for text, array in after.items():
         yield Case("normalized, stored", text, lambda a=array: a, samples, rate, (*fbank, f"{text}|preset"))
     for stack, stride in ((7, 6), (5, 1), (4, 3)):
         options = LowFrameRateOptions(stack=stack, stride=stride)
-        yield Case("stacked, deltas", f"LFR {stack} {stride}", lambda o=options: low_frame_rate(made, o), samples, rate,
-                   (*fbank, f"{stack} frames stacked, every {stride}|preset"))  # fmt: skip
+        yield Case(
+            "stacked, deltas",
+            f"LFR {stack} {stride}",
+            lambda o=options: low_frame_rate(made, o),
+            samples,
+            rate,
+            (*fbank, f"{stack} frames stacked, every {stride}|preset"),
+        )
     ceps = Mfcc(dither=0.0, use_energy=False)(samples).astype(np.float64)
     yield Case("stacked, deltas", "deltas", lambda: add_deltas(ceps), samples, rate, ("mfcc(", "deltas of 2"))
     yield Case(
@@ -156,31 +187,85 @@ def of_librosa(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     for name, (samples, rate) in audio.items():
         unit = samples.astype(np.float32) / 32768
         slaney = "Slaney's scale"
-        yield Case("librosa's defaults", f"{name} power_to_db", lambda y=unit, r=rate: librosa.power_to_db(
-            librosa.feature.melspectrogram(y=y, sr=r)), samples, rate, ("fbank(", slaney, "transposed", "decibels"))  # fmt: skip
-        yield Case("librosa's defaults", f"{name} mel", lambda y=unit, r=rate: librosa.feature.melspectrogram(y=y, sr=r),
-                   samples, rate, ("fbank(", slaney, "transposed", "use_log_fbank=False"))  # fmt: skip
-        yield Case("librosa's defaults", f"{name} mfcc", lambda y=unit, r=rate: librosa.feature.mfcc(y=y, sr=r),
-                   samples, rate, ("mfcc(", slaney, "transposed"))  # fmt: skip
-        yield Case("librosa's defaults", f"{name} stft", lambda y=unit: np.abs(librosa.stft(y, n_fft=512, hop_length=160)),
-                   samples, rate, ("spectrogram(", "magnitudes", "transposed"))  # fmt: skip
+        yield Case(
+            "librosa's defaults",
+            f"{name} power_to_db",
+            lambda y=unit, r=rate: librosa.power_to_db(librosa.feature.melspectrogram(y=y, sr=r)),
+            samples,
+            rate,
+            ("fbank(", slaney, "transposed", "decibels"),
+        )
+        yield Case(
+            "librosa's defaults",
+            f"{name} mel",
+            lambda y=unit, r=rate: librosa.feature.melspectrogram(y=y, sr=r),
+            samples,
+            rate,
+            ("fbank(", slaney, "transposed", "use_log_fbank=False"),
+        )
+        yield Case(
+            "librosa's defaults",
+            f"{name} mfcc",
+            lambda y=unit, r=rate: librosa.feature.mfcc(y=y, sr=r),
+            samples,
+            rate,
+            ("mfcc(", slaney, "transposed"),
+        )
+        yield Case(
+            "librosa's defaults",
+            f"{name} stft",
+            lambda y=unit: np.abs(librosa.stft(y, n_fft=512, hop_length=160)),
+            samples,
+            rate,
+            ("spectrogram(", "magnitudes", "transposed"),
+        )
         if rate >= 22050:
             for bins, points, hop, top, title in (
                 (80, 1024, 256, 8000, "HiFi-GAN"),
                 (100, 1024, 256, rate / 2, "BigVGAN"),
             ):
-                yield Case(title, name, lambda y=unit, r=rate, a=(bins, points, hop, top): hifi_gan(librosa, y, r, *a),
-                           samples, rate, ("fbank(", slaney, "use_power=False", "transposed"))  # fmt: skip
-        yield Case("Tacotron 2", name, lambda y=unit, r=rate: np.log(np.maximum(librosa.filters.mel(
-            sr=r, n_fft=1024, n_mels=80, fmin=0, fmax=min(8000, r / 2)) @ np.abs(librosa.stft(
-                y, n_fft=1024, hop_length=256, pad_mode="reflect")), 1e-5)), samples, rate,
-            ("fbank(", slaney, "use_power=False", "transposed"))  # fmt: skip
+                yield Case(
+                    title,
+                    name,
+                    lambda y=unit, r=rate, a=(bins, points, hop, top): hifi_gan(librosa, y, r, *a),
+                    samples,
+                    rate,
+                    ("fbank(", slaney, "use_power=False", "transposed"),
+                )
+        yield Case(
+            "Tacotron 2",
+            name,
+            lambda y=unit, r=rate: np.log(
+                np.maximum(
+                    librosa.filters.mel(sr=r, n_fft=1024, n_mels=80, fmin=0, fmax=min(8000, r / 2))
+                    @ np.abs(librosa.stft(y, n_fft=1024, hop_length=256, pad_mode="reflect")),
+                    1e-5,
+                )
+            ),
+            samples,
+            rate,
+            ("fbank(", slaney, "use_power=False", "transposed"),
+        )
         if rate > 24000:  # 50 ms are more than 2048 samples
             continue
-        yield Case("Tacotron 2", f"{name} 50 and 12.5 ms", lambda y=unit, r=rate: np.log10(np.maximum(librosa.filters.mel(
-            sr=r, n_fft=2048, n_mels=80, fmin=40, fmax=r / 2) @ np.abs(librosa.stft(
-                y, n_fft=2048, win_length=int(0.05 * r), hop_length=int(0.0125 * r), pad_mode="reflect")), 1e-10)),
-            samples, rate, ("fbank(", slaney, "use_power=False", "base 10", "transposed"))  # fmt: skip
+        yield Case(
+            "Tacotron 2",
+            f"{name} 50 and 12.5 ms",
+            lambda y=unit, r=rate: np.log10(
+                np.maximum(
+                    librosa.filters.mel(sr=r, n_fft=2048, n_mels=80, fmin=40, fmax=r / 2)
+                    @ np.abs(
+                        librosa.stft(
+                            y, n_fft=2048, win_length=int(0.05 * r), hop_length=int(0.0125 * r), pad_mode="reflect"
+                        )
+                    ),
+                    1e-10,
+                )
+            ),
+            samples,
+            rate,
+            ("fbank(", slaney, "use_power=False", "base 10", "transposed"),
+        )
 
 
 def hifi_gan(librosa: Any, unit: Array, rate: int, bins: int, points: int, hop: int, top: float) -> Array:
@@ -201,17 +286,53 @@ def of_torchaudio(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     for name, (samples, rate) in audio.items():
         unit = torch.tensor(samples.astype(np.float32) / 32768)
         whole = torch.tensor(samples.astype(np.float32))
-        yield Case("torchaudio's defaults", f"{name} MelSpectrogram", lambda u=unit, r=rate: torchaudio.transforms.MelSpectrogram(
-            r)(u).numpy(), samples, rate, ("fbank(", "use_log_fbank=False", "transposed"))  # fmt: skip
-        yield Case("torchaudio's defaults", f"{name} MFCC", lambda u=unit, r=rate: torchaudio.transforms.MFCC(r)(u).numpy(),
-                   samples, rate, ("mfcc(", "transposed"))  # fmt: skip
-        yield Case("torchaudio's defaults", f"{name} Spectrogram", lambda u=unit: torchaudio.transforms.Spectrogram()(u).numpy(),
-                   samples, rate, ("spectrogram(", "power, no logarithm", "transposed"))  # fmt: skip
-        yield Case("torchaudio's defaults", f"{name} compliance", lambda u=whole, r=rate: torchaudio.compliance.kaldi.spectrogram(
-            u[None], sample_frequency=r).numpy(), samples, rate, ("spectrogram(",))  # fmt: skip
-        yield Case("Vocos", name, lambda u=unit, r=rate: torch.log(torch.clip(torchaudio.transforms.MelSpectrogram(
-            r, n_fft=1024, hop_length=256, n_mels=100, center=True, power=1)(u), min=1e-7)).numpy(), samples, rate,
-            ("fbank(", "use_power=False", "transposed"))  # fmt: skip
+        yield Case(
+            "torchaudio's defaults",
+            f"{name} MelSpectrogram",
+            lambda u=unit, r=rate: torchaudio.transforms.MelSpectrogram(r)(u).numpy(),
+            samples,
+            rate,
+            ("fbank(", "use_log_fbank=False", "transposed"),
+        )
+        yield Case(
+            "torchaudio's defaults",
+            f"{name} MFCC",
+            lambda u=unit, r=rate: torchaudio.transforms.MFCC(r)(u).numpy(),
+            samples,
+            rate,
+            ("mfcc(", "transposed"),
+        )
+        yield Case(
+            "torchaudio's defaults",
+            f"{name} Spectrogram",
+            lambda u=unit: torchaudio.transforms.Spectrogram()(u).numpy(),
+            samples,
+            rate,
+            ("spectrogram(", "power, no logarithm", "transposed"),
+        )
+        yield Case(
+            "torchaudio's defaults",
+            f"{name} compliance",
+            lambda u=whole, r=rate: torchaudio.compliance.kaldi.spectrogram(u[None], sample_frequency=r).numpy(),
+            samples,
+            rate,
+            ("spectrogram(",),
+        )
+        yield Case(
+            "Vocos",
+            name,
+            lambda u=unit, r=rate: torch.log(
+                torch.clip(
+                    torchaudio.transforms.MelSpectrogram(
+                        r, n_fft=1024, hop_length=256, n_mels=100, center=True, power=1
+                    )(u),
+                    min=1e-7,
+                )
+            ).numpy(),
+            samples,
+            rate,
+            ("fbank(", "use_power=False", "transposed"),
+        )
 
 
 def of_transformers(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
@@ -223,11 +344,23 @@ def of_transformers(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         if rate == 16000:
             unit = samples.astype(np.float32) / 32768
             extract = transformers.SpeechT5FeatureExtractor()
-            yield Case("SpeechT5", name, lambda e=extract, u=unit: e(audio_target=u, sampling_rate=16000)["input_values"][0],
-                       samples, rate, ("fbank(", "Slaney's scale", "use_power=False", "base 10"))  # fmt: skip
+            yield Case(
+                "SpeechT5",
+                name,
+                lambda e=extract, u=unit: e(audio_target=u, sampling_rate=16000)["input_values"][0],
+                samples,
+                rate,
+                ("fbank(", "Slaney's scale", "use_power=False", "base 10"),
+            )
             whisper = transformers.WhisperFeatureExtractor()
-            yield Case("Whisper", name, lambda e=whisper, u=unit: e(u, sampling_rate=16000)["input_features"][0], samples,
-                       rate, ("fbank(", "Slaney's scale", "Whisper", "transposed"))  # fmt: skip
+            yield Case(
+                "Whisper",
+                name,
+                lambda e=whisper, u=unit: e(u, sampling_rate=16000)["input_features"][0],
+                samples,
+                rate,
+                ("fbank(", "Slaney's scale", "Whisper", "transposed"),
+            )
 
 
 def of_nemo(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
@@ -239,9 +372,14 @@ def of_nemo(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         unit = samples.astype(np.float64) / 32768
         for norm in ("per_feature", "all_features", ""):
             for padded in (False, True):
-                yield Case("NeMo", f"{name} {norm or 'raw'}{' padded' * padded}",
-                           lambda u=unit, r=rate, n=norm, p=padded: nemo(librosa, u, r, n, p), samples, rate,
-                           ("fbank(", "Slaney's scale", "preemphasis of the whole recording", "5.96046e-08 added"))  # fmt: skip
+                yield Case(
+                    "NeMo",
+                    f"{name} {norm or 'raw'}{' padded' * padded}",
+                    lambda u=unit, r=rate, n=norm, p=padded: nemo(librosa, u, r, n, p),
+                    samples,
+                    rate,
+                    ("fbank(", "Slaney's scale", "preemphasis of the whole recording", "5.96046e-08 added"),
+                )
 
 
 def nemo(librosa: Any, unit: Array, rate: int, norm: str, padded: bool) -> Array:
@@ -269,12 +407,30 @@ def of_python_speech_features(audio: dict[str, tuple[Array, int]]) -> Iterator[C
         return
     for name, (samples, rate) in audio.items():
         if rate <= 16000:
-            yield Case("python_speech_features", f"{name} mfcc", lambda s=samples, r=rate: psf.mfcc(s, r), samples, rate,
-                       ("mfcc(", "python_speech_features"))  # fmt: skip
-            yield Case("python_speech_features", f"{name} logfbank", lambda s=samples, r=rate: psf.logfbank(s, r), samples,
-                       rate, ("fbank(", "python_speech_features"))  # fmt: skip
-            yield Case("python_speech_features", f"{name} no energy", lambda s=samples, r=rate: psf.mfcc(
-                s, r, appendEnergy=False), samples, rate, ("mfcc(", "python_speech_features"))  # fmt: skip
+            yield Case(
+                "python_speech_features",
+                f"{name} mfcc",
+                lambda s=samples, r=rate: psf.mfcc(s, r),
+                samples,
+                rate,
+                ("mfcc(", "python_speech_features"),
+            )
+            yield Case(
+                "python_speech_features",
+                f"{name} logfbank",
+                lambda s=samples, r=rate: psf.logfbank(s, r),
+                samples,
+                rate,
+                ("fbank(", "python_speech_features"),
+            )
+            yield Case(
+                "python_speech_features",
+                f"{name} no energy",
+                lambda s=samples, r=rate: psf.mfcc(s, r, appendEnergy=False),
+                samples,
+                rate,
+                ("mfcc(", "python_speech_features"),
+            )
 
 
 def of_resampled(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
@@ -292,31 +448,51 @@ def of_resampled(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
                 ways["polyphase"] = lambda w=wide, r=rate, o=other: scipy.resample_poly(w, o // 1000, r // 1000)
             if torch is not None and torchaudio is not None:
                 ways["torchaudio"] = lambda w=wide, r=rate, o=other: torchaudio.functional.resample(
-                    torch.tensor(w.astype(np.float32)), r, o).numpy()  # fmt: skip
+                    torch.tensor(w.astype(np.float32)), r, o
+                ).numpy()
             for way, make in ways.items():
                 fbank = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=other, high_freq=-400.0)
-                yield Case("resampled", f"{name} to {other} by {way}", lambda m=make, f=fbank: f(
-                    m().astype(np.float32)), samples, rate, ("fbank(", f"resampled to {other}", way))  # fmt: skip
+                yield Case(
+                    "resampled",
+                    f"{name} to {other} by {way}",
+                    lambda m=make, f=fbank: f(m().astype(np.float32)),
+                    samples,
+                    rate,
+                    ("fbank(", f"resampled to {other}", way),
+                )
 
 
 def random_arrays(count: int, seed: int = 0) -> Iterator[tuple[str, Array, Array, int]]:
     """Yield random arrays of all kinds, and speech that they have nothing to do with."""
     rng, recordings = np.random.default_rng(seed), [*speech().values()][:4]
     shapes: list[Callable[[int, int], Array]] = [
-        lambda t, d: rng.integers(0, 2, (t, d)), lambda t, d: rng.integers(0, 2, (t, d)).astype(np.float32),
-        lambda t, d: rng.integers(0, 5, (t, d)).astype(np.int64), lambda t, d: rng.integers(-40, 40, (t, d)),
-        lambda t, d: rng.normal(size=(t, d)), lambda t, d: 1e-5 * rng.normal(size=(t, d)),
-        lambda t, d: 1e-12 * rng.random((t, d)), lambda t, d: 1e9 * rng.normal(size=(t, d)),
-        lambda t, d: rng.dirichlet(np.full(d, 0.05), t), lambda t, d: rng.dirichlet(np.full(d, 1.0), t),
-        lambda t, d: 5 + 1e-7 * rng.normal(size=(t, d)), lambda t, d: np.sort(rng.normal(size=(t, d)), 0),
-        lambda t, d: np.cumsum(rng.normal(size=(t, d)), 0), lambda t, d: rng.normal(size=(t, d)).astype(np.float16),
-        lambda t, d: np.where(np.arange(d) % 3, 7.0, rng.normal(size=(t, d))), lambda t, d: np.tile(rng.normal(size=d), (t, 1)),
-        lambda t, d: np.tile(rng.normal(size=(t, 1)), (1, d)), lambda t, d: np.round(rng.normal(size=(t, d)), 1),
-        lambda t, d: rng.exponential(size=(t, d)) ** 8, lambda t, d: np.repeat(rng.integers(0, 2, (t, 1)), d, 1),
-        lambda t, d: np.sin(np.arange(t)[:, None] / rng.uniform(3, 30, d)), lambda t, d: rng.uniform(-16, 20, (t, d)),
-        lambda t, d: np.clip(rng.normal(size=(t, d)), -0.5, 9), lambda t, d: np.zeros((t, d)) + (rng.random((t, d)) < 0.01),
-        lambda t, d: rng.normal(size=(t, d)) @ rng.normal(size=(d, d)), lambda t, d: rng.poisson(30, (t, d)),
-    ]  # fmt: skip
+        lambda t, d: rng.integers(0, 2, (t, d)),
+        lambda t, d: rng.integers(0, 2, (t, d)).astype(np.float32),
+        lambda t, d: rng.integers(0, 5, (t, d)).astype(np.int64),
+        lambda t, d: rng.integers(-40, 40, (t, d)),
+        lambda t, d: rng.normal(size=(t, d)),
+        lambda t, d: 1e-5 * rng.normal(size=(t, d)),
+        lambda t, d: 1e-12 * rng.random((t, d)),
+        lambda t, d: 1e9 * rng.normal(size=(t, d)),
+        lambda t, d: rng.dirichlet(np.full(d, 0.05), t),
+        lambda t, d: rng.dirichlet(np.full(d, 1.0), t),
+        lambda t, d: 5 + 1e-7 * rng.normal(size=(t, d)),
+        lambda t, d: np.sort(rng.normal(size=(t, d)), 0),
+        lambda t, d: np.cumsum(rng.normal(size=(t, d)), 0),
+        lambda t, d: rng.normal(size=(t, d)).astype(np.float16),
+        lambda t, d: np.where(np.arange(d) % 3, 7.0, rng.normal(size=(t, d))),
+        lambda t, d: np.tile(rng.normal(size=d), (t, 1)),
+        lambda t, d: np.tile(rng.normal(size=(t, 1)), (1, d)),
+        lambda t, d: np.round(rng.normal(size=(t, d)), 1),
+        lambda t, d: rng.exponential(size=(t, d)) ** 8,
+        lambda t, d: np.repeat(rng.integers(0, 2, (t, 1)), d, 1),
+        lambda t, d: np.sin(np.arange(t)[:, None] / rng.uniform(3, 30, d)),
+        lambda t, d: rng.uniform(-16, 20, (t, d)),
+        lambda t, d: np.clip(rng.normal(size=(t, d)), -0.5, 9),
+        lambda t, d: np.zeros((t, d)) + (rng.random((t, d)) < 0.01),
+        lambda t, d: rng.normal(size=(t, d)) @ rng.normal(size=(d, d)),
+        lambda t, d: rng.poisson(30, (t, d)),
+    ]
     for number in range(count):
         samples, rate = recordings[number % len(recordings)]
         frames = int(rng.choice([len(samples) * 100 // rate - 2, len(samples) * 100 // rate, 40, 12, 5, 200]))

@@ -10,10 +10,16 @@ from __future__ import annotations
 _MODULES = {
     "directory": ("DataDir",),
     "segments": (
-        "TO_THE_END", "Segment", "load_segments", "load_spk2utt", "load_text", "load_utt2spk", "parse_segment",
+        "TO_THE_END",
+        "Segment",
+        "load_segments",
+        "load_spk2utt",
+        "load_text",
+        "load_utt2spk",
+        "parse_segment",
     ),
     "stage": ("DataDirError",),
-}  # fmt: skip
+}
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 TYPE_CHECKING = False

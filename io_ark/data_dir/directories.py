@@ -27,9 +27,19 @@ BY_UTTERANCE = (
     "text",
 )
 COMBINED = (
-    "utt2spk", "utt2lang", "utt2dur", "utt2num_frames", "reco2dur", "feats.scp", "text", "cmvn.scp", "vad.scp",
-    "reco2file_and_channel", "wav.scp", "spk2gender",
-)  # fmt: skip
+    "utt2spk",
+    "utt2lang",
+    "utt2dur",
+    "utt2num_frames",
+    "reco2dur",
+    "feats.scp",
+    "text",
+    "cmvn.scp",
+    "vad.scp",
+    "reco2file_and_channel",
+    "wav.scp",
+    "spk2gender",
+)
 
 
 def refuse_same(source: str, target: str, text: str, say: Say) -> None:
@@ -52,8 +62,16 @@ def make_utt2spk(stage: Stage) -> None:
     stage.write("utt2spk", lines.utt2spk(chunks(path), bad_line("Invalid line in spk2utt file", path, 1)))
 
 
-def subset(say: Say, source: str, target: str, number: str = "", *, which: str = "",
-           spk_list: str | Keys = "", utt_list: str | Keys = "") -> int:  # fmt: skip
+def subset(
+    say: Say,
+    source: str,
+    target: str,
+    number: str = "",
+    *,
+    which: str = "",
+    spk_list: str | Keys = "",
+    utt_list: str | Keys = "",
+) -> int:
     """Make a directory with some of the utterances.
 
     Args:
@@ -100,8 +118,9 @@ def subset(say: Say, source: str, target: str, number: str = "", *, which: str =
     return 0
 
 
-def _choose(say: Say, src: Source, stage: Stage, number: str, which: str,
-            spk_list: str | Keys, utt_list: str | Keys) -> None:  # fmt: skip
+def _choose(
+    say: Say, src: Source, stage: Stage, number: str, which: str, spk_list: str | Keys, utt_list: str | Keys
+) -> None:
     """Write utt2spk and spk2utt of a subset."""
     utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
     wanted = int(number) if number.lstrip("-").isdigit() else 0
@@ -256,8 +275,14 @@ class Renaming:
                 if key:
                     yield self._renamed(chunk[: wrong[0]], number)
                     print(f"apply_map.pl: undefined key {key.decode('utf-8', 'surrogateescape')}", file=sys.stderr)
-                    raise DataDirError(f"is not in {self.listing}: add it, or run fix_data_dir.sh first", file=name,
-                                       line=before + done + 1, key=key, status=DIED, partly=True)  # fmt: skip
+                    raise DataDirError(
+                        f"is not in {self.listing}: add it, or run fix_data_dir.sh first",
+                        file=name,
+                        line=before + done + 1,
+                        key=key,
+                        status=DIED,
+                        partly=True,
+                    )
             yield self._renamed(chunk, number)
             before += chunk.count(b"\n")
 
@@ -287,8 +312,17 @@ class Renaming:
             yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
 
 
-def copy(say: Say, source: str, target: str, *, spk_prefix: str = "", utt_prefix: str = "", spk_suffix: str = "",
-         utt_suffix: str = "", validate_opts: str = "") -> int:  # fmt: skip
+def copy(
+    say: Say,
+    source: str,
+    target: str,
+    *,
+    spk_prefix: str = "",
+    utt_prefix: str = "",
+    spk_suffix: str = "",
+    utt_suffix: str = "",
+    validate_opts: str = "",
+) -> int:
     """Copy a directory, with prefixes and suffixes for the names of utterances and speakers."""
     src = Source(source)
     if not src.path("utt2spk"):
@@ -328,21 +362,46 @@ def copy(say: Say, source: str, target: str, *, spk_prefix: str = "", utt_prefix
             if src.path(name):
                 stage.copy(src.path(name), name)
         say(f"copied data from {source} to {target}")
-        for name in ("feats.scp", "cmvn.scp", "vad.scp", "utt2lang", "utt2uniq", "utt2dur", "utt2num_frames", "text",
-                     "wav.scp", "reco2file_and_channel", "frame_shift", "stm", "glm", "ctm"):  # fmt: skip
+        for name in (
+            "feats.scp",
+            "cmvn.scp",
+            "vad.scp",
+            "utt2lang",
+            "utt2uniq",
+            "utt2dur",
+            "utt2num_frames",
+            "text",
+            "wav.scp",
+            "reco2file_and_channel",
+            "frame_shift",
+            "stm",
+            "glm",
+            "ctm",
+        ):
             if stage.path(name) and not src.path(name):
                 say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
                 say.write(f" ... {target}/.backup/{name}")
                 stage.move_to_backup(name)
-    given = {option: f"--{option.replace('_', '-')}" in validate_opts.split() for option in
-             ("no_wav", "no_spk_sort", "non_print")}  # fmt: skip
-    no_feats, no_text = (not src.path(name) or option in validate_opts.split()
-                         for name, option in (("feats.scp", "--no-feats"), ("text", "--no-text")))  # fmt: skip
+    given = {
+        option: f"--{option.replace('_', '-')}" in validate_opts.split()
+        for option in ("no_wav", "no_spk_sort", "non_print")
+    }
+    no_feats, no_text = (
+        not src.path(name) or option in validate_opts.split()
+        for name, option in (("feats.scp", "--no-feats"), ("text", "--no-text"))
+    )
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=no_feats, no_text=no_text, **given)
 
 
-def modify_speakers(say: Say, source: str, target: str, *, utts_per_spk_max: int = -1, seconds_per_spk_max: float = -1,
-                    respect_speaker_info: bool = True) -> int:  # fmt: skip
+def modify_speakers(
+    say: Say,
+    source: str,
+    target: str,
+    *,
+    utts_per_spk_max: int = -1,
+    seconds_per_spk_max: float = -1,
+    respect_speaker_info: bool = True,
+) -> int:
     """Copy a directory with new speakers: consecutive utterances, of a limited number or duration."""
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
@@ -365,15 +424,27 @@ def modify_speakers(say: Say, source: str, target: str, *, utts_per_spk_max: int
             if len(pair) != 2:
                 bad_line("bad utt2spk line, expected two fields", utt2spk, 1)(number, line)
             if seconds_per_spk_max > 0 and pair[0] not in durations:
-                raise DataDirError("has no duration: delete utt2dur, which is then made again", file=src.path("utt2dur"), key=pair[0], partly=True)  # fmt: skip
+                raise DataDirError(
+                    "has no duration: delete utt2dur, which is then made again",
+                    file=src.path("utt2dur"),
+                    key=pair[0],
+                    partly=True,
+                )
             members.setdefault(pair[1], []).append(pair[0])
         if not respect_speaker_info:
             members = {b"speaker": sorted({key for keys in members.values() for key in keys})}
-        stage.write("utt2spk", (
-            b"".join(b"%b %b-%0*d\n" % (key, speaker, len(str(len(groups))), at) for at, group in enumerate(groups, 1) for key in group)
-            for speaker in sorted(members)
-            for groups in [_groups(members[speaker], durations, utts_per_spk_max, seconds_per_spk_max)]
-        ))  # fmt: skip
+        stage.write(
+            "utt2spk",
+            (
+                b"".join(
+                    b"%b %b-%0*d\n" % (key, speaker, len(str(len(groups))), at)
+                    for at, group in enumerate(groups, 1)
+                    for key in group
+                )
+                for speaker in sorted(members)
+                for groups in [_groups(members[speaker], durations, utts_per_spk_max, seconds_per_spk_max)]
+            ),
+        )
         make_spk2utt(stage)
         if stage.path("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")

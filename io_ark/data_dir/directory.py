@@ -192,8 +192,15 @@ class DataDir(os.PathLike[str]):
         make, shift = durations.get_utt2num_frames, {"frame_shift": frame_shift, "frame_overlap": frame_overlap}
         return {key: int(value) for key, value in self._numbers("utt2num_frames", make, nj=1, **shift).items()}
 
-    def validate(self, *, feats: bool = False, text: bool = False, wav: bool = True, spk_sort: bool = True,
-                 printable: bool = True) -> DataDir:  # fmt: skip
+    def validate(
+        self,
+        *,
+        feats: bool = False,
+        text: bool = False,
+        wav: bool = True,
+        spk_sort: bool = True,
+        printable: bool = True,
+    ) -> DataDir:
         """Check the directory as ``validate_data_dir.sh`` does, and return it.
 
         Args:
@@ -206,8 +213,15 @@ class DataDir(os.PathLike[str]):
             DataDirError: the first thing that is wrong, with file, line and key.
         """
         no_text = not (text or "text" in self)
-        validate(self._say("validate"), self.path, no_feats=not feats, no_wav=not wav, no_text=no_text,
-                 no_spk_sort=not spk_sort, non_print=not printable)  # fmt: skip
+        validate(
+            self._say("validate"),
+            self.path,
+            no_feats=not feats,
+            no_wav=not wav,
+            no_text=no_text,
+            no_spk_sort=not spk_sort,
+            non_print=not printable,
+        )
         return self
 
     def fix(
@@ -224,12 +238,25 @@ class DataDir(os.PathLike[str]):
         Raises:
             DataDirError: no utterance would be left, or data would be lost, such as one of two values of a key.
         """
-        fix(self._say("fix"), self.path, utt_extra_files=" ".join(utt_files), spk_extra_files=" ".join(speaker_files), strip_cr=strip_cr)  # fmt: skip
+        fix(
+            self._say("fix"),
+            self.path,
+            utt_extra_files=" ".join(utt_files),
+            spk_extra_files=" ".join(speaker_files),
+            strip_cr=strip_cr,
+        )
         return self
 
-    def subset(self, target: Path, number: int | None = None, *, how: How = "spread",
-               utterances: Path | Iterable[str] | None = None, speakers: Path | Iterable[str] | None = None,
-               durations: tuple[float, float] | None = None) -> DataDir:  # fmt: skip
+    def subset(
+        self,
+        target: Path,
+        number: int | None = None,
+        *,
+        how: How = "spread",
+        utterances: Path | Iterable[str] | None = None,
+        speakers: Path | Iterable[str] | None = None,
+        durations: tuple[float, float] | None = None,
+    ) -> DataDir:
         """Make a directory of some of the utterances. Give one of ``number``, ``utterances``, ``speakers``, ``durations``.
 
         Args:
@@ -247,9 +274,14 @@ class DataDir(os.PathLike[str]):
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         directories.subset(
-            self._say("subset"), self.path, os.fspath(target), str(number or 0), which=_FLAGS.get(how, f"--{how}"),
-            utt_list=_list_of(utterances), spk_list=_list_of(speakers),
-        )  # fmt: skip
+            self._say("subset"),
+            self.path,
+            os.fspath(target),
+            str(number or 0),
+            which=_FLAGS.get(how, f"--{how}"),
+            utt_list=_list_of(utterances),
+            spk_list=_list_of(speakers),
+        )
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
@@ -262,13 +294,20 @@ class DataDir(os.PathLike[str]):
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
         return [DataDir(os.path.join(base, str(part + 1))) for part in range(parts)]
 
-    def copy(self, target: Path, *, utt_prefix: str = "", spk_prefix: str = "", utt_suffix: str = "",
-             spk_suffix: str = "") -> DataDir:  # fmt: skip
+    def copy(
+        self, target: Path, *, utt_prefix: str = "", spk_prefix: str = "", utt_suffix: str = "", spk_suffix: str = ""
+    ) -> DataDir:
         """Copy the directory, with prefixes and suffixes for the names of utterances and speakers."""
         directories.copy(
-            self._say("copy"), self.path, os.fspath(target), utt_prefix=utt_prefix, spk_prefix=spk_prefix,
-            utt_suffix=utt_suffix, spk_suffix=spk_suffix, validate_opts="" if "wav.scp" in self else "--no-wav",
-        )  # fmt: skip
+            self._say("copy"),
+            self.path,
+            os.fspath(target),
+            utt_prefix=utt_prefix,
+            spk_prefix=spk_prefix,
+            utt_suffix=utt_suffix,
+            spk_suffix=spk_suffix,
+            validate_opts="" if "wav.scp" in self else "--no-wav",
+        )
         return DataDir(target)
 
     @staticmethod
@@ -288,15 +327,23 @@ class DataDir(os.PathLike[str]):
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
         """Make a directory of the audio played at another speed (by sox); names get the prefix ``sp<factor>-``."""
-        perturb.perturb_speed(self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix)  # fmt: skip
+        perturb.perturb_speed(
+            self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix
+        )
         return DataDir(target)
 
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
         """Change the volume of each recording (by sox), by random factors between two or those of a file."""
-        perturb.perturb_volume(self._say("perturb_volume"), self.path, reco2vol=os.fspath(reco2vol),
-                               write_reco2vol=os.fspath(write_reco2vol), scale_low=low, scale_high=high)  # fmt: skip
+        perturb.perturb_volume(
+            self._say("perturb_volume"),
+            self.path,
+            reco2vol=os.fspath(reco2vol),
+            write_reco2vol=os.fspath(write_reco2vol),
+            scale_low=low,
+            scale_high=high,
+        )
         return self
 
     def resample(self, frequency: int) -> DataDir:
@@ -327,10 +374,16 @@ class DataDir(os.PathLike[str]):
             directories.make_spk2utt(stage)
             if src.path("text"):
                 texts = {line.split()[0]: line.split()[1:] for line in lines_of(src.path("text")) if line.split()}
-                stage.write("text", (
-                    b" ".join([name, *(word for _, _, key in sorted(segments[name]) for word in texts.get(key, ()))]) + b"\n"
-                    for name in names
-                ))  # fmt: skip
+                stage.write(
+                    "text",
+                    (
+                        b" ".join(
+                            [name, *(word for _, _, key in sorted(segments[name]) for word in texts.get(key, ()))]
+                        )
+                        + b"\n"
+                        for name in names
+                    ),
+                )
         return DataDir(target).fix()
 
 

@@ -76,8 +76,9 @@ def lengths_of_features(feats_scp: str) -> list[bytes]:
         return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in found]
 
 
-def in_parts(say: Say, folder: str, stage: Stage, name: str, parts: int, source: str,
-             compute: Callable[[str], Iterable[bytes]]) -> None:  # fmt: skip
+def in_parts(
+    say: Say, folder: str, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
+) -> None:
     """Compute a file in parts, as Kaldi's scripts do for their jobs, and join these."""
     split(say.called("utils/data/split_data.sh"), folder, str(parts), per_utt=True)
     made = []
@@ -92,8 +93,9 @@ def in_parts(say: Say, folder: str, stage: Stage, name: str, parts: int, source:
     stage.write(name, (chunk for path in made for chunk in chunks(path)))
 
 
-def get_utt2dur(say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False,
-                **unused: object) -> int:  # fmt: skip
+def get_utt2dur(
+    say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, **unused: object
+) -> int:
     """Write utt2dur, unless it is there with all utterances."""
     utt2spk, target = f"{folder}/utt2spk", f"{folder}/utt2dur"
     with Stage(folder, say) as stage:
@@ -110,11 +112,14 @@ def get_utt2dur(say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4
         elif has_content(f"{folder}/frame_shift") and os.path.isfile(f"{folder}/utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             scale = number_of(shift.encode())
-            stage.write("utt2dur", (
-                b" ".join([found[0], awk_number((number_of(found[1]) + 1.5) * scale), *found[2:]]) + b"\n"
-                for found in (words(line, awk=True) + [b""] * 2 for line in lines_of(f"{folder}/utt2num_frames"))
-                for found in [found[:-2] if len(found) > 3 else found[:2]]
-            ))  # fmt: skip
+            stage.write(
+                "utt2dur",
+                (
+                    b" ".join([found[0], awk_number((number_of(found[1]) + 1.5) * scale), *found[2:]]) + b"\n"
+                    for found in (words(line, awk=True) + [b""] * 2 for line in lines_of(f"{folder}/utt2num_frames"))
+                    for found in [found[:-2] if len(found) > 3 else found[:2]]
+                ),
+            )
         elif os.path.isfile(wav):
             say("segments file does not exist so getting durations from wave files")
             found = sphere_durations(wav)
@@ -164,8 +169,12 @@ def _each(path: str, make: Callable[[list[bytes]], bytes]) -> Iterator[bytes]:
 def _reads_entire(say: Say, wav: str, name: str) -> bool:
     if not any(SPEED_COMMAND.search(chunk) for chunk in chunks(wav)):
         return False
-    say("reading from the entire wav file to fix the problem caused by sox commands with speed perturbation. It is going to be slow.")  # fmt: skip
-    say.write(f"... It is much faster if you call get_{name}.sh *before* doing the speed perturbation via e.g. perturb_data_dir_speed.sh or ")  # fmt: skip
+    say(
+        "reading from the entire wav file to fix the problem caused by sox commands with speed perturbation. It is going to be slow."
+    )
+    say.write(
+        f"... It is much faster if you call get_{name}.sh *before* doing the speed perturbation via e.g. perturb_data_dir_speed.sh or "
+    )
     say.write("... perturb_data_dir_speed_3way.sh.")
     return True
 
@@ -201,8 +210,9 @@ def get_reco2dur(say: Say, folder: str, *, nj: int = 4, **unused: object) -> int
     return 0
 
 
-def get_utt2num_frames(say: Say, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015,
-                       **unused: object) -> int:  # fmt: skip
+def get_utt2num_frames(
+    say: Say, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, **unused: object
+) -> int:
     """Write utt2num_frames, from the features or, without them, from the durations."""
     if has_content(f"{folder}/utt2num_frames"):
         say(f"{folder}/utt2num_frames already present!")
@@ -210,10 +220,15 @@ def get_utt2num_frames(say: Say, folder: str, *, nj: int = 4, frame_shift: float
     with Stage(folder, say) as stage:
         if not os.path.isfile(f"{folder}/feats.scp"):
             get_utt2dur(say.called("utils/data/get_utt2dur.sh"), folder, nj=nj)
-            stage.write("utt2num_frames", _each(
-                f"{folder}/utt2dur",
-                lambda f: b"%b %b\n" % (f[0], awk_number(float(int((number_of(f[1]) - frame_overlap) / frame_shift)))),
-            ))  # fmt: skip
+            stage.write(
+                "utt2num_frames",
+                _each(
+                    f"{folder}/utt2dur",
+                    lambda f: (
+                        b"%b %b\n" % (f[0], awk_number(float(int((number_of(f[1]) - frame_overlap) / frame_shift))))
+                    ),
+                ),
+            )
             return 0
         in_parts(say, folder, stage, "utt2num_frames", nj, "feats.scp", lengths_of_features)
     say(f"Computed and wrote {folder}/utt2num_frames")

@@ -14,9 +14,22 @@ from io_ark.data_dir.stage import DataDirError, Say, Stage, same_bytes
 from io_ark.data_dir.validate import bad_lines, has_positive
 
 FILES = (
-    "utt2spk", "spk2utt", "feats.scp", "text", "segments", "wav.scp", "cmvn.scp", "vad.scp", "reco2file_and_channel",
-    "spk2gender", "utt2lang", "utt2uniq", "utt2dur", "reco2dur", "utt2num_frames",
-)  # fmt: skip
+    "utt2spk",
+    "spk2utt",
+    "feats.scp",
+    "text",
+    "segments",
+    "wav.scp",
+    "cmvn.scp",
+    "vad.scp",
+    "reco2file_and_channel",
+    "spk2gender",
+    "utt2lang",
+    "utt2uniq",
+    "utt2dur",
+    "reco2dur",
+    "utt2num_frames",
+)
 # Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
 NOT_CONTROLS = bytes([10, *range(32, 256)])
 DERIVED = ("spk2utt", "cmvn.scp")
@@ -69,16 +82,31 @@ class _Fix:
         returns = 0
         for chunk in chunks(path):
             if not before and chunk.startswith(BOM):
-                raise DataDirError("starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')", file=path, line=1, key=lines.field(chunk[3:]))  # fmt: skip
+                raise DataDirError(
+                    "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')",
+                    file=path,
+                    line=1,
+                    key=lines.field(chunk[3:]),
+                )
             if b"\r" in chunk and not self.strip_cr:
                 for number, line in enumerate(lines.split_lines(chunk), before + 1):
-                    if line.endswith(b"\r\n") or line.endswith(b"\r"):
-                        raise DataDirError("ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')", file=path, line=number, key=lines.field(line))  # fmt: skip
+                    if line.endswith((b"\r\n", b"\r")):
+                        raise DataDirError(
+                            "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')",
+                            file=path,
+                            line=number,
+                            key=lines.field(line),
+                        )
             returns += chunk.count(b"\r\n")
             if name == "segments" and Fields(chunk, 5, awk=True).joined.strip(b"\n"):
                 for number, line in enumerate(lines.split_lines(chunk), before + 1):
                     if len(words(line)) > 4:
-                        raise DataDirError("has a fifth field, a channel, which would be lost: put each channel into a recording of its own", file=path, line=number, key=lines.field(line))  # fmt: skip
+                        raise DataDirError(
+                            "has a fifth field, a channel, which would be lost: put each channel into a recording of its own",
+                            file=path,
+                            line=number,
+                            key=lines.field(line),
+                        )
             before += chunk.count(b"\n")
         if returns and self.strip_cr:
             self.stage.write(name, (chunk.replace(b"\r\n", b"\n") for chunk in chunks(path)))
@@ -137,9 +165,16 @@ class _Fix:
         both: list[bytes] = []
         with stage.writing("segments") as write:
             for chunk in chunks(path):
-                plain = chunk if is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n") else b"".join(
-                    [b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in lines.split_lines(chunk)]
-                )  # fmt: skip
+                plain = (
+                    chunk
+                    if is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n")
+                    else b"".join(
+                        [
+                            b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n"
+                            for line in lines.split_lines(chunk)
+                        ]
+                    )
+                )
                 runs, lacking = audio.runs(plain, 2)
                 if lacking:
                     bad_line("Bad line without a recording", path)(
@@ -183,9 +218,11 @@ class _Fix:
         stage, folder = self.stage, self.folder
         self.check_order("utt2spk", "utt2spk is not in sorted order (fix this yourself)")
         self.check_order(
-            "utt2spk", "utt2spk is not in sorted order when sorted first on speaker-id \n"
-            "(fix this by making speaker-ids prefixes of utt-ids)", by_speaker=True,
-        )  # fmt: skip
+            "utt2spk",
+            "utt2spk is not in sorted order when sorted first on speaker-id \n"
+            "(fix this by making speaker-ids prefixes of utt-ids)",
+            by_speaker=True,
+        )
         self.check_order("spk2utt", "spk2utt is not in sorted order (fix this yourself)")
         if stage.path("utt2uniq"):
             self.check_order("utt2uniq", "utt2uniq is not in sorted order (fix this yourself)")
@@ -204,16 +241,31 @@ class _Fix:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
             empty = bool(empties) and not stage.has(empties[0])
             raise DataDirError(
-                "is empty: remove it, or make it again" if empty
+                "is empty: remove it, or make it again"
+                if empty
                 else "has none of the utterances that the other files have: compare their names",
-                file=f"{folder}/{empties[0] if empties else 'utt2spk'}", partly=True,
-            )  # fmt: skip
+                file=f"{folder}/{empties[0] if empties else 'utt2spk'}",
+                partly=True,
+            )
         self.say.write(
-            f"fix_data_dir.sh: kept {keys.count} utterances out of {count}" if keys.count != count
+            f"fix_data_dir.sh: kept {keys.count} utterances out of {count}"
+            if keys.count != count
             else f"fix_data_dir.sh: kept all {count} utterances."
-        )  # fmt: skip
-        for name in ("utt2spk", "utt2uniq", "feats.scp", "vad.scp", "text", "segments", "utt2lang", "utt2dur",
-                     "utt2num_frames", *audio, *durations, *self.utt_files):  # fmt: skip
+        )
+        for name in (
+            "utt2spk",
+            "utt2uniq",
+            "feats.scp",
+            "vad.scp",
+            "text",
+            "segments",
+            "utt2lang",
+            "utt2dur",
+            "utt2num_frames",
+            *audio,
+            *durations,
+            *self.utt_files,
+        ):
             if stage.path(name):
                 stage.keep(name)
                 self.filter(keys, name)

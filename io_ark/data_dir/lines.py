@@ -5,6 +5,7 @@ Perl and Python split lines at any ASCII white space, awk at blanks and tabs: ``
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from array import array
@@ -137,7 +138,7 @@ class Fields:
         found_fields = [field(line, number, awk=awk) for line in lines]
         self.joined = b"".join([each + b"\n" for each in found_fields])
         self.count = len(lines)
-        pairs = zip(found_fields, found_fields[1:], strict=False)
+        pairs = itertools.pairwise(found_fields)
         self.unsorted = next((at for at, (a, b) in enumerate(pairs, 2) if a >= b), 0)
         self.lacking = next((at for at, each in enumerate(found_fields, 1) if not each), 0)
         gaps = b" \t" if awk else b" \t\r\v\f"
@@ -205,9 +206,19 @@ class Keys:
             room, found = _numbers_room(4 * chunk.count(b"\n") + 4), array("q", bytes(32))
             while True:
                 count = c.runs(
-                    chunk, len(chunk), number, self.joined, len(self.joined), c.at(self._slots) if self._slots else None,
-                    self._mask, c.at(ends), len(ends) - 1, c.at(self._position), c.at(room), c.at(found),
-                )  # fmt: skip
+                    chunk,
+                    len(chunk),
+                    number,
+                    self.joined,
+                    len(self.joined),
+                    c.at(self._slots) if self._slots else None,
+                    self._mask,
+                    c.at(ends),
+                    len(ends) - 1,
+                    c.at(self._position),
+                    c.at(room),
+                    c.at(found),
+                )
                 if count >= 0:
                     break
                 self._index()
@@ -231,8 +242,15 @@ class Keys:
         return runs, lacking
 
 
-def select(keys: Keys, source: str | int, write: Callable[[bytes], object] | None, *, number: int = 1, exclude: bool = False,
-           bad: Callable[[int], object] = lambda line: None) -> tuple[int, int]:  # fmt: skip
+def select(
+    keys: Keys,
+    source: str | int,
+    write: Callable[[bytes], object] | None,
+    *,
+    number: int = 1,
+    exclude: bool = False,
+    bad: Callable[[int], object] = lambda line: None,
+) -> tuple[int, int]:
     """Write the lines of a file whose field is in a set of keys, or is not; return their number, and that of all lines.
 
     Without ``write``, lines are only counted. ``bad`` is called with the number of a line that lacks the field, after the lines before it were written.

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Keys, chunks, lines_of, select
@@ -162,9 +162,11 @@ def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False, tex
     if wanted > count:
         if not quiet:
             raise DataDirError(
-                f"You requested from subset_scp.pl more elements than available: {wanted} > {count}", file=text, status=DIED,
+                f"You requested from subset_scp.pl more elements than available: {wanted} > {count}",
+                file=text,
+                status=DIED,
                 partly=True,
-            )  # fmt: skip
+            )
         wanted = count
     wanted = max(wanted, 0)
     numbers: Iterable[int] = selected(count, wanted)
@@ -244,7 +246,12 @@ def map_of(file: str) -> dict[bytes, bytes]:
                 bad_line("apply_map.pl: empty line", file)(number)
             value = b" ".join(rest)
             if found.setdefault(key, value) != value:
-                where = DataDirError("apply_map.pl: warning! another value for this key: the last one is used", file=file, line=number, key=key)  # fmt: skip
+                where = DataDirError(
+                    "apply_map.pl: warning! another value for this key: the last one is used",
+                    file=file,
+                    line=number,
+                    key=key,
+                )
                 print(where, file=sys.stderr)
                 found[key] = value
     return found
@@ -270,8 +277,9 @@ def apply_map(say: Say, argv: list[str]) -> int:
             f"Invalid usage: {' '.join(argv)}\n"
             "Usage: apply_map.pl [-f <field-range>] [--permissive] map <input >output\n"
             "Replaces fields of the input by what follows them in the lines of the map. <field-range> is such as 2, 2-4,\n"
-            "2- or -3 (default: all); --permissive keeps fields that are not in the map.", 1,
-        )  # fmt: skip
+            "2- or -3 (default: all); --permissive keeps fields that are not in the map.",
+            1,
+        )
     table = map_of(argv[0])
     write = sys.stdout.buffer.write
     for line in lines_of(STDIN):
@@ -347,7 +355,7 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Iterator[l
     if len(groups) < parts:
         raise too_few_speakers(say, len(groups), parts)
     bounds = balanced(list(accumulate(map(len, groups), initial=0)), parts)
-    for first, last in zip(bounds, bounds[1:], strict=False):
+    for first, last in pairwise(bounds):
         yield [line for group in groups[first:last] for line in group]
 
 
@@ -355,8 +363,10 @@ def too_few_speakers(say: Say, speakers: int, parts: int) -> DataDirError:
     """Return the error of more parts than speakers."""
     return DataDirError(
         f"{say.name}: Refusing to split data because number of speakers {speakers} is less than the number of output .scp "
-        f"files {parts}: use fewer parts", status=DIED, partly=True,
-    )  # fmt: skip
+        f"files {parts}: use fewer parts",
+        status=DIED,
+        partly=True,
+    )
 
 
 def even_parts(say: Say, scp: str, parts: int) -> Iterator[list[bytes]]:
@@ -379,8 +389,10 @@ def check_count(say: Say, scp: str, count: int, parts: int) -> None:
     if count < parts:
         raise DataDirError(
             f"{say.name}: You are splitting into too many pieces! [reduce $nj ({parts}) to be smaller than the number of "
-            f"lines ({count}) in {scp}]", status=DIED, partly=True,
-        )  # fmt: skip
+            f"lines ({count}) in {scp}]",
+            status=DIED,
+            partly=True,
+        )
 
 
 def split_scp(say: Say, argv: list[str]) -> int:
@@ -389,7 +401,7 @@ def split_scp(say: Say, argv: list[str]) -> int:
     utt2spk, from_one = "", False
     for _ in range(3):
         if argv[:1] == ["-j"]:
-            jobs, job, argv = (*map(_integer, (argv[1:3] + ["", ""])[:2]), argv[3:])
+            jobs, job, argv = (*map(_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
         if argv[:1] and (found := re.search("--utt2spk=(.+)", argv[0])):
             utt2spk, argv = found[1], argv[1:]
         if argv[:1] == ["--one-based"]:
@@ -410,7 +422,7 @@ def split_scp(say: Say, argv: list[str]) -> int:
     status = 0
     for output, part in zip(outputs, divided, strict=True):
         with opening(f"{say.name}: Could not open scp file {output} for writing"):
-            target = sys.stdout.buffer if output == "-" else open(output, "wb")  # noqa: SIM115
+            target = sys.stdout.buffer if output == "-" else open(output, "wb")
         with contextlib.nullcontext() if output == "-" else target:
             target.writelines(part)
         if not part:
@@ -481,5 +493,7 @@ def check_text(say: Say, file: str) -> None:
         print(f"{say.name}: {problem}", file=sys.stderr)
         raise DataDirError(
             f"{say.name}: ERROR: text file '{file}' contains disallowed UTF-8 whitespace character(s): replace them",
-            file=file, line=number, key=key,
-        )  # fmt: skip
+            file=file,
+            line=number,
+            key=key,
+        )

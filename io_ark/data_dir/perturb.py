@@ -69,11 +69,15 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
-            stage.write(name, (
-                b"%b %b\n" % (found[0], awk_number(number_of(found[1]) / speed))
-                for chunk in names.lines(src.path(name)) for line in chunk.splitlines()
-                for found in [words(line, awk=True) + [b"", b""]]
-            ))  # fmt: skip
+            stage.write(
+                name,
+                (
+                    b"%b %b\n" % (found[0], awk_number(number_of(found[1]) / speed))
+                    for chunk in names.lines(src.path(name))
+                    for line in chunk.splitlines()
+                    for found in [[*words(line, awk=True), b"", b""]]
+                ),
+            )
     say(f"generated speed-perturbed version of data in {source}, in {target}")
     fix(say.called("utils/fix_data_dir.sh"), target)
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
@@ -96,14 +100,17 @@ def _slower(made: Iterator[bytes], speed: float) -> Iterator[bytes]:
         yield b"".join(out)
 
 
-def perturb_speed_3way(say: Say, source: str, target: str, *, always_include_prefix: bool = False,
-                       include_spk_prefix: bool = True) -> int:  # fmt: skip
+def perturb_speed_3way(
+    say: Say, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
+) -> int:
     """Make a directory of the audio at speeds 0.9, 1.0 and 1.1."""
     src = Source(source)
     if not src.path("wav.scp"):
         raise say.fails(f"expected {source}/wav.scp to exist")
     if os.path.isfile(f"{target}/feats.scp"):
-        raise say.fails(f"{target}/feats.scp already exists: refusing to run this (please delete {target}/feats.scp if you want this to run)")  # fmt: skip
+        raise say.fails(
+            f"{target}/feats.scp already exists: refusing to run this (please delete {target}/feats.scp if you want this to run)"
+        )
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     fix(say.called("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
@@ -113,8 +120,13 @@ def perturb_speed_3way(say: Say, source: str, target: str, *, always_include_pre
     get_reco2dur(say.called("utils/data/get_reco2dur.sh"), source)
     made = [f"{target}_speed0.9", f"{target}_speed1.1"]
     for factor, folder in zip(("0.9", "1.1"), made, strict=True):
-        perturb_speed(say.called("utils/data/perturb_data_dir_speed.sh"), factor, source, folder,
-                      include_spk_prefix=include_spk_prefix)  # fmt: skip
+        perturb_speed(
+            say.called("utils/data/perturb_data_dir_speed.sh"),
+            factor,
+            source,
+            folder,
+            include_spk_prefix=include_spk_prefix,
+        )
     first = source
     if always_include_prefix:
         first = f"{target}_speed1.0"
@@ -137,8 +149,15 @@ def perturb_speed_3way(say: Say, source: str, target: str, *, always_include_pre
         raise
 
 
-def perturb_volume(say: Say, folder: str, *, reco2vol: str = "", write_reco2vol: str = "", scale_low: float = 0.125,
-                   scale_high: float = 2.0) -> int:  # fmt: skip
+def perturb_volume(
+    say: Say,
+    folder: str,
+    *,
+    reco2vol: str = "",
+    write_reco2vol: str = "",
+    scale_low: float = 0.125,
+    scale_high: float = 2.0,
+) -> int:
     """Change the volume of each recording by a factor, from a file or at random."""
     import random
 

@@ -32,8 +32,15 @@ class Script:
         count: least and greatest number of arguments.
     """
 
-    def __init__(self, command: str, function: str, usage: str, count: tuple[int, int] = (0, 99), style: str = "options",
-                 **options: Value) -> None:  # fmt: skip
+    def __init__(
+        self,
+        command: str,
+        function: str,
+        usage: str,
+        count: tuple[int, int] = (0, 99),
+        style: str = "options",
+        **options: Value,
+    ) -> None:
         self.command, self.function, self.usage = command, function, usage
         self.count, self.style, self.options = count, style, options
 
@@ -51,31 +58,125 @@ _SUBSET = (
     "       [--spk-list <speaker-list-file>|--utt-list <utt-list-file>] <srcdir> <destdir>"
 )
 SCRIPTS = {
-    "validate_data_dir.sh": Script("validate", "validate.validate", "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>", (1, 1), "flags", no_feats=False, no_text=False, non_print=False, no_wav=False, no_spk_sort=False),
+    "validate_data_dir.sh": Script(
+        "validate",
+        "validate.validate",
+        "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>",
+        (1, 1),
+        "flags",
+        no_feats=False,
+        no_text=False,
+        non_print=False,
+        no_wav=False,
+        no_spk_sort=False,
+    ),
     "fix_data_dir.sh": Script("fix", "fix.fix", "[options] <data-dir>", (1, 1), utt_extra_files="", spk_extra_files=""),
-    "subset_data_dir.sh": Script("subset", "directories.subset", _SUBSET, (2, 3), "first", speakers=False, shortest=False, first=False, last=False, per_spk=False, spk_list="", utt_list=""),
-    "split_data.sh": Script("split", "split.split", "[--per-utt] <data-dir> <num-to-split>", (2, 2), "first", per_utt=False),
-    "combine_data.sh": Script("combine", "directories.combine", "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...", (2, sys.maxsize), extra_files="", skip_fix=False),
-    "copy_data_dir.sh": Script("copy", "directories.copy", _CHANGED, (2, 2), spk_prefix="", utt_prefix="", spk_suffix="", utt_suffix="", validate_opts=""),
-    "perturb_data_dir_speed.sh": Script("perturb-speed", "perturb.perturb_speed", "[options] <warping-factor> <srcdir> <destdir>", (3, 3), include_spk_prefix=True),
-    "perturb_data_dir_speed_3way.sh": Script("perturb-speed-3way", "perturb.perturb_speed_3way", _CHANGED, (2, 2), always_include_prefix=False, include_spk_prefix=True),
-    "perturb_data_dir_volume.sh": Script("perturb-volume", "perturb.perturb_volume", "[options] <data-dir>", (1, 1), reco2vol="", write_reco2vol="", scale_low=0.125, scale_high=2.0),
+    "subset_data_dir.sh": Script(
+        "subset",
+        "directories.subset",
+        _SUBSET,
+        (2, 3),
+        "first",
+        speakers=False,
+        shortest=False,
+        first=False,
+        last=False,
+        per_spk=False,
+        spk_list="",
+        utt_list="",
+    ),
+    "split_data.sh": Script(
+        "split", "split.split", "[--per-utt] <data-dir> <num-to-split>", (2, 2), "first", per_utt=False
+    ),
+    "combine_data.sh": Script(
+        "combine",
+        "directories.combine",
+        "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...",
+        (2, sys.maxsize),
+        extra_files="",
+        skip_fix=False,
+    ),
+    "copy_data_dir.sh": Script(
+        "copy",
+        "directories.copy",
+        _CHANGED,
+        (2, 2),
+        spk_prefix="",
+        utt_prefix="",
+        spk_suffix="",
+        utt_suffix="",
+        validate_opts="",
+    ),
+    "perturb_data_dir_speed.sh": Script(
+        "perturb-speed",
+        "perturb.perturb_speed",
+        "[options] <warping-factor> <srcdir> <destdir>",
+        (3, 3),
+        include_spk_prefix=True,
+    ),
+    "perturb_data_dir_speed_3way.sh": Script(
+        "perturb-speed-3way",
+        "perturb.perturb_speed_3way",
+        _CHANGED,
+        (2, 2),
+        always_include_prefix=False,
+        include_spk_prefix=True,
+    ),
+    "perturb_data_dir_volume.sh": Script(
+        "perturb-volume",
+        "perturb.perturb_volume",
+        "[options] <data-dir>",
+        (1, 1),
+        reco2vol="",
+        write_reco2vol="",
+        scale_low=0.125,
+        scale_high=2.0,
+    ),
     "resample_data_dir.sh": Script("resample", "perturb.resample", "<frequency> <data-dir>", (2, 2), "plain"),
     "utt2spk_to_spk2utt.pl": Script("", "lists.utt2spk_to_spk2utt", "[utt2spk] > spk2utt", style="list"),
     "spk2utt_to_utt2spk.pl": Script("", "lists.spk2utt_to_utt2spk", "[spk2utt] > utt2spk", style="list"),
-    "filter_scp.pl": Script("filter", "lists.filter_scp", "[--exclude] [-f <field>] id_list [in.scp] > out.scp", style="list"),
+    "filter_scp.pl": Script(
+        "filter", "lists.filter_scp", "[--exclude] [-f <field>] id_list [in.scp] > out.scp", style="list"
+    ),
     "split_scp.pl": Script("", "lists.split_scp", "[--utt2spk=<utt2spk>] in.scp out1.scp out2.scp ...", style="list"),
     "subset_scp.pl": Script("", "lists.subset_scp", "[--quiet][--first|--last] N in.scp", style="list"),
     "shuffle_list.pl": Script("", "lists.shuffle_list", "[--srand N] [input file] > output", style="list"),
     "apply_map.pl": Script("", "lists.apply_map", "[-f <field-range>] [--permissive] map <input >output", style="list"),
-    "get_utt2dur.sh": Script("utt2dur", "durations.get_utt2dur", "[options] <data-dir>", (1, 1), read_entire_file=False, **_JOBS),
+    "get_utt2dur.sh": Script(
+        "utt2dur", "durations.get_utt2dur", "[options] <data-dir>", (1, 1), read_entire_file=False, **_JOBS
+    ),
     "get_reco2dur.sh": Script("reco2dur", "durations.get_reco2dur", "[options] <data-dir>", (1, 1), **_JOBS),
-    "get_utt2num_frames.sh": Script("utt2num-frames", "durations.get_utt2num_frames", "[options] <data-dir>", (1, 1), cmd="run.pl", nj=4, frame_shift=0.01, frame_overlap=0.015),
-    "get_segments_for_data.sh": Script("segments", "durations.get_segments_for_data", "<data-dir> > segments", (1, 1), "plain"),
-    "remove_dup_utts.sh": Script("remove-repetitions", "directories.remove_repetitions", "<max-count> <src-data-dir> <dest-data-dir>", (3, 3), "plain"),
-    "modify_speaker_info.sh": Script("modify-speakers", "directories.modify_speakers", _CHANGED, (2, 2), utts_per_spk_max=-1, seconds_per_spk_max=-1.0, respect_speaker_info=True),
+    "get_utt2num_frames.sh": Script(
+        "utt2num-frames",
+        "durations.get_utt2num_frames",
+        "[options] <data-dir>",
+        (1, 1),
+        cmd="run.pl",
+        nj=4,
+        frame_shift=0.01,
+        frame_overlap=0.015,
+    ),
+    "get_segments_for_data.sh": Script(
+        "segments", "durations.get_segments_for_data", "<data-dir> > segments", (1, 1), "plain"
+    ),
+    "remove_dup_utts.sh": Script(
+        "remove-repetitions",
+        "directories.remove_repetitions",
+        "<max-count> <src-data-dir> <dest-data-dir>",
+        (3, 3),
+        "plain",
+    ),
+    "modify_speaker_info.sh": Script(
+        "modify-speakers",
+        "directories.modify_speakers",
+        _CHANGED,
+        (2, 2),
+        utts_per_spk_max=-1,
+        seconds_per_spk_max=-1.0,
+        respect_speaker_info=True,
+    ),
     "validate_text.pl": Script("validate-text", "lists.validate_text", "<text-file>", style="list"),
-}  # fmt: skip
+}
 
 
 def converted(name: str, text: str, default: Value) -> Value:
@@ -193,7 +294,10 @@ def call(script: Script, say: Say, argv: list[str], *, people: bool = False) -> 
     if script.style == "list":
         return script.run(say, argv)
     if argv[:1] in (["--help"], ["-h"]) and (people or script.style == "options"):
-        listed = "".join(f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else value!r}" for name, value in script.options.items())  # fmt: skip
+        listed = "".join(
+            f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else value!r}"
+            for name, value in script.options.items()
+        )
         print(f"Usage: {say.name} {script.usage}{listed}", file=sys.stderr)
         return 0
     reader = any_options if people else _READERS.get(script.style)
@@ -201,7 +305,9 @@ def call(script: Script, say: Say, argv: list[str], *, people: bool = False) -> 
     low, high = script.count
     if "spk_list" in script.options:
         low = high = 2 if values.get("spk_list") or values.get("utt_list") else 3
-        which = next((flag(name) for name in ("speakers", "shortest", "first", "last", "per_spk") if values.pop(name, False)), "")  # fmt: skip
+        which = next(
+            (flag(name) for name in ("speakers", "shortest", "first", "last", "per_spk") if values.pop(name, False)), ""
+        )
         values["which"] = which
         if len(rest) == 3:
             rest = [rest[0], rest[2], rest[1]]
@@ -327,7 +433,7 @@ def data_main(argv: list[str]) -> int:
             raise DataDirError(f"there is no command {name!r} with these arguments: commands are {known}", status=2)
         script = commands[name]
         if name == "fix":
-            script = Script("fix", script.function, script.usage, script.count, **{**script.options, "strip_cr": False})
+            script = Script("fix", script.function, script.usage, script.count, **{**script.options, "strip_cr": False})  # type: ignore[arg-type]
         return call(script, say, rest, people=True)
 
     return protected(say, run)

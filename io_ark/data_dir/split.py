@@ -6,7 +6,7 @@ import os
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, Keys, chunks, field
@@ -49,8 +49,14 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
     counts = {name: count_lines(src.path(name)) for name in ("utt2spk", "feats.scp", "text")}
     for name, what in (("feats.scp", "feats"), ("text", "text")):
         if src.path(name) and counts[name] != counts["utt2spk"]:
-            say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({counts['utt2spk']},{counts[name]}); you can ")  # fmt: skip
-            say.write(f"**  use utils/fix_data_dir.sh {folder} to fix this." if what == "feats" else "** use utils/fix_data_dir.sh to fix this.")  # fmt: skip
+            say.write(
+                f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({counts['utt2spk']},{counts[name]}); you can "
+            )
+            say.write(
+                f"**  use utils/fix_data_dir.sh {folder} to fix this."
+                if what == "feats"
+                else "** use utils/fix_data_dir.sh to fix this."
+            )
     if not _is_newer(src, os.path.join(folder, base, "1")):
         return 0
     with Stage(folder, say) as stage:
@@ -94,8 +100,20 @@ class _Split:
             bad = bad_line("Invalid line in utt2spk file", path)
             self.stage.write(self.name(part, "spk2utt"), lines.spk2utt(chunks(path), bad))
         segments = self.src.path("segments")
-        self.divide(self.paths("utt2spk"), ["feats.scp", "text", "vad.scp", "utt2lang", *([] if segments else ["wav.scp"]),
-                    "utt2dur", "utt2num_frames", "segments"], warn=True)  # fmt: skip
+        self.divide(
+            self.paths("utt2spk"),
+            [
+                "feats.scp",
+                "text",
+                "vad.scp",
+                "utt2lang",
+                *([] if segments else ["wav.scp"]),
+                "utt2dur",
+                "utt2num_frames",
+                "segments",
+            ],
+            warn=True,
+        )
         self.divide(self.paths("spk2utt"), BY_SPEAKER, warn=not self.per_utt)
         if segments:
             self.divide(self.paths("segments"), ("reco2file_and_channel", "wav.scp"), warn=not self.per_utt, number=2)
@@ -116,7 +134,7 @@ class _Split:
             for part, found in enumerate(parts_by_speaker(self.say, path, path, self.parts)):
                 self.stage.write(self.name(part, "utt2spk"), found)
         else:
-            supply = _by_count(path, [last - first for first, last in zip(bounds, bounds[1:], strict=False)])
+            supply = _by_count(path, [last - first for first, last in pairwise(bounds)])
             for part, pieces in enumerate(supply):
                 self.stage.write(self.name(part, "utt2spk"), pieces)
         empty = next((part for part in range(self.parts) if not self.stage.has(self.name(part, "utt2spk"))), None)
@@ -190,8 +208,16 @@ class _Divider:
 
     MOST = 1 << 26
 
-    def __init__(self, owner: _Split, keys: Keys, bounds: list[int], several: dict[bytes, list[int]], path: str, name: str,
-                 warn: bool) -> None:  # fmt: skip
+    def __init__(
+        self,
+        owner: _Split,
+        keys: Keys,
+        bounds: list[int],
+        several: dict[bytes, list[int]],
+        path: str,
+        name: str,
+        warn: bool,
+    ) -> None:
         self.owner, self.keys, self.bounds, self.several = owner, keys, bounds, several
         self.path, self.file, self.warn = path, name, warn
         self.pending: list[list[bytes]] = [[] for _ in range(owner.parts)]
@@ -223,7 +249,10 @@ class _Divider:
         if uncovered and self.warn:
             print("filter_scps.pl: warning: some input lines did not get output", file=sys.stderr)
         if twice and self.warn:
-            print("filter_scps.pl: warning: some input lines were output to multiple files [OK if splitting per utt]", file=sys.stderr)  # fmt: skip
+            print(
+                "filter_scps.pl: warning: some input lines were output to multiple files [OK if splitting per utt]",
+                file=sys.stderr,
+            )
 
     def flush(self) -> None:
         """Append what is in memory to the files."""

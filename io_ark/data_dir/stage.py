@@ -31,9 +31,15 @@ class DataDirError(ArkError):
     """
 
     def __init__(
-        self, message: str, *, file: str = "", line: int = 0, key: bytes | str | None = None, status: int = 1,
+        self,
+        message: str,
+        *,
+        file: str = "",
+        line: int = 0,
+        key: bytes | str | None = None,
+        status: int = 1,
         partly: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
         self.line, self.status, self.partly = line, status, partly
@@ -64,8 +70,9 @@ class Say:
 
         return Say(self.name, lambda text: print(text, file=sys.stderr), as_script=self.as_script)
 
-    def fails(self, text: str, detail: str = "", *, status: int = 1, file: str = "", line: int = 0,
-              key: bytes | None = None) -> DataDirError:  # fmt: skip
+    def fails(
+        self, text: str, detail: str = "", *, status: int = 1, file: str = "", line: int = 0, key: bytes | None = None
+    ) -> DataDirError:
         """Print what Kaldi prints, and return the error to raise, which adds details."""
         self(text)
         return DataDirError(detail, file=file, line=line, key=key, status=status, partly=True)
@@ -191,7 +198,7 @@ class Stage:
         with self.writing(name) as write, open(source, "rb", 0) as file:
             target = write.__self__.fileno()  # type: ignore[attr-defined]
             try:
-                while os.sendfile(target, file.fileno(), None, 1 << 30):  # type: ignore[arg-type]
+                while os.sendfile(target, file.fileno(), None, 1 << 30):
                     pass
             except (OSError, AttributeError) as error:  # a file system, or a system, without it
                 if getattr(error, "errno", 0) == errno.ENOSPC or file.tell():

@@ -90,9 +90,11 @@ class Check:
         found = self.listed(name)
         if not found.ended:
             raise DataDirError(
-                f"file {found.file} has invalid newline at its end: add one (echo >> {found.file})", file=found.file,
-                line=found.count + 1, partly=True,
-            )  # fmt: skip
+                f"file {found.file} has invalid newline at its end: add one (echo >> {found.file})",
+                file=found.file,
+                line=found.count + 1,
+                partly=True,
+            )
         if found.unsorted:
             keys = found.keys()
             for _ in range(found.unsorted - 2):
@@ -128,16 +130,20 @@ class Check:
             self.say(text)
         has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
         raise DataDirError(
-            f"is in {has.file} but not here: add it, or let fix_data_dir.sh remove it", file=lacks.file, line=number, key=key,
+            f"is in {has.file} but not here: add it, or let fix_data_dir.sh remove it",
+            file=lacks.file,
+            line=number,
+            key=key,
             partly=True,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def _order(listed: Listed) -> Iterator[bytes]:
         return iter(sorted(set(listed.keys()))) if listed.field == 2 else listed.keys()
 
-    def each_line(self, name: str, good: Callable[[list[bytes]], bool], text: str, advice: str,
-                  shown_line: str = "") -> None:  # fmt: skip
+    def each_line(
+        self, name: str, good: Callable[[list[bytes]], bool], text: str, advice: str, shown_line: str = ""
+    ) -> None:
         """Check each line of a file."""
         for number, line in bad_lines(self.path(name), good):
             if shown_line:
@@ -159,20 +165,29 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
     for chunk in chunks(file):
         if len(chunk) >= lines.IN_C:
             second = set(Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1])
-            if not Fields(chunk, 3, awk=True).joined.strip(b"\n") and all(
-                good([b"x", value]) for value in second if value
+            if (
+                not Fields(chunk, 3, awk=True).joined.strip(b"\n")
+                and all(good([b"x", value]) for value in second if value)
+                and b"" not in second
             ):
-                if b"" not in second:
-                    before += chunk.count(b"\n")
-                    continue
+                before += chunk.count(b"\n")
+                continue
         for number, line in enumerate(lines.split_lines(chunk), before + 1):
             if not good(words(line, awk=True)):
                 yield number, line
         before += chunk.count(b"\n")
 
 
-def validate(say: Say, folder: str, *, no_feats: bool = False, no_wav: bool = False, no_text: bool = False,
-             no_spk_sort: bool = False, non_print: bool = False) -> int:  # fmt: skip
+def validate(
+    say: Say,
+    folder: str,
+    *,
+    no_feats: bool = False,
+    no_wav: bool = False,
+    no_text: bool = False,
+    no_spk_sort: bool = False,
+    non_print: bool = False,
+) -> int:
     """Check a data directory; print and raise what is wrong first.
 
     Raises:
@@ -188,7 +203,9 @@ def validate(say: Say, folder: str, *, no_feats: bool = False, no_wav: bool = Fa
         if not os.path.getsize(path(name)):
             raise say.fails(f"empty file {name}", "is empty: delete it and make it again", file=path(name))
     try:
-        check.each_line("utt2spk", lambda found: len(found) == 2, f"{path('utt2spk')} has wrong format.", "write: utterance speaker")  # fmt: skip
+        check.each_line(
+            "utt2spk", lambda found: len(found) == 2, f"{path('utt2spk')} has wrong format.", "write: utterance speaker"
+        )
     except DataDirError as error:
         error.status = 0 if say.as_script else 1  # of the script's last command, which prints
         raise
@@ -238,7 +255,11 @@ def validate(say: Say, folder: str, *, no_feats: bool = False, no_wav: bool = Fa
     if there("reco2dur"):
         check.sorted_and_unique("reco2dur")
         if there("segments") and there("wav.scp"):
-            check.equal(recordings_of(check), check.listed("reco2dur"), "recording-ids extracted from segments and reco2dur file")  # fmt: skip
+            check.equal(
+                recordings_of(check),
+                check.listed("reco2dur"),
+                "recording-ids extracted from segments and reco2dur file",
+            )
         else:
             check.same("reco2dur", "recording-ids extracted from wav.scp and reco2dur file")
         check_values(check, "reco2dur")
@@ -264,13 +285,18 @@ def _has_whole(found: list[bytes]) -> bool:
 
 
 _VALUES: dict[str, tuple[Callable[[list[bytes]], bool], str, str, str]] = {
-    "spk2gender": (lambda f: len(f) == 2 and f[1] in (b"m", b"f"), "Mal-formed spk2gender file", "write: speaker m, or f", ""),
+    "spk2gender": (
+        lambda f: len(f) == 2 and f[1] in (b"m", b"f"),
+        "Mal-formed spk2gender file",
+        "write: speaker m, or f",
+        "",
+    ),
     "spk2warp": (is_warp, "Mal-formed spk2warp file", "write a factor between 0.5 and 1.5", "{1}"),
     "utt2warp": (is_warp, "Mal-formed utt2warp file", "write a factor between 0.5 and 1.5", "{1}"),
     "utt2dur": (has_positive, "", "write a positive number of seconds", "Bad line utt2dur:{}:{}"),
     "utt2num_frames": (_has_whole, "", "write a positive whole number", "Bad line utt2num_frames:{}:{}"),
     "reco2dur": (has_positive, "", "write a positive number of seconds", "Bad line : {1}"),
-}  # fmt: skip
+}
 
 
 def check_values(check: Check, name: str) -> None:
@@ -295,8 +321,11 @@ def check_speaker_order(check: Check) -> None:
                 raise DataDirError(
                     f"its speaker {shown(name.strip())} comes after {shown(before.strip())}: begin the names of utterances "
                     "with those of speakers (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort",
-                    file=check.path("utt2spk"), line=number, key=key, partly=True,
-                )  # fmt: skip
+                    file=check.path("utt2spk"),
+                    line=number,
+                    key=key,
+                    partly=True,
+                )
             before = name
 
 
@@ -305,9 +334,12 @@ def check_pairs(check: Check) -> None:
 
     def lacks(number: int, line: bytes) -> None:
         raise check.say.fails(
-            "spk2utt and utt2spk do not seem to match", "has no utterances: remove it", file=check.path("spk2utt"), line=number,
+            "spk2utt and utt2spk do not seem to match",
+            "has no utterances: remove it",
+            file=check.path("spk2utt"),
+            line=number,
             key=lines.field(line),
-        )  # fmt: skip
+        )
 
     digests = [blake2b(digest_size=32) for _ in range(3)]
     for chunk in chunks(check.path("utt2spk")):
@@ -329,8 +361,10 @@ def check_pairs(check: Check) -> None:
     raise check.say.fails(
         "spk2utt and utt2spk do not seem to match",
         f"is {shown(a or b'missing')!r}, but spk2utt has {shown(b or b'no more')!r}: make spk2utt again with utt2spk_to_spk2utt.pl",
-        file=check.path("utt2spk"), line=number, key=lines.field(a or b or b""),
-    )  # fmt: skip
+        file=check.path("utt2spk"),
+        line=number,
+        key=lines.field(a or b or b""),
+    )
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
@@ -342,8 +376,11 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
             number, key = found[0]
             raise check.say.fails(
                 f"text contains {len(found)} lines with non-printable characters",
-                "contains characters that cannot be printed: remove them, or pass --non-print", file=path, line=number, key=key,
-            )  # fmt: skip
+                "contains characters that cannot be printed: remove them, or pass --non-print",
+                file=path,
+                line=number,
+                key=key,
+            )
     check_text(check.say.called("utils/validate_text.pl"), path)
     check.sorted_and_unique("text")
     for symbol, pattern in _ILLEGAL:
@@ -409,9 +446,11 @@ def check_recordings(check: Check) -> None:
     for chunk in chunks(path("wav.scp")):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
             raise say.fails(
-                "Please do not use tilde (~) in your wav.scp.", "write the whole path of the file", file=path("wav.scp"),
+                "Please do not use tilde (~) in your wav.scp.",
+                "write the whole path of the file",
+                file=path("wav.scp"),
                 key=lines.field(match[0]),
-            )  # fmt: skip
+            )
     segments = check.there("segments")
     if segments:
         check.sorted_and_unique("segments")
@@ -420,9 +459,12 @@ def check_recordings(check: Check) -> None:
             if len(found) != 4 or not is_above(found[3], found[2]):
                 say.write(f"Bad line in segments file {shown(line.rstrip())}")
                 raise say.fails(
-                    "badly formatted segments file", "write: segment recording start end, with start < end", file=path("segments"),
-                    line=number, key=lines.field(line),
-                )  # fmt: skip
+                    "badly formatted segments file",
+                    "write: segment recording start end, with start < end",
+                    file=path("segments"),
+                    line=number,
+                    key=lines.field(line),
+                )
         if check.there("text") and check.listed("utt2spk").digest != check.listed("segments").digest:
             counts = check.listed("segments").count, check.listed("utt2spk").count
             say(f"Utterance list differs between {path('utt2spk')} and {path('segments')} ")
@@ -440,7 +482,13 @@ def check_recordings(check: Check) -> None:
             found = words(line, awk=True)
             if len(found) != 3 or found[2] not in (b"A", b"B", b"1"):
                 say.write(f"Bad line  {shown(line.rstrip())}")
-                raise say.fails(f"badly formatted {name} file", "write: recording file A, or B", file=path(name), line=number, key=lines.field(line))  # fmt: skip
+                raise say.fails(
+                    f"badly formatted {name} file",
+                    "write: recording file A, or B",
+                    file=path(name),
+                    line=number,
+                    key=lines.field(line),
+                )
             ones += found[2] == b"1"
         if ones:
             say.write("The channel should be marked as A or B, not 1! You should change it ASAP! ")

@@ -257,7 +257,8 @@ class Finder:
             for arrangement in sliding_arrangements():
                 settled = settling.mapped_as(candidate, arrangement)
                 if settled is not None and settled.fit.residual <= self._tolerance(sheet):
-                    self._settled[(id(sheet), *candidate.key)] = settled
+                    key = (id(sheet), *candidate.key)
+                    self._settled[key] = settled
                     yield Attempt(search, candidate)
                     return
 
@@ -288,7 +289,7 @@ class Finder:
 
     def _mistaken(self) -> Iterator[Attempt]:
         """Take the audio at a wrong rate, at another speed, or of swapped bytes."""
-        found = []
+        found: list[Any] = []
         for source, search in itertools.product(self._sources, self._searches.values()):
             sheet = search.sheet
             values = sheet.own[:, sheet.own_columns]

@@ -236,7 +236,7 @@ class FeatureModel:
         if self.has_energy:
             frames = self._cut(audio, sample_frequency, self.shift(sample_frequency), snips)
             energies = self._frame_energies(frames, power, sample_frequency)
-        return self.finished(power, energies, sample_frequency)
+        return self.finished(power, energies, sample_frequency)  # type: ignore[return-value]
 
     def of_frames(self, audio: Floats, rate: float) -> tuple[Floats, Doubles]:
         """Return the power spectrum and the energies of frames (frames, size) that have been cut."""
@@ -308,7 +308,7 @@ class FeatureModel:
             offset = self.value("remove_dc_offset") and "offset" not in self.whole
             wide = frames.astype(np.float64)
             wide = wide - wide.mean(1, keepdims=True) if offset else wide
-            return np.einsum("ij,ij->i", wide, wide)
+            return np.einsum("ij,ij->i", wide, wide)  # type: ignore[no-any-return]
         return (2 * power.sum(1, dtype=np.float64) - power[:, 0] - power[:, -1]) / points  # type: ignore[no-any-return]
 
     def finished(self, power: Floats, energies: Doubles, rate: float) -> Doubles:
@@ -434,7 +434,7 @@ def mel_filters(
     if not 0 <= low < high <= 0.5 * rate + 1:
         raise OptionError(f"low_freq={low:g} and high_freq={high:g} Hz are out of order")
     scale = Scale("slaney" if mel in SLANEYS else "mel", corner)
-    edges = scale.hertz(np.linspace(*scale.of(np.array([low, high])), bins + 2))
+    edges = scale.hertz(np.linspace(*scale.of(np.array([low, high])), bins + 2))  # type: ignore[call-overload]
     if mel.startswith("snapped"):
         # An edge on a bin stays, whatever its rounding.
         edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
@@ -459,11 +459,11 @@ class Scale:
     def of(self, hertz: Doubles) -> Doubles:
         """Convert Hz to this scale."""
         if self.name == "mel":
-            return np.log1p(hertz / self.corner)  # type: ignore[no-any-return]
+            return np.log1p(hertz / self.corner)
         return np.asarray(slaney_mel(hertz) if self.name == "slaney" else hertz, np.float64)
 
     def hertz(self, values: Doubles) -> Doubles:
         """Convert this scale to Hz."""
         if self.name == "mel":
-            return self.corner * np.expm1(values)  # type: ignore[no-any-return]
+            return self.corner * np.expm1(values)
         return np.asarray(slaney_hertz(values) if self.name == "slaney" else values, np.float64)

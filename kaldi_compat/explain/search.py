@@ -378,7 +378,7 @@ class Search:
                     "remove_dc_offset": False,
                 }), None  # fmt: skip
             if 4 <= dim <= 24:
-                for energy, lpc in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
+                for energy, lpc in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):  # type: ignore[assignment]
                     yield model("plp", size | {"num_ceps": dim, "lpc_order": lpc, "use_energy": energy}), None
         points = 2 * (dim - 1)
         if dim > 64 and points < 8192:
@@ -388,7 +388,7 @@ class Search:
                 if model("spectrogram", size).fft_points(rate) == points:
                     yield model("spectrogram", size), None
                     others = {name: each for name, each in (size | STFT).items() if name != "low_freq"}
-                    for bins in ("magnitude", "log", "power"):
+                    for bins in ("magnitude", "log", "power"):  # type: ignore[assignment]
                         yield model("spectrogram", others | {"bins": bins, "padding": "reflect-window"}), None
 
     def centred(self, candidate: Candidate) -> Iterator[Candidate]:
@@ -508,11 +508,11 @@ class Search:
         yield from ({"start": candidate.start + more} for more in (-1, 1))
         seen = {candidate.model.first(rate) % shift}
         for change in [{"snip_edges": True}, {"snip_edges": False}, *({"padding": each} for each in PADDINGS)]:
-            first = candidate.changed(change).model.first(rate)
+            first = candidate.changed(change).model.first(rate)  # type: ignore[arg-type]
             if first % shift not in seen:
                 seen.add(first % shift)
                 start = math.floor((candidate.model.first(rate) - first) / shift) + candidate.start
-                yield from (change | {"start": start + more} for more in (0, 1))
+                yield from (change | {"start": start + more} for more in (0, 1))  # type: ignore[operator]
 
     def _improved(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Candidate:
         """Change options, first those that explain most of what is left."""

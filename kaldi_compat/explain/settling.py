@@ -156,7 +156,7 @@ class Settling:
         """Return the candidate with each padding that has the same frames, but for the edges."""
         shift, alike = candidate.model.shift(candidate.source.rate), []
         for change in [{"snip_edges": True}, {"snip_edges": False}, *({"padding": each} for each in PADDINGS)]:
-            other = candidate.changed(change)
+            other = candidate.changed(change)  # type: ignore[arg-type]
             frames, rest = divmod(candidate.first() - other.first(), shift)
             if not rest:
                 other = other.changed({"start": other.start + frames})
@@ -206,7 +206,7 @@ class Settling:
         """Yield the candidate with floors, scales and offsets that leave the shape of its columns."""
         model, search = candidate.model, self.search
         yield candidate
-        peak, deviation = (float(each(candidate.source.samples)) for each in (_peak, np.std))
+        peak, deviation = (float(each(candidate.source.samples)) for each in (_peak, np.std))  # type: ignore[arg-type]
         scales = {1.0: 0, **dict.fromkeys(search.levels), 1 / max(peak, 1e-30): 0, 1 / max(deviation, 1e-30): 0}
         is_log = model.value("use_log_fbank") if model.kind == "fbank" else model.bins in ("kaldi", "log")
         if model.kind == "plp" or not is_log:
@@ -397,7 +397,7 @@ def covered(sheet: Sheet) -> Mask:
         return np.ones(sheet.values.shape[1], bool)
     found = np.zeros(sheet.values.shape[1], bool)
     found[sheet.arrangement.columns] = True
-    return found | (np.ptp(sheet.values[sheet.rows], axis=0) == 0)
+    return found | (np.ptp(sheet.values[sheet.rows], axis=0) == 0)  # type: ignore[no-any-return]
 
 
 def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> list[str]:

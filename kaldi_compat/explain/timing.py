@@ -132,7 +132,7 @@ def explained_share(components: Doubles, bands: Doubles, independent: float = 1.
     left = wanted - design @ np.linalg.lstsq(design, wanted, rcond=None)[0]
     count, unknown = independent * len(design), design.shape[1]
     chance = (count - 1) / max(count - unknown, 1)
-    return max(0.0, 1 - chance * float((left**2).sum() / max((wanted**2).sum(), 1e-30)))
+    return float(max(0.0, 1 - chance * float((left**2).sum() / max((wanted**2).sum(), 1e-30))))
 
 
 def components_of(target: Doubles, rows: Mask) -> Doubles:

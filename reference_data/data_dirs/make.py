@@ -43,16 +43,26 @@ def run(utils: Path, seed: int) -> dict[str, object]:
             bin_.joinpath("locale").chmod(0o755)
             bin_.joinpath("python").symlink_to(shutil.which("python3") or "")
             path = f"{bin_}:{place}/utils:{os.environ['PATH']}"
-            done = subprocess.run(["bash", "-c", f"utils/{command}"], cwd=place, capture_output=True, timeout=100,
-                                  stdin=None if "<" in command else subprocess.DEVNULL, env={**os.environ, "PATH": path})  # fmt: skip
+            done = subprocess.run(
+                ["bash", "-c", f"utils/{command}"],
+                cwd=place,
+                capture_output=True,
+                timeout=100,
+                stdin=None if "<" in command else subprocess.DEVNULL,
+                env={**os.environ, "PATH": path},
+            )
             after = data_dirs.tree(place)
             changes = {
                 name: after.get(name) for name in sorted({*before, *after}) if before.get(name) != after.get(name)
             }
-            results.append({
-                "command": command, "status": done.returncode, "stdout": done.stdout.decode("latin-1").replace(str(place), ""),
-                "files": {name: None if data is None else data.decode("latin-1") for name, data in changes.items()},
-            })  # fmt: skip
+            results.append(
+                {
+                    "command": command,
+                    "status": done.returncode,
+                    "stdout": done.stdout.decode("latin-1").replace(str(place), ""),
+                    "files": {name: None if data is None else data.decode("latin-1") for name, data in changes.items()},
+                }
+            )
         return {"seed": seed, "faults": told, "results": results}
 
 

@@ -11,15 +11,36 @@ Lines = list[bytes]
 Files = dict[str, Lines]
 
 WORDS = ["yes", "no", "one", "two", "größe", "水", "<unk>", "uh-huh"]
-OPTIONAL = ("text", "feats.scp", "cmvn.scp", "vad.scp", "spk2gender", "utt2lang", "utt2uniq", "utt2dur", "utt2num_frames",
-            "reco2dur", "reco2file_and_channel", "spk2warp", "utt2warp", "frame_shift", "stm", "glm")  # fmt: skip
+OPTIONAL = (
+    "text",
+    "feats.scp",
+    "cmvn.scp",
+    "vad.scp",
+    "spk2gender",
+    "utt2lang",
+    "utt2uniq",
+    "utt2dur",
+    "utt2num_frames",
+    "reco2dur",
+    "reco2file_and_channel",
+    "spk2warp",
+    "utt2warp",
+    "frame_shift",
+    "stm",
+    "glm",
+)
 
 
 def wave(samples: int) -> bytes:
     """Return a wave file of silence."""
     data = bytes(2 * samples)
-    return b"RIFF" + struct.pack("<I4s4sIHHIIHH4sI", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16, b"data",
-                                 len(data)) + data  # fmt: skip
+    return (
+        b"RIFF"
+        + struct.pack(
+            "<I4s4sIHHIIHH4sI", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16, b"data", len(data)
+        )
+        + data
+    )
 
 
 def features(rows: int) -> bytes:
@@ -46,7 +67,11 @@ def write_inputs(folder: Path) -> None:
 def directory(rng: random.Random) -> Files:
     """Return a valid data directory."""
     speakers = sorted({f"s{rng.randrange(30):02d}" for _ in range(rng.choice((1, 3, 5)))})
-    utterances = [(f"{speaker}-{rng.randrange(100):02d}{at}", speaker) for speaker in speakers for at in range(rng.choice((1, 2, 4)))]  # fmt: skip
+    utterances = [
+        (f"{speaker}-{rng.randrange(100):02d}{at}", speaker)
+        for speaker in speakers
+        for at in range(rng.choice((1, 2, 4)))
+    ]
     utterances = sorted(dict(utterances).items())
     segmented, sphere = rng.random() < 0.4, rng.random() < 0.2
     keys = [key for key, _ in utterances]
@@ -72,7 +97,10 @@ def directory(rng: random.Random) -> Files:
     if segmented:
         used = [*recordings, *(rng.choice(recordings) for _ in keys)][: len(keys)]
         starts = [rng.choice((0, 0.05, 0.013, 1.5)) for _ in keys]
-        files["segments"] = [f"{key} {name} {start:g} {start + rng.choice((0.04, 0.2, 0.333, 12.5)):.3f}" for key, name, start in zip(keys, used, starts, strict=True)]  # fmt: skip
+        files["segments"] = [
+            f"{key} {name} {start:g} {start + rng.choice((0.04, 0.2, 0.333, 12.5)):.3f}"
+            for key, name, start in zip(keys, used, starts, strict=True)
+        ]
         if "wav.scp" in files:
             files["wav.scp"] = [line for line in files["wav.scp"] if line.split()[0] in used]
             recordings = [name for name in recordings if name in used]
@@ -80,16 +108,17 @@ def directory(rng: random.Random) -> Files:
         "text": lambda key: " ".join(rng.choices(WORDS, k=rng.choice((0, 1, 1, 3)))),
         "feats.scp": lambda key: f"in/feats.ark:{rng.choice((2, 2 + 15 + 24 + 2))}",
         "vad.scp": lambda key: f"vad.ark:{rng.randrange(99)}",
-        "utt2lang": lambda key: rng.choice("en de".split()),
+        "utt2lang": lambda key: rng.choice(["en", "de"]),
         "utt2uniq": lambda key: "u" + key,
         "utt2dur": lambda key: f"{rng.uniform(0.1, 30):g}",
         "utt2num_frames": lambda key: str(rng.randrange(1, 300)),
         "utt2warp": lambda key: f"{rng.uniform(0.8, 1.2):.2f}",
     }
     by_speaker: dict[str, Callable[[], str]] = {
-        "cmvn.scp": lambda: f"cmvn.ark:{rng.randrange(99)}", "spk2gender": lambda: rng.choice("mf"),
+        "cmvn.scp": lambda: f"cmvn.ark:{rng.randrange(99)}",
+        "spk2gender": lambda: rng.choice("mf"),
         "spk2warp": lambda: f"{rng.uniform(0.8, 1.2):.2f}",
-    }  # fmt: skip
+    }
     by_recording: dict[str, Callable[[str], str]] = {
         "reco2dur": lambda name: f"{rng.uniform(1, 99):g}",
         "reco2file_and_channel": lambda name: f"{name} {rng.choice('AB1')}",
@@ -202,9 +231,24 @@ def _other_speaker(rng: random.Random, lines: Lines) -> None:
 
 
 FAULTS: tuple[Callable[[random.Random, Lines], None], ...] = (
-    _unsorted, _same_twice, _two_values, _no_newline, _carriage_return, _byte_order_mark, _latin1, _blank, _missing, _added,
-    _emptied, _one_field, _more_fields, _spaces, _indented, _odd_value, _other_speaker,
-)  # fmt: skip
+    _unsorted,
+    _same_twice,
+    _two_values,
+    _no_newline,
+    _carriage_return,
+    _byte_order_mark,
+    _latin1,
+    _blank,
+    _missing,
+    _added,
+    _emptied,
+    _one_field,
+    _more_fields,
+    _spaces,
+    _indented,
+    _odd_value,
+    _other_speaker,
+)
 
 
 def faulty(rng: random.Random, files: Files) -> str:

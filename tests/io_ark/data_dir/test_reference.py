@@ -23,9 +23,15 @@ from tests.support import data_dirs
 OUTPUTS = Path(__file__).parents[3] / "reference_data" / "data_dirs" / "outputs.json.xz"
 # Messages of errors where Kaldi's scripts go on and lose data, or write what no program can read.
 STRICTER = (
-    "another value than in line", "ends with a carriage return", "starts with a byte-order mark", "has a fifth field",
-    "Bad line without a key", "is a source, and the target is made anew", "has no duration: delete utt2dur", "is blank: remove",
-)  # fmt: skip
+    "another value than in line",
+    "ends with a carriage return",
+    "starts with a byte-order mark",
+    "has a fifth field",
+    "Bad line without a key",
+    "is a source, and the target is made anew",
+    "has no duration: delete utt2dur",
+    "is blank: remove",
+)
 # Lines of output that depend on the process or show a difference of temporary files.
 UNSTABLE = re.compile(
     r"/tmp/kaldi|^[-+@ ]|^\.\.\.$|^\[Lengths|differ: (byte|char)|\.sh: line|filtered .* based on|^sort:|Lengths are"
@@ -70,7 +76,9 @@ def copies() -> Iterator[dict[int, Path]]:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: str(case["seed"]))
-def test_scripts_differ_from_kaldis(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:  # fmt: skip
+def test_scripts_differ_from_kaldis(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
+) -> None:
     start = tmp_path / "start"
     _, commands = data_dirs.case(case["seed"], start)
     before = data_dirs.tree(start)
@@ -87,17 +95,22 @@ def test_scripts_differ_from_kaldis(case: dict[str, Any], tmp_path: Path, monkey
         if status and any(each in err for each in STRICTER):
             assert re.search(r"data/\S+: ", err), told
             changed = {name for name in after if after[name] != before.get(name)}
-            assert not {name for name in changed if name.startswith("data/a/") and "utt2dur" not in name and "reco2dur" not in name} or "3way" in command, told  # fmt: skip
+            assert (
+                not {
+                    name
+                    for name in changed
+                    if name.startswith("data/a/") and "utt2dur" not in name and "reco2dur" not in name
+                }
+                or "3way" in command
+            ), told
             continue
         assert status == result["status"], f"Kaldi {result['status']}: {told}\n{result['stdout']}"
         wanted = {name: None if data is None else data.encode("latin-1") for name, data in result["files"].items()}
         changes = {name: after.get(name) for name in {*before, *after} if before.get(name) != after.get(name)}
         for name in {*changes, *wanted} if status else ():
             # What failed is no use: durations that could not be computed, and a part of a new directory.
-            if (
-                name.startswith(("data/out", "data/a/split", "data/a/wav"))
-                or "problem getting the durations" in told
-                and name.endswith("dur")
+            if name.startswith(("data/out", "data/a/split", "data/a/wav")) or (
+                "problem getting the durations" in told and name.endswith("dur")
             ):
                 changes.pop(name, None)
                 wanted.pop(name, None)
