@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kaldi_compat.frontends.conform_command import conform_command
 
 from kaldi_compat import list_presets
 from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.explain.conform_command import conform_command
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.functional.cmvn import sliding_windows
 from kaldi_compat.functional.vad import compute_vad
