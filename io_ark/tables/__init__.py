@@ -9,3 +9,5 @@ from io_ark.tables.relative import RelativeTo as RelativeTo
 from io_ark.tables.relative import folder_of as folder_of
 from io_ark.tables.script import Script as Script
 from io_ark.tables.script import ScriptTable as ScriptTable
+from io_ark.tables.whole_reads import WholeReads as WholeReads
+from io_ark.tables.whole_reads import raises_again as raises_again

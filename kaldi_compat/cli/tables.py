@@ -13,7 +13,7 @@ from io_ark.blocks import BLOCK_BYTES, Block, Skip, block_of
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import parse_rspecifier
-from io_ark.tables.whole_reads import WholeReads
+from io_ark.tables import WholeReads
 from kaldi_compat.cli.log import logger
 
 Value = TypeVar("Value")

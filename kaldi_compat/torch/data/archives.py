@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 import io_ark
-from io_ark.tables.whole_reads import raises_again
+from io_ark.tables import raises_again
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Utterance
