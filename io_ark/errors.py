@@ -55,7 +55,7 @@ def hide_secrets(text: str) -> str:
 def shorten(text: str) -> str:
     """Return a text, without its middle if it is long.
 
-    >>> len(shortened("a" * 5_000_000))
+    >>> len(shorten("a" * 5_000_000))
     1905
     """
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 400]} ... {text[-300:]}"

@@ -34,9 +34,9 @@ def not_installed(package: str, use: str = "") -> str:
         package: name of the package, as it is installed.
         use: what needs it, such as "FLAC files"; begins the message.
 
-    >>> missing("soundfile", "FLAC files")
+    >>> not_installed("soundfile", "FLAC files")
     "FLAC files need soundfile, which is not installed: pip install soundfile (in a checkout: pip install '.[audio]')"
-    >>> missing("yaml")
+    >>> not_installed("yaml")
     'yaml is not installed: pip install yaml'
     """
     subject = f"{use} {'need' if use.endswith('s') else 'needs'} {package}, which" if use else package

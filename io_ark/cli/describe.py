@@ -48,7 +48,7 @@ def description(value: Any) -> str:
 def escape(text: str) -> str:
     r"""Return a text with its control characters as escapes; bytes that are not UTF-8 stay as they are.
 
-    >>> shown("key\x1b[2J")
+    >>> escape("key\x1b[2J")
     'key\\x1b[2J'
     """
     if text.isprintable():

@@ -38,7 +38,7 @@ def has_colours(stream: Any = None) -> bool:
 def colour_text(text: str, *names: str) -> str:
     """Return a text with colours if standard output shows them.
 
-    >>> coloured("utt1", "red")  # a test has no terminal
+    >>> colour_text("utt1", "red")  # a test has no terminal
     'utt1'
     """
     if not has_colours():

@@ -24,29 +24,15 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from io_ark.data_dir.directory import DataDir
-    from io_ark.data_dir.segments import (
-        TO_THE_END,
-        Segment,
-        load_segments,
-        load_spk2utt,
-        load_text,
-        load_utt2spk,
-        parse_segment,
-    )
-    from io_ark.data_dir.stage import DataDirError
-
-__all__ = [
-    "TO_THE_END",
-    "DataDir",
-    "DataDirError",
-    "Segment",
-    "load_segments",
-    "load_spk2utt",
-    "load_text",
-    "load_utt2spk",
-    "parse_segment",
-]
+    from io_ark.data_dir.directory import DataDir as DataDir
+    from io_ark.data_dir.segments import TO_THE_END as TO_THE_END
+    from io_ark.data_dir.segments import Segment as Segment
+    from io_ark.data_dir.segments import load_segments as load_segments
+    from io_ark.data_dir.segments import load_spk2utt as load_spk2utt
+    from io_ark.data_dir.segments import load_text as load_text
+    from io_ark.data_dir.segments import load_utt2spk as load_utt2spk
+    from io_ark.data_dir.segments import parse_segment as parse_segment
+    from io_ark.data_dir.stage import DataDirError as DataDirError
 
 
 def __getattr__(name: str) -> object:

@@ -64,11 +64,12 @@ class _C:
     def __init__(self) -> None:
         import ctypes
 
-        from io_ark.native.library import load
+        from io_ark.native.library import interface_of, load
 
         folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "native")
         names = ("ark_line_fields", "ark_line_groups", "ark_line_index", "ark_line_runs")
-        self.library = load(folder, *names)
+        with open(os.path.join(folder, "signatures.txt"), encoding="utf-8") as file:
+            self.library = load(folder, interface_of(file.read()))
         if self.library:
             of, to, number, size = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
             types = ((of, size, number, number, to, to), (of, size, of, size, to), (of, size, to, size))

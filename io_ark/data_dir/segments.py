@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
+from typing import overload
 
 import numpy as np
 
@@ -112,13 +113,21 @@ def _segment(key: str, rest: str) -> Segment:
     return parse_segment(f"{key} {rest}")
 
 
+@overload
+def load_segments(
+    segments: str | PathLike[str], wav_scp: None = None, *, pipes: bool = ..., network: bool = ...
+) -> Mapping[str, Segment]: ...
+@overload
+def load_segments(
+    segments: str | PathLike[str], wav_scp: str | PathLike[str], *, pipes: bool = ..., network: bool = ...
+) -> Mapping[str, Wave]: ...
 def load_segments(
     segments: str | PathLike[str],
     wav_scp: str | PathLike[str] | None = None,
     *,
     pipes: bool = True,
     network: bool = True,
-) -> Mapping[str, Segment | Wave]:
+) -> Mapping[str, Segment] | Mapping[str, Wave]:
     """Load a ``segments`` file as a mapping from segment to times, or to audio.
 
     Args:

@@ -15,6 +15,7 @@ import ctypes
 import functools
 import logging
 import os
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,11 @@ class Library:
             function = handle[name]
         function.argtypes, function.restype = arguments, result
         return function
+
+
+def interface_of(text: str) -> int:
+    """Return the digest of the functions and structures in a text of ``signatures.txt``, as setup.py computes it."""
+    return zlib.crc32(text.encode()) >> 1
 
 
 @functools.cache

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.native.library import Library as Library
-from io_ark.native.library import load, logger
+from io_ark.native.library import interface_of, load, logger
 
 _NUMBERS: dict[str, Any] = {
     "int": ctypes.c_int,
@@ -117,7 +116,7 @@ class Signatures:
         self._structures: dict[str, list[str]] = {}
         with open(os.path.join(directory, "signatures.txt"), encoding="utf-8") as file:
             text = file.read()
-        self._interface = zlib.crc32(text.encode()) >> 1  # as in setup.py
+        self._interface = interface_of(text)
         for line in text.splitlines():
             name, *types = line.split()
             if name == "struct":

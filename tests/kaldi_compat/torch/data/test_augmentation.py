@@ -46,7 +46,7 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def augmented(corpus: Path, lists: Path, **changes: Any) -> WaveDataset:
     options: dict[str, Any] = {
-        "speeds": (0.9, 1.0, 1.1),
+        "speeds": (0.8, 0.9, 1.0),  # the shortest utterance has one frame
         "augment": NoiseAndReverberation(
             lists / "noise.scp", lists / "rir.scp", noise_probability=0.7, reverberation_probability=0.5
         ),

@@ -1,0 +1,79 @@
+"""The functions in C for lines of data directories give what those in Python give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from io_ark import native
+from io_ark.data_dir import lines
+
+pytestmark = pytest.mark.skipif(not native.library(), reason="the C library was not built")
+WORDS = st.sampled_from([b"a", b"b", b"a-1", b"a-2", b"bb", b"\xff", b"long-key-of-an-utterance"])
+GAPS = st.sampled_from([b" ", b"  ", b"\t", b" \t", b"\r", b"\v"])
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> bytes:
+    """Draw lines, of which some are empty, indented or sorted, and the last may lack its newline."""
+    found = draw(st.lists(st.lists(WORDS, max_size=4), max_size=12))
+    texts = [draw(st.sampled_from([b"", b"", b"", b" ", b"\t"])) + draw(GAPS).join(each) for each in found]
+    texts = sorted(texts) if draw(st.booleans()) else texts
+    return b"\n".join(texts) + draw(st.sampled_from([b"\n", b"\n", b""]))
+
+
+def by_both(monkeypatch: Any, function: Any) -> tuple[Any, Any]:
+    found = []
+    for least in (0, 1 << 60):
+        monkeypatch.setattr(lines, "IN_C", least)
+        found.append(function())
+    return found[0], found[1]
+
+
+@given(chunk=chunks(), number=st.integers(1, 3), awk=st.booleans())
+def test_fields_in_c_are_those_of_python(chunk: bytes, number: int, awk: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        ours, plain = by_both(patch, lambda: vars(lines.Fields(chunk, number, awk=awk)))
+    assert ours == plain
+
+
+@given(keys=st.lists(WORDS, max_size=9), text=st.lists(chunks(), min_size=1, max_size=3), number=st.integers(1, 2))
+def test_lines_are_parted_in_c_as_in_python(keys: list[bytes], text: list[bytes], number: int) -> None:
+    whole = [each if each.endswith(b"\n") else each + b"\n" for each in text]
+
+    def parted() -> Any:
+        found = lines.Keys([b"".join(key + b"\n" for key in keys)])
+        return found.different, found.count, [found.runs(chunk, number) for chunk in whole]
+
+    with pytest.MonkeyPatch.context() as patch:
+        ours, plain = by_both(patch, parted)
+    assert ours[1:] == plain[1:]
+
+
+@given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1), is_sorted=st.booleans(), cut=st.integers(0, 20))
+def test_speakers_are_grouped_in_c_as_in_python(pairs: list[tuple[bytes, bytes]], is_sorted: bool, cut: int) -> None:
+    if is_sorted:
+        pairs = sorted(pairs, key=lambda pair: pair[1])
+    text = [b"%b %b\n" % pair for pair in pairs]
+    source = [b"".join(text[:cut]), b"".join(text[cut:])]
+
+    def grouped() -> bytes:
+        return b"".join(lines.spk2utt([each for each in source if each], lambda *_: None))
+
+    with pytest.MonkeyPatch.context() as patch:
+        ours, plain = by_both(patch, grouped)
+    assert ours == plain
+
+
+def test_large_files_are_read_in_c(tmp_path: Path) -> None:
+    text = b"".join(b"utt%07d spk%04d\n" % (i, i // 50) for i in range(40000))
+    (tmp_path / "utt2spk").write_bytes(text)
+    assert len(text) > lines.IN_C
+    written: list[bytes] = []
+    keys = lines.Keys([b"utt0000003\n", b"utt0039999\n"])
+    assert lines.select(keys, str(tmp_path / "utt2spk"), lambda part: written.append(bytes(part))) == (2, 40000)
+    assert b"".join(written) == b"utt0000003 spk0000\nutt0039999 spk0799\n"
