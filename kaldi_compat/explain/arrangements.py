@@ -22,7 +22,7 @@ from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 
 Mask = npt.NDArray[np.bool_]
 SAME = 2e-3  # similarity of columns that single precision rounds
-ALIKE = 0.5  # correlation of the same column in neighbouring frames
+ALIKE = 0.7  # correlation of the same column in neighbouring frames
 MAX_STACK = 16
 HUGE, TINY = 1e20, 1e-20  # numbers beyond are those of swapped bytes
 WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)

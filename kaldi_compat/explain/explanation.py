@@ -269,7 +269,12 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     others = (~covered(sheet)).any()
     if not is_exact:
         noise = _dithering(settled)
-        left = f"{noise}" if noise else ""
+        if not noise:  # options may imitate it: a floor is as high as what it leaves of quiet bins
+            for plain in _plain_ones(finding):
+                noise = _dithering(plain)
+                if noise:
+                    settled = plain
+                    break
         if noise:
             words, left = [noise], "noise, which has no seed that is known"
         elif not others and settled.left() < PARTLY:
@@ -292,6 +297,19 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     ]  # fmt: skip
     answer = _answer(None, model, steps, settled.fit, settled.target, tolerance, settled.cells)
     return replace(answer, is_exact=is_exact, left=left, in_time=finding.in_time)
+
+
+def _plain_ones(finding: Finding) -> Iterator[Settled]:
+    """Yield the features with which the search began, as they are."""
+    for attempt in finding.begun[:2]:
+        if attempt.search.sheet is not finding.sheet:
+            continue
+        begun = attempt.candidate
+        framed = (begun.changed(each) for each in attempt.search.framings(begun))
+        for candidate in (begun, *(each for each in framed if each.model.value("snip_edges") and not each.model.padding)):
+            made = again(None, candidate, finding.sheet, np.inf)
+            if made is not None:
+                yield made
 
 
 def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:

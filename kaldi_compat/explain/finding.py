@@ -19,10 +19,10 @@ from kaldi_compat.explain.arrangements import (
     sliding_arrangements,
     telling,
 )
-from kaldi_compat.explain.search import EXPLAINED, NEAR, UNLIKE, Candidate, Clock, Search, Sheet
+from kaldi_compat.explain.search import EXPLAINED, NEAR, UNLIKE, Candidate, Clock, Search, Sheet, alike_framings
 from kaldi_compat.explain.settling import Settled, Settling
 from kaldi_compat.explain.sources import AudioSource, mistaken, of_other_rates, part_of, resamplings
-from kaldi_compat.explain.timing import timings
+from kaldi_compat.explain.timing import Timing, timings
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
 MAX_COLUMNS = 9000
@@ -61,6 +61,7 @@ class Finding:
         settled: the candidate with all that is done to it; None if there is none.
         cost: share of the array's variance that is left, whatever offset and scale each column has.
         in_time: False if the search ended for want of time.
+        begun: where the search began.
     """
 
     sheet: Sheet
@@ -68,6 +69,12 @@ class Finding:
     settled: Settled | None
     cost: float
     in_time: bool
+    begun: list[Attempt]
+
+
+def _has_more(columns: int) -> bool:
+    """Return True if a usual number of columns may have others at its side."""
+    return columns not in USUAL_COLUMNS and columns - PASTED[0] in USUAL_COLUMNS
 
 
 def sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
@@ -121,7 +128,9 @@ class Finder:
                 if found:
                     return found
             least = min((each.cost for each in self._attempts), default=UNLIKE)
-            if stage == self._at_starts and least > OTHER_AUDIO:
+            if stage == self._at_starts and any(_has_more(each.values.shape[1]) for each in self._sheets):
+                stages.sort(key=lambda each: each[0] != self._of_parts)
+            elif stage == self._at_starts and least > OTHER_AUDIO:
                 stages.sort(key=lambda each: (each[0] != self._mistaken, each[0] != self._of_parts))
             if stage == self._plainly and self._is_hopeless():
                 break
@@ -141,7 +150,7 @@ class Finder:
         return self._finding(*min(settled, key=lambda each: (each[1].left(), each[0].cost)))
 
     def _finding(self, attempt: Attempt, settled: Settled | None) -> Finding:
-        return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_at_end())
+        return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_at_end(), self._begun)
 
     def _explained(self, attempt: Attempt) -> Finding | None:
         """Return what was found if it explains the array."""
@@ -165,24 +174,29 @@ class Finder:
             self._settled[key] = settling.settled(attempt.candidate)
         return self._settled[key]
 
-    def _starts(self, search: Search, sources: Sequence[AudioSource]) -> list[Attempt]:
-        """Return where a search begins, the best first."""
-        sheet, found = search.sheet, []
-        for source in sources:
-            values = sheet.own[:, sheet.own_columns]
-            if not values.shape[1] or self._clock.is_over():
-                continue
-            assumed = timings(values, sheet.rows, source, sheet.arrangement.stride)
-            self._score = max([self._score, *(each.score for each in assumed)])
-            found += [Attempt(search, each) for each in search.starts(source, assumed)] if assumed else []
-        return sorted(found, key=lambda each: each.cost)
+    def _timings(self, search: Search, source: AudioSource) -> list[Timing]:
+        """Return when the array's frames may have been."""
+        sheet = search.sheet
+        values = sheet.own[:, sheet.own_columns]
+        found = timings(values, sheet.rows, source, sheet.arrangement.stride) if values.shape[1] else []
+        self._score = max([self._score, *(each.score for each in found)])
+        return found
 
     # Stages.
 
     def _at_starts(self) -> Iterator[Attempt]:
         """Take the features with which the search begins."""
-        starts = [each for search in self._searches.values() for each in self._starts(search, self._sources)]
-        self._begun = sorted(starts, key=lambda each: each.cost)
+        assumed = [
+            (search, source, self._timings(search, source))
+            for search, source in itertools.product(self._searches.values(), self._sources)
+        ]
+        assumed.sort(key=lambda each: (not any(timing.is_whole for timing in each[2]),
+                                       -max((timing.score for timing in each[2]), default=0.0)))  # fmt: skip
+        for search, source, some in assumed:
+            self._begun += [Attempt(search, each) for each in (search.starts(source, some) if some else [])]
+            if self._clock.is_over() or any(each.cost < EXPLAINED for each in self._begun):
+                break
+        self._begun.sort(key=lambda each: each.cost)
         yield from self._begun[:2]
 
     def _plainly(self) -> Iterator[Attempt]:
@@ -210,6 +224,9 @@ class Finder:
         candidate = attempt.candidate
         if not candidate.offset:
             return attempt
+        usual = [each for each in alike_framings(candidate) if each.offset == 0]
+        if usual:
+            return Attempt(attempt.search, usual[0])
         first, rate = candidate.first() - candidate.model.first(candidate.source.rate), candidate.source.rate
         stride = attempt.search.sheet.arrangement.stride
         rows = len(attempt.search.sheet.values) - 1
@@ -233,12 +250,14 @@ class Finder:
                     break
                 other = dataclasses.replace(sheet, arrangement=Arrangement("", part), columns=sheet.columns & inside)
                 search = Search(other, self._clock, self._unit)
-                found += self._starts(search, self._sources)[:1]
-                if found and found[-1].cost < PART * PART * least:
+                for source in self._sources:
+                    assumed = self._timings(search, source)
+                    found += [Attempt(search, each) for each in search.starts(source, assumed)[:1] if assumed]
+                if found and min(each.cost for each in found) < PART * least:
                     break
         found.sort(key=lambda each: each.cost)
         for start in found[:2]:
-            if start.cost < PART * least:
+            if start.cost < least:
                 yield Attempt(start.search, start.search.descend(start.candidate))
 
     def _in_windows(self) -> Iterator[Attempt]:
@@ -271,8 +290,9 @@ class Finder:
             for other in of_other_rates(candidate.source):
                 share = other.rate / candidate.source.rate
                 centre = (candidate.first() + candidate.model.size(candidate.source.rate) / 2) * share
-                high = candidate.model.value("high_freq")
-                near = candidate.changed({"source": other, "high_freq": high if high <= other.rate / 2 else 0.0})
+                near = candidate.changed({"source": other})
+                if (near.model.value("high_freq") or 0) > other.rate / 2:
+                    near = near.changed({"high_freq": 0.0})
                 framed = [near.placed(centre), *map(near.placed(centre).changed, search.framings(near.placed(centre)))]
                 nearest = min(framed, key=search.cost)
                 others += [nearest, *search.centred(nearest)]

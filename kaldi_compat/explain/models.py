@@ -311,8 +311,15 @@ class FeatureModel:
             return np.einsum("ij,ij->i", wide, wide)  # type: ignore[no-any-return]
         return (2 * power.sum(1, dtype=np.float64) - power[:, 0] - power[:, -1]) / points  # type: ignore[no-any-return]
 
-    def finished(self, power: Floats, energies: Doubles, rate: float) -> Doubles:
-        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,)."""
+    def finished(self, power: Floats, energies: Doubles, rate: float, largest: float = -np.inf) -> Doubles:
+        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,).
+
+        Args:
+            power: the spectra.
+            energies: the energies.
+            rate: sampling rate in Hz.
+            largest: largest log energy of other frames, for ``span``.
+        """
         spectrum = power.astype(np.float64)
         magnitude = self.value("use_power") is False or self.bins == "magnitude"
         if magnitude:
@@ -323,26 +330,26 @@ class FeatureModel:
         if self.kind == "spectrogram":
             if self.bins in ("power", "magnitude"):
                 return spectrum
-            features = self._logarithm(spectrum)
+            features = self._logarithm(spectrum, largest)
             if self.bins == "kaldi":
                 features[:, 0] = log_energy
             return features
-        bins, high = self.value("num_mel_bins"), self.value("high_freq")
         filters = mel_filters(
-            self.mel, rate, self.fft_points(rate), bins, self.value("low_freq"), high, self.warp, self.corner
-        )
+            self.mel, rate, self.fft_points(rate), self.value("num_mel_bins"), self.value("low_freq"),
+            self.value("high_freq"), self.warp, self.corner,
+        )  # fmt: skip
         bands = filters(spectrum)
         if self.kind == "fbank":
-            features = self._logarithm(bands) if self.value("use_log_fbank") else bands
+            features = self._logarithm(bands, largest) if self.value("use_log_fbank") else bands
             if self.value("use_energy"):
                 parts = (features, log_energy[:, None])
                 features = np.hstack(parts if self.value("htk_compat") else parts[::-1])
             return features
-        return self._cepstra(self._logarithm(bands), log_energy)
+        return self._cepstra(self._logarithm(bands, largest), log_energy)
 
-    def _logarithm(self, energies: Doubles) -> Doubles:
+    def _logarithm(self, energies: Doubles, largest: float) -> Doubles:
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, LEAST))
-        return np.maximum(features, features.max(initial=-np.inf) - self.span) if self.span else features
+        return np.maximum(features, features.max(initial=largest) - self.span) if self.span else features
 
     def _cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         count, bins = self.value("num_ceps"), self.value("num_mel_bins")

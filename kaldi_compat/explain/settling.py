@@ -15,8 +15,8 @@ from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.arrangements import Arrangement, Mask, spans
 from kaldi_compat.explain.fits import Cells, Fit
-from kaldi_compat.explain.models import DCTS, PADDINGS
-from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, floored_cells
+from kaldi_compat.explain.models import DCTS
+from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, alike_framings, floored_cells
 
 MAX_ROWS = 3000  # by which variations are compared; the best one is fitted to all rows
 SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
@@ -125,7 +125,7 @@ class Settling:
         best = self._best(found)
         if best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
             best = self._best(
-                [best, *(made for each in self._paddings(best.candidate) for made in self._arranged(each))]
+                [best, *(made for each in alike_framings(best.candidate) for made in self._arranged(each))]
             )
         if len(self.sheet.values) > MAX_ROWS:
             best = self._mapped(best.candidate, best.arrangement, self.sheet.values) or best
@@ -146,26 +146,15 @@ class Settling:
 
     def _best(self, found: Sequence[Settled]) -> Settled:
         """Return the simplest one that explains the array, or else the nearest."""
+        found = [each for each in found if each.fit.residual <= self.tolerance] or found
         most = max(each.cells.rows.sum() for each in found)  # of frames that the features give
         found = [each for each in found if each.cells.rows.sum() == most]
         exact = [each for each in found if each.fit.residual <= self.tolerance]
         return min(exact, key=lambda each: each.words) if exact else min(found, key=Settled.cost)
 
-    @staticmethod
-    def _paddings(candidate: Candidate) -> list[Candidate]:
-        """Return the candidate with each padding that has the same frames, but for the edges."""
-        shift, alike = candidate.model.shift(candidate.source.rate), []
-        for change in [{"snip_edges": True}, {"snip_edges": False}, *({"padding": each} for each in PADDINGS)]:
-            other = candidate.changed(change)  # type: ignore[arg-type]
-            frames, rest = divmod(candidate.first() - other.first(), shift)
-            if not rest:
-                other = other.changed({"start": other.start + frames})
-                alike.append(other)
-        return alike
-
     def _with_padding(self, candidate: Candidate) -> Candidate:
         """Return the candidate with the edges that the array's first and last rows have."""
-        alike = self._paddings(candidate)
+        alike = alike_framings(candidate)
         if len(alike) == 1:
             return alike[0]
         rows = len(self._values)
@@ -227,8 +216,8 @@ class Settling:
                     yield from (candidate.changed({"scale": scale} | floored) for scale in search.levels)
                 if not known:
                     yield candidate.changed({"scale": 1.0, "floor": float(f"{math.exp((low + high) / 2):.5g}")})
-        if model.kind in ("mfcc", "fbank") and model.value("use_energy"):
-            least = self.sheet.own[:, -1 if model.value("htk_compat") else 0].min()
+        if model.has_energy:
+            least = self.sheet.own[:, -1 if model.value("htk_compat") else 0][self.sheet.rows].min()
             if abs(least) < 60:
                 yield candidate.changed({"energy_floor": float(f"{math.exp(least):.5g}")})
                 yield candidate.changed({"energy_floor": 1.0})
@@ -351,13 +340,14 @@ def mapped(
     return Settled(candidate, arrangement, fit, row, frame, len(features), target, cells)
 
 
-def again(settled: Settled, candidate: Candidate, sheet: Sheet, tolerance: float) -> Settled | None:
-    """Return what is settled with another candidate."""
+def again(settled: Settled | None, candidate: Candidate, sheet: Sheet, tolerance: float) -> Settled | None:
+    """Return a candidate mapped to an array, in the arrangement of what is settled or the sheet's."""
+    arrangement = sheet.arrangement if settled is None else settled.arrangement
     try:
-        features = settled.arrangement.apply(features_of(candidate))
+        features = arrangement.apply(features_of(candidate))
     except KaldiCompatError:
         return None
-    return mapped(candidate, settled.arrangement, features, sheet.values, sheet, tolerance)
+    return mapped(candidate, arrangement, features, sheet.values, sheet, tolerance)
 
 
 def features_of(candidate: Candidate) -> Doubles:
