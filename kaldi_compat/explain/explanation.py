@@ -277,7 +277,7 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
                     break
         if noise:
             words, left = [noise], "noise, which has no seed that is known"
-        elif not others and settled.left() < PARTLY:
+        elif not others and settled.left() < PARTLY and finding.cost < PARTLY:
             settled, left = _focused(settled, sheet, tolerance)
     if is_exact and unexplained:
         is_exact, left = False, unexplained

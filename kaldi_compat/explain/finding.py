@@ -25,15 +25,16 @@ from kaldi_compat.explain.sources import AudioSource, mistaken, of_other_rates, 
 from kaldi_compat.explain.timing import Timing, timings
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
+SOME_ROWS = 300  # that show how features are arranged
 MAX_COLUMNS = 9000
 HOPELESS = 0.85  # cost of features that do not resemble an array at all
 LIKELY = 0.4  # share of the variance that energies explain, if an array is of this audio
 MOST_DESCENTS = 3
 PASTED = (3, 1, 2, 4)  # columns of another feature beside one
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
-MOST_MISTAKES = 5
+MOST_MISTAKES, USUAL = 6, 0.2  # that are tried; by how much frames of 10 ms are likelier
 SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
-OTHER_AUDIO = 0.5  # cost above which the audio is more likely another than an option
+OTHER_AUDIO = 0.35  # cost above which the audio is more likely another than an option
 CUT = 0.8  # share of a cost that is left by another first sample, if the audio has been cut
 PART = 0.5  # share of a cost, if a part of the columns is another feature
 
@@ -84,7 +85,8 @@ def sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
             continue
         rows, columns = telling(values)
         if rows.sum() >= 2 and columns.any():
-            for arrangement in arrangements_of(values[rows] if rows.all() else values):
+            told = np.flatnonzero(rows)
+            for arrangement in arrangements_of(values[told[0] : min(told[-1] + 1, told[0] + SOME_ROWS)]):
                 yield Sheet([*said, *turned], values, arrangement, rows, columns)
 
 
@@ -117,7 +119,7 @@ class Finder:
         """Return what explains most of the array; None if it has the form of no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
             (self._at_starts, 2.0), (self._plainly, 2.5), (self._in_windows, 1.0), (self._of_parts, 1.5),
-            (self._resampled, 2.0), (self._in_more_detail, 2.0), (self._mistaken, 2.0), (self._in_pairs, 2.0),
+            (self._resampled, 2.0), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
         ]  # fmt: skip
         while stages and not self._clock.is_at_end():
             stage, seconds = stages.pop(0)
@@ -160,13 +162,18 @@ class Finder:
         if attempt.cost > NEAR + tolerance / max(spread, 1e-30) and not is_settled:
             return None
         settled = self.settle(attempt)
+        columns = sheet.values.shape[1]
+        if not (sheet.arrangement.said or sheet.arrangement.is_whole(columns) or _has_more(columns)):
+            return None  # as long as all columns may be explained at once
         is_explained = settled is not None and (settled.fit.residual <= tolerance or bool(settled.rounding))
         is_certain = attempt.cost < EXPLAINED and not sheet.arrangement.said
         return self._finding(attempt, settled) if is_explained or is_certain else None
 
     def settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all that is done to it."""
-        attempt = self._of_part(attempt)
+        if attempt.candidate.offset:
+            parts = [self.settle(each) for each in self._of_part(attempt)]
+            return min((each for each in parts if each), key=lambda each: each.fit.residual, default=None)
         sheet = attempt.search.sheet
         key = (id(sheet), *attempt.candidate.key)
         if key not in self._settled:
@@ -194,7 +201,8 @@ class Finder:
                                        -max((timing.score for timing in each[2]), default=0.0)))  # fmt: skip
         for search, source, some in assumed:
             self._begun += [Attempt(search, each) for each in (search.starts(source, some) if some else [])]
-            if self._clock.is_over() or any(each.cost < EXPLAINED for each in self._begun):
+            is_found = any(each.cost < EXPLAINED for each in self._begun) and not search.sheet.arrangement.said
+            if self._clock.is_over() or is_found:
                 break
         self._begun.sort(key=lambda each: each.cost)
         yield from self._begun[:2]
@@ -212,29 +220,26 @@ class Finder:
             search = attempt.search
             if attempt.cost > UNLIKE or self._clock.is_over():
                 continue
-            cut = search.shifted(attempt.candidate)
-            if search.cost(cut) < CUT * attempt.cost:
-                yield Attempt(search, search.descend(search.shifted(search.descend(cut))))
             refined = search.refined(attempt.candidate)
             yield Attempt(search, refined)
             yield Attempt(search, search.descend(refined))
 
-    def _of_part(self, attempt: Attempt) -> Attempt:
-        """Return an attempt of frames between the usual ones as one of a part of the audio."""
-        candidate = attempt.candidate
-        if not candidate.offset:
-            return attempt
+    def _of_part(self, attempt: Attempt) -> list[Attempt]:
+        """Return an attempt of frames between the usual ones as one of the whole or a part of the audio."""
+        candidate, rate = attempt.candidate, attempt.candidate.source.rate
         usual = [each for each in alike_framings(candidate) if each.offset == 0]
         if usual:
-            return Attempt(attempt.search, usual[0])
-        first, rate = candidate.first() - candidate.model.first(candidate.source.rate), candidate.source.rate
-        stride = attempt.search.sheet.arrangement.stride
-        rows = len(attempt.search.sheet.values) - 1
-        length = rows * stride * candidate.model.shift(rate) + candidate.model.size(rate)
-        if first < 0:
-            return attempt
-        source = part_of(candidate.source, first, length)
-        return Attempt(attempt.search, dataclasses.replace(candidate, source=source, start=0, offset=0))
+            return [Attempt(attempt.search, usual[0])]
+        found = []
+        for change in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
+            framed = candidate.changed(change | {"offset": 0, "start": 0})
+            first = candidate.first() - framed.first()
+            rows = len(attempt.search.sheet.values) * attempt.search.sheet.arrangement.stride
+            length = (rows - 1) * framed.model.shift(rate) + framed.model.size(rate) + 2 * framed.first()
+            if first >= 0 and length > 0:
+                source = part_of(candidate.source, first, length)
+                found.append(Attempt(attempt.search, framed.changed({"source": source})))
+        return found
 
     def _of_parts(self) -> Iterator[Attempt]:
         """Take some columns at an end for another feature, such as pitch."""
@@ -316,7 +321,9 @@ class Finder:
             for other in mistaken(source, self._recording):
                 if other.length >= other.rate / 40 and values.shape[1] and not self._clock.is_over():
                     assumed = timings(values, sheet.rows, other, sheet.arrangement.stride, parts=False)
-                    found += [(each.score, len(found), search, other, each) for each in assumed[:1]]
+                    for timing in assumed[:1]:
+                        is_usual = abs(1000 * timing.shift / other.rate / sheet.arrangement.stride - 10) < 0.1
+                        found.append((timing.score + USUAL * is_usual, len(found), search, other, timing))
         found.sort(key=lambda each: each[:2], reverse=True)
         starts = []
         for score, _, search, other, timing in found[:MOST_MISTAKES]:
@@ -328,16 +335,6 @@ class Finder:
                 candidate = start.search.descend(start.candidate)
                 yield Attempt(start.search, candidate)
                 yield Attempt(start.search, start.search.descend(start.search.refined(candidate)))
-
-    def _in_pairs(self) -> Iterator[Attempt]:
-        """Change two options at a time, and go on from there."""
-        self._attempts.sort(key=lambda each: each.cost)
-        for attempt in self._attempts[:2]:
-            if attempt.cost < UNLIKE and not self._clock.is_over():
-                search = attempt.search
-                candidate = search.descend(search.paired(attempt.candidate))
-                yield Attempt(search, candidate)
-                yield Attempt(search, search.descend(search.refined(candidate)))
 
 
 def found_in(

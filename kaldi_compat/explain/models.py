@@ -18,6 +18,7 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.engine import features_of_list
+from kaldi_compat.exact.fft import prime_factors
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
@@ -56,6 +57,7 @@ WHOLE = {"preemphasis": "preemphasis", "offset": "DC removal"}
 BINS = {"log": "log power of all bins", "power": "power, no logarithm", "magnitude": "magnitudes, no logarithm"}
 IN_PLACE = "preemphasis in place, from the first sample to the last"
 EPSILON = float(np.finfo(F32).eps)
+LARGEST_FACTOR = 29  # of the points of an FFT: others take long, and are rare
 LEAST = 1e-300  # under the logarithm where there is no floor
 
 
@@ -270,11 +272,11 @@ class FeatureModel:
         )
         options["remove_dc_offset"] = self.value("remove_dc_offset") and "offset" not in self.whole
         points = self.fft_points(rate)
-        if points % 2 or points < self.size(rate):
-            raise OptionError(f"an FFT of {points} points has no bin at half the rate, or too few")
+        if points < self.size(rate):
+            raise OptionError(f"an FFT of {points} points is shorter than the frame")
         plan = _plan("spectrogram", tuple(sorted(options.items())), self.window, self.points, self.precise)
-        if plan.points % 2:
-            raise OptionError(f"an FFT of {plan.points} points has no bin at half the rate")
+        if plan.points % 2 or max(prime_factors(plan.points)) > LARGEST_FACTOR:
+            raise OptionError(f"nobody has an FFT of {plan.points} points")
         if self.in_place:
             frames = self._cut(audio, rate, plan.shift, snips)
             frames = frames - frames.mean(1, keepdims=True) if options["remove_dc_offset"] else frames

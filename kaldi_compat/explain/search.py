@@ -86,10 +86,6 @@ OF_KIND = {
 FOR_ALL = {"round_to_power_of_two", "points", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
            "whole", "in_place"}  # fmt: skip
 NOT_OF_PLP = {"points", "in_place", "window"}
-# Two options of which each alone explains less: a longer frame of a narrower window, filters from another frequency,
-# preemphasis of the recording in place of the frames'.
-PAIRS = (("window_type", "frame_length"), ("mel", "low_freq"), ("mel", "high_freq"), ("window_type", "window"),
-         ("whole", "preemphasis_coefficient"), ("mel", "use_power"))  # fmt: skip
 NUMBERS = {"warp": 0.1, "preemphasis_coefficient": 0.05, "low_freq": 60.0, "high_freq": 600.0, "frame_length": 4.0}
 STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
                  "remove_dc_offset": False, "low_freq": 0.0}  # fmt: skip
@@ -240,7 +236,7 @@ class Search:
 
     def _chosen_rows(self) -> Any:
         rows = np.flatnonzero(self.sheet.rows)
-        if len(rows) > 4 * BLOCK:  # frames at the edges depend on padding
+        if len(rows) > 2 * BLOCK:  # frames at the edges depend on padding
             rows = rows[2:-2]
         if len(rows) <= MOST_ROWS:
             return rows
@@ -355,7 +351,7 @@ class Search:
             kinds.setdefault(kind, each)
         chosen = [*kinds.values()][:MOST_STARTS]
         if chosen and self.cost(chosen[0]) > EXPLAINED:
-            chosen = [min((each, *self.centred(each)), key=self.cost) for each in chosen]
+            chosen = [min((each, *self.centred(each), *self._edged(each)), key=self.cost) for each in chosen]
         return sorted(chosen, key=self.cost)
 
     def _models(self, source: AudioSource, timing: Timing) -> Iterator[tuple[FeatureModel, tuple[int, ...] | None]]:
@@ -422,6 +418,13 @@ class Search:
                     others = {name: each for name, each in (size | STFT).items() if name != "low_freq"}
                     for bins in ("magnitude", "log", "power"):  # type: ignore[assignment]
                         yield model("spectrogram", others | {"bins": bins, "padding": "reflect-window"}), None
+
+    @staticmethod
+    def _edged(candidate: Candidate) -> Iterator[Candidate]:
+        """Yield cepstra of filters with usual edges, on which those of many columns depend."""
+        if candidate.model.kind in ("mfcc", "plp"):
+            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), CHOICES["high_freq"]):
+                yield candidate.changed({"low_freq": low, "high_freq": high})
 
     def centred(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield fbank with the edges of its filters where the centres of the array's columns show them.
@@ -495,7 +498,7 @@ class Search:
     def _simplified(self, candidate: Candidate) -> Candidate:
         """Return the candidate without options that make no difference."""
         plain = FeatureModel(candidate.model.kind)
-        for name in sorted(candidate.options):
+        for name in [*sorted(candidate.options), *sorted(candidate.options)]:  # one may depend on another
             limit = max(1.02 * self.cost(candidate), EXPLAINED)
             other = candidate.changed({name: plain.value(name)})
             if candidate.model.value(name) != plain.value(name) and self.cost(other) <= limit:
@@ -578,18 +581,6 @@ class Search:
                 candidate = changed
         return candidate
 
-    def paired(self, candidate: Candidate) -> Candidate:
-        """Return the best of changes of two options at once, each of which alone explains less."""
-        best = candidate
-        choices = CHOICES | {"frame_length": LENGTHS_MS}
-        for first, second in PAIRS:
-            if candidate.options >= {first, second} - {"frame_length"}:
-                for value, other in itertools.product(choices[first], choices[second]):
-                    if self.clock.is_over():
-                        return best
-                    best = min((best, candidate.changed({first: value, second: other})), key=self.cost)
-        return best
-
     def refined(self, candidate: Candidate) -> Candidate:
         """Choose options that are numbers ever more finely."""
         names = [name for name in NUMBERS if name in candidate.options | {"frame_length"}]
@@ -606,15 +597,6 @@ class Search:
             candidate = self._rounded(best, [name]) if self.cost(best) < before else candidate
         moved = self.with_edges(candidate) if "low_freq" in names else candidate
         return moved if self.cost(moved) < 0.5 * self.cost(candidate) else candidate
-
-    def shifted(self, candidate: Candidate) -> Candidate:
-        """Choose the first sample ever more finely: the audio may have been cut anywhere."""
-        best, around = candidate, candidate.model.shift(candidate.source.rate) // 2
-        while around >= 1 and not self.clock.is_over():
-            moves = (best.changed({"offset": best.offset + round(k * around / 4)}) for k in range(-4, 5))
-            best = min((best, *moves), key=self.cost)
-            around = around // 3
-        return best
 
     def _rounded(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
         """Return a candidate whose numbers have as few digits as explain about as much."""

@@ -17,6 +17,7 @@ from kaldi_compat.explain.arrangements import Arrangement, Mask, spans
 from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.models import DCTS
 from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, alike_framings, floored_cells
+from kaldi_compat.explain.sources import ZEROS, with_zeros
 
 MAX_ROWS = 3000  # by which variations are compared; the best one is fitted to all rows
 SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
@@ -86,7 +87,7 @@ class Settled:
         if self.row:
             said.append(f"{frames_in_words(self.row)} too many at the start")
         missing = self.frames - self.frame - len(self.target)
-        if missing:
+        if missing and not self.candidate.source.said.endswith(ZEROS):
             said.append(f"{frames_in_words(missing)} left out at the end")
         return said
 
@@ -114,23 +115,31 @@ class Settling:
         try:
             candidate = self._with_padding(candidate)
             self.sheet = self._with_silence(candidate)
-            shapes = SAME_SHAPE.get(candidate.model.mel, (candidate.model.mel,))
-            bases = [each for mel in shapes for each in self._leveled(candidate.changed({"mel": mel}))]
-            variations = {each.key: each for base in bases for each in self._alike(base)}
-            found = [each for variation in variations.values() for each in self._arranged(variation)]
+            best = self._varied(candidate)
+            if best is not None and best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
+                edged = [made for each in _edges(best.candidate) for made in self._arranged(each)]
+                other = self._best([best, *edged]).candidate
+                if other.key != best.candidate.key:
+                    edges = {name: other.model.value(name) for name in ("padding", "whole")}
+                    framed = candidate.changed({"snip_edges": other.model.value("snip_edges")} | edges)
+                    again = self._varied(framed.changed({"start": other.start, "source": other.source}))
+                    best = self._best([best, *edged, *([again] if again else [])])
         except KaldiCompatError:
             return None
-        if not found:
+        if best is None:
             return None
-        best = self._best(found)
-        if best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
-            best = self._best(
-                [best, *(made for each in alike_framings(best.candidate) for made in self._arranged(each))]
-            )
         if len(self.sheet.values) > MAX_ROWS:
             best = self._mapped(best.candidate, best.arrangement, self.sheet.values) or best
         is_near = self.tolerance < best.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance
         return within_rounding(best, self.sheet, self.tolerance) if is_near else best
+
+    def _varied(self, candidate: Candidate) -> Settled | None:
+        """Return the best of the variations of a candidate that change no column's shape."""
+        shapes = SAME_SHAPE.get(candidate.model.mel, (candidate.model.mel,))
+        bases = [each for mel in shapes for each in self._leveled(candidate.changed({"mel": mel}))]
+        variations = {each.key: each for base in bases for each in self._alike(base)}
+        found = [each for variation in variations.values() for each in self._arranged(variation)]
+        return self._best(found) if found else None
 
     def features(self, candidate: Candidate, rows: int) -> Doubles:
         """Return the features of a candidate: all, or about as many as the first rows need."""
@@ -202,6 +211,8 @@ class Settling:
             yield from (candidate.changed({"scale": each}) for each in scales if each != 1)
             return
         power = 1.0 if model.value("use_power") is False else 2.0
+        if model.added:
+            yield from (candidate.changed({"floor": each}) for each in FLOORS[:4])
         if not model.added and not model.span:
             yield from (candidate.changed({"scale": each}) for each in scales if each != model.scale)
             yield from (candidate.changed({"scale": each, "floor": 1e-10}) for each in search.levels)
@@ -338,6 +349,18 @@ def mapped(
         others.append(part[: told[-1] + 1])
     fit = fits.simplest(part, target, tolerance, cells, others)
     return Settled(candidate, arrangement, fit, row, frame, len(features), target, cells)
+
+
+def _edges(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield a candidate with what changes the frames at the edges of the audio only, or hardly any other."""
+    model = candidate.model
+    whole = ("preemphasis",) if model.value("preemphasis_coefficient") and not model.whole else model.whole
+    for framed in alike_framings(candidate):
+        yield framed
+        if framed.model.padding:
+            yield framed.changed({"source": with_zeros(framed.source)})
+        if whole != model.whole:
+            yield framed.changed({"whole": whole})
 
 
 def again(settled: Settled | None, candidate: Candidate, sheet: Sheet, tolerance: float) -> Settled | None:
