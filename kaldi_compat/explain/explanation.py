@@ -306,7 +306,10 @@ def _plain_ones(finding: Finding) -> Iterator[Settled]:
             continue
         begun = attempt.candidate
         framed = (begun.changed(each) for each in attempt.search.framings(begun))
-        for candidate in (begun, *(each for each in framed if each.model.value("snip_edges") and not each.model.padding)):
+        for candidate in (
+            begun,
+            *(each for each in framed if each.model.value("snip_edges") and not each.model.padding),
+        ):
             made = again(None, candidate, finding.sheet, np.inf)
             if made is not None:
                 yield made

@@ -19,7 +19,17 @@ from kaldi_compat.explain.arrangements import (
     sliding_arrangements,
     telling,
 )
-from kaldi_compat.explain.search import EXPLAINED, NEAR, UNLIKE, Candidate, Clock, Search, Sheet, alike_framings
+from kaldi_compat.explain.search import (
+    EXPLAINED,
+    NEAR,
+    NOTHING,
+    UNLIKE,
+    Candidate,
+    Clock,
+    Search,
+    Sheet,
+    alike_framings,
+)
 from kaldi_compat.explain.settling import Settled, Settling
 from kaldi_compat.explain.sources import AudioSource, mistaken, of_other_rates, part_of, resamplings
 from kaldi_compat.explain.timing import Timing, timings
@@ -36,6 +46,8 @@ MOST_MISTAKES, USUAL = 6, 0.2  # that are tried; by how much frames of 10 ms are
 SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
 OTHER_AUDIO = 0.35  # cost above which the audio is more likely another than an option
 CUT = 0.8  # share of a cost that is left by another first sample, if the audio has been cut
+OF_ALL = 0.05  # cost below which all columns are those of one feature
+MOST_STACK = 8  # frames before the one that is in the middle of a stack
 PART = 0.5  # share of a cost, if a part of the columns is another feature
 
 
@@ -145,14 +157,16 @@ class Finder:
     def _best(self) -> Finding | None:
         """Return the best of what was found."""
         self._attempts.sort(key=lambda each: each.cost)
-        found = [(each, self.settle(each)) for each in self._attempts[:3]]
+        found = [(each, self.settle(each)) for each in self._attempts[:3] if each.cost < NOTHING]
         settled = [(attempt, each) for attempt, each in found if each is not None]
         if not settled:
             return None
         return self._finding(*min(settled, key=lambda each: (each[1].left(), each[0].cost)))
 
     def _finding(self, attempt: Attempt, settled: Settled | None) -> Finding:
-        return Finding(attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_at_end(), self._begun)
+        return Finding(
+            attempt.search.sheet, attempt.search, settled, attempt.cost, not self._clock.is_at_end(), self._begun
+        )
 
     def _explained(self, attempt: Attempt) -> Finding | None:
         """Return what was found if it explains the array."""
@@ -211,7 +225,18 @@ class Finder:
         """Change one option at a time, from the best starts on."""
         for start in self._begun[:MOST_DESCENTS]:
             if start.cost < UNLIKE or start is self._begun[0]:
-                yield Attempt(start.search, start.search.descend(start.candidate))
+                attempt = Attempt(start.search, start.search.descend(start.candidate))
+                yield attempt
+                if attempt.cost < NEAR and start.search.sheet.arrangement.said:
+                    yield from self._otherwise_arranged(attempt)
+
+    def _otherwise_arranged(self, attempt: Attempt) -> Iterator[Attempt]:
+        """Yield an attempt with other arrangements, in which other columns are the features themselves."""
+        for search in self._searches.values():
+            if search is not attempt.search and search.sheet.arrangement.said:
+                starts = range(attempt.candidate.start - MOST_STACK, attempt.candidate.start + MOST_STACK)
+                moved = min((attempt.candidate.changed({"start": each}) for each in starts), key=search.cost)
+                yield Attempt(search, moved)
 
     def _in_more_detail(self) -> Iterator[Attempt]:
         """Choose numbers finely, and the first sample, where the audio has been cut."""
@@ -245,7 +270,7 @@ class Finder:
         """Take some columns at an end for another feature, such as pitch."""
         least = min((each.cost for each in self._attempts), default=UNLIKE)
         found: list[Attempt] = []
-        for sheet in self._sheets:
+        for sheet in self._sheets if least > OF_ALL else ():
             columns = sheet.values.shape[1]
             parts = [slice(0, columns - count) for count in PASTED] + [slice(count, columns) for count in PASTED[:2]]
             parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)

@@ -89,8 +89,8 @@ NOT_OF_PLP = {"points", "in_place", "window"}
 NUMBERS = {"warp": 0.1, "preemphasis_coefficient": 0.05, "low_freq": 60.0, "high_freq": 600.0, "frame_length": 4.0}
 STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
                  "remove_dc_offset": False, "low_freq": 0.0}  # fmt: skip
-TINY = float(np.finfo(np.float32).tiny)
-FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY)
+TINY, EPSILON_64 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float64).eps)
+FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY, EPSILON_64)
 ADDED = (1e-6, 1e-10, 1e-8, 1e-5, 1e-9, 2.0**-24, 1e-3, 1.0, 1e-7, EPSILON)
 
 
@@ -520,7 +520,8 @@ class Search:
                     moved = (model.size(rate) - candidate.changed({"frame_length": length}).model.size(rate)) / 2
                     yield {"frame_length": length, "start": candidate.start + round(moved / model.shift(rate))}
         yield from ({"offset": candidate.offset + sign * each} for each in OFFSETS for sign in (-1, 1))
-        yield {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
+        whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
+        yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
         if "low_freq" in candidate.options:  # usual edges may have been left for what others explain
             changes = [{"mel": mel} for mel in MELS] + [{"warp": warp} for warp in CHOICES["warp"][1:]]
             usual = [{"low_freq": low, "high_freq": 0.0} for low in (20.0, 0.0)]

@@ -19,6 +19,7 @@ from kaldi_compat.explain.models import DCTS
 from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, alike_framings, floored_cells
 from kaldi_compat.explain.sources import ZEROS, with_zeros
 
+LARGEST_LOG = 300.0  # of a floor
 MAX_ROWS = 3000  # by which variations are compared; the best one is fitted to all rows
 SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
 SLOPE_ERROR = 0.01  # in which one of them is recognized
@@ -196,9 +197,11 @@ class Settling:
         features = self.features(candidate.changed({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0}), rows)
         at = candidate.start + np.arange(rows) * self.sheet.arrangement.stride
         inside = (at >= 0) & (at < len(features))
-        silent = self.sheet.rows.copy()
-        silent[:rows][inside] |= (features[at[inside]][:, 1:] < math.log(1e-30)).all(1)
-        return dataclasses.replace(self.sheet, rows=silent)
+        silent = np.zeros(len(self.sheet.rows), bool)
+        silent[:rows][inside] = (features[at[inside]][:, 1:] < math.log(1e-30)).all(1)
+        if silent.any():  # but for those that are masked
+            silent[silent] = (self.sheet.values[silent] == np.median(self.sheet.values[silent], axis=0)).all(1)
+        return dataclasses.replace(self.sheet, rows=self.sheet.rows | silent)
 
     def _leveled(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with floors, scales and offsets that leave the shape of its columns."""
@@ -225,7 +228,7 @@ class Settling:
                 if low - FLOOR_ERROR < largest - DB_80 < high + FLOOR_ERROR:
                     floored = {"floor": 1e-10, "span": DB_80}
                     yield from (candidate.changed({"scale": scale} | floored) for scale in search.levels)
-                if not known:
+                if not known and abs(low) < LARGEST_LOG:
                     yield candidate.changed({"scale": 1.0, "floor": float(f"{math.exp((low + high) / 2):.5g}")})
         if model.has_energy:
             least = self.sheet.own[:, -1 if model.value("htk_compat") else 0][self.sheet.rows].min()
