@@ -30,7 +30,7 @@ from kaldi_compat.explain.arrangements import (
 from kaldi_compat.explain.finding import Finding, found_in
 from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.models import FeatureModel
-from kaldi_compat.explain.search import Clock, Sheet
+from kaldi_compat.explain.search import UNLIKE, Clock, Sheet
 from kaldi_compat.explain.settling import (
     Settled,
     again,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["explained", "partly", "not explained"]
 TOLERANCE = 1e-3
-SECONDS = 6.0  # of processor time that a search may take
+SECONDS = 5.0  # of processor time that a search may take
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 NOISE = "noise as of dithering"
 MOST_NOISE = 20.0  # of samples at Kaldi's scale
@@ -268,8 +268,8 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     unexplained = _unexplained_rows(settled, sheet)
     others = (~covered(sheet)).any()
     if not is_exact:
-        noise = _dithering(settled)
-        if not noise:  # options may imitate it: a floor is as high as what it leaves of quiet bins
+        noise = _dithering(settled) if finding.cost < UNLIKE else ""
+        if not noise and finding.cost < UNLIKE:  # options may imitate it: a floor is as high as what it leaves of quiet bins
             for plain in _plain_ones(finding):
                 noise = _dithering(plain)
                 if noise:

@@ -309,7 +309,8 @@ class Search:
         """Return the largest log energy of all rows that count, before the floor below it."""
         model, rate = candidate.model, candidate.source.rate
         bands = FeatureModel("spectrogram" if model.kind == "spectrogram" else "fbank", {
-            name: each for name, each in model.options.items() if name not in ("num_ceps", "cepstral_lifter", "use_energy")
+            name: each for name, each in model.options.items()
+            if name not in ("num_ceps", "cepstral_lifter", "use_energy")
         }).changed("bins", model.bins)  # fmt: skip
         for name in ("scale", "window", "points", "mel", "corner", "padding", "whole", "warp", "added"):
             bands = bands.changed(name, model.value(name))
