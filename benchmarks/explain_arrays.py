@@ -378,7 +378,7 @@ def of_nemo(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
                     lambda u=unit, r=rate, n=norm, p=padded: nemo(librosa, u, r, n, p),
                     samples,
                     rate,
-                    ("fbank(", "Slaney's scale", "preemphasis of the whole recording", "5.96046e-08 added"),
+                    ("fbank(", "Slaney's scale", "5.96046e-08 added"),
                 )
 
 

@@ -22,8 +22,8 @@ from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 
 Mask = npt.NDArray[np.bool_]
 SAME = 2e-3  # similarity of columns that single precision rounds
-ALIKE = 0.5  # correlation of the same column in neighbouring frames
-MAX_STACK = 16
+ALIKE = 0.7  # correlation of the same column in neighbouring frames
+MAX_STACK, MOST_STACKED = 16, 160  # frames, and columns of each
 HUGE, TINY = 1e20, 1e-20  # numbers beyond are those of swapped bytes
 WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)
 FEWEST_LEVELS = 16  # distinct numbers that features have
@@ -137,7 +137,7 @@ def _stacked(target: Doubles) -> Iterator[Arrangement]:
     rows, columns = target.shape
     for stack in range(2, MAX_STACK + 1):
         dim, rest = divmod(columns, stack)
-        if rest or dim < 4 or rows < 4:
+        if rest or not 4 <= dim <= MOST_STACKED or rows < 4:
             continue
         for stride in range(1, stack):
             later, earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]

@@ -30,7 +30,7 @@ from kaldi_compat.explain.arrangements import (
 from kaldi_compat.explain.finding import Finding, found_in
 from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.models import FeatureModel
-from kaldi_compat.explain.search import Clock, Sheet
+from kaldi_compat.explain.search import UNLIKE, Clock, Sheet
 from kaldi_compat.explain.settling import (
     Settled,
     again,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["explained", "partly", "not explained"]
 TOLERANCE = 1e-3
-SECONDS = 6.0  # of processor time that a search may take
+SECONDS = 5.0  # of processor time that a search may take
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 NOISE = "noise as of dithering"
 MOST_NOISE = 20.0  # of samples at Kaldi's scale
@@ -268,11 +268,16 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     unexplained = _unexplained_rows(settled, sheet)
     others = (~covered(sheet)).any()
     if not is_exact:
-        noise = _dithering(settled)
-        left = f"{noise}" if noise else ""
+        noise = _dithering(settled) if finding.cost < UNLIKE else ""
+        if not noise and finding.cost < UNLIKE:  # options may imitate it: a floor is as high as what it leaves of quiet bins
+            for plain in _plain_ones(finding):
+                noise = _dithering(plain)
+                if noise:
+                    settled = plain
+                    break
         if noise:
             words, left = [noise], "noise, which has no seed that is known"
-        elif not others and settled.left() < PARTLY:
+        elif not others and settled.left() < PARTLY and finding.cost < PARTLY:
             settled, left = _focused(settled, sheet, tolerance)
     if is_exact and unexplained:
         is_exact, left = False, unexplained
@@ -292,6 +297,22 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     ]  # fmt: skip
     answer = _answer(None, model, steps, settled.fit, settled.target, tolerance, settled.cells)
     return replace(answer, is_exact=is_exact, left=left, in_time=finding.in_time)
+
+
+def _plain_ones(finding: Finding) -> Iterator[Settled]:
+    """Yield the features with which the search began, as they are."""
+    for attempt in finding.begun[:2]:
+        if attempt.search.sheet is not finding.sheet:
+            continue
+        begun = attempt.candidate
+        framed = (begun.changed(each) for each in attempt.search.framings(begun))
+        for candidate in (
+            begun,
+            *(each for each in framed if each.model.value("snip_edges") and not each.model.padding),
+        ):
+            made = again(None, candidate, finding.sheet, np.inf)
+            if made is not None:
+                yield made
 
 
 def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:

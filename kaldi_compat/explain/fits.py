@@ -107,9 +107,9 @@ def simplest(
         if fit.residual <= tolerance:
             return fit
         found.append(fit)
-    enough = 1.25 * min(fit.residual for fit in found)
+    enough = 1.25 * min((fit.residual for fit in found if math.isfinite(fit.residual)), default=math.inf)
     few = (fit for fit in found if np.mean(np.abs(cells.of(fit.mapped - target)) > tolerance) < FEW_CELLS)
-    return next(few, next(fit for fit in found if fit.residual <= enough))
+    return next(few, next((fit for fit in found if fit.residual <= enough), found[0]))
 
 
 def fits(features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles] = ()) -> Iterator[Fit]:

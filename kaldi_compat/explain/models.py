@@ -18,6 +18,7 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.engine import features_of_list
+from kaldi_compat.exact.fft import prime_factors
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
@@ -56,6 +57,7 @@ WHOLE = {"preemphasis": "preemphasis", "offset": "DC removal"}
 BINS = {"log": "log power of all bins", "power": "power, no logarithm", "magnitude": "magnitudes, no logarithm"}
 IN_PLACE = "preemphasis in place, from the first sample to the last"
 EPSILON = float(np.finfo(F32).eps)
+LARGEST_FACTOR = 29  # of the points of an FFT: others take long, and are rare
 LEAST = 1e-300  # under the logarithm where there is no floor
 
 
@@ -270,11 +272,11 @@ class FeatureModel:
         )
         options["remove_dc_offset"] = self.value("remove_dc_offset") and "offset" not in self.whole
         points = self.fft_points(rate)
-        if points % 2 or points < self.size(rate):
-            raise OptionError(f"an FFT of {points} points has no bin at half the rate, or too few")
+        if points < self.size(rate):
+            raise OptionError(f"an FFT of {points} points is shorter than the frame")
         plan = _plan("spectrogram", tuple(sorted(options.items())), self.window, self.points, self.precise)
-        if plan.points % 2:
-            raise OptionError(f"an FFT of {plan.points} points has no bin at half the rate")
+        if plan.points % 2 or max(prime_factors(plan.points)) > LARGEST_FACTOR:
+            raise OptionError(f"nobody has an FFT of {plan.points} points")
         if self.in_place:
             frames = self._cut(audio, rate, plan.shift, snips)
             frames = frames - frames.mean(1, keepdims=True) if options["remove_dc_offset"] else frames
@@ -311,8 +313,15 @@ class FeatureModel:
             return np.einsum("ij,ij->i", wide, wide)  # type: ignore[no-any-return]
         return (2 * power.sum(1, dtype=np.float64) - power[:, 0] - power[:, -1]) / points  # type: ignore[no-any-return]
 
-    def finished(self, power: Floats, energies: Doubles, rate: float) -> Doubles:
-        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,)."""
+    def finished(self, power: Floats, energies: Doubles, rate: float, largest: float = -np.inf) -> Doubles:
+        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,).
+
+        Args:
+            power: the spectra.
+            energies: the energies.
+            rate: sampling rate in Hz.
+            largest: largest log energy of other frames, for ``span``.
+        """
         spectrum = power.astype(np.float64)
         magnitude = self.value("use_power") is False or self.bins == "magnitude"
         if magnitude:
@@ -323,26 +332,26 @@ class FeatureModel:
         if self.kind == "spectrogram":
             if self.bins in ("power", "magnitude"):
                 return spectrum
-            features = self._logarithm(spectrum)
+            features = self._logarithm(spectrum, largest)
             if self.bins == "kaldi":
                 features[:, 0] = log_energy
             return features
-        bins, high = self.value("num_mel_bins"), self.value("high_freq")
         filters = mel_filters(
-            self.mel, rate, self.fft_points(rate), bins, self.value("low_freq"), high, self.warp, self.corner
-        )
+            self.mel, rate, self.fft_points(rate), self.value("num_mel_bins"), self.value("low_freq"),
+            self.value("high_freq"), self.warp, self.corner,
+        )  # fmt: skip
         bands = filters(spectrum)
         if self.kind == "fbank":
-            features = self._logarithm(bands) if self.value("use_log_fbank") else bands
+            features = self._logarithm(bands, largest) if self.value("use_log_fbank") else bands
             if self.value("use_energy"):
                 parts = (features, log_energy[:, None])
                 features = np.hstack(parts if self.value("htk_compat") else parts[::-1])
             return features
-        return self._cepstra(self._logarithm(bands), log_energy)
+        return self._cepstra(self._logarithm(bands, largest), log_energy)
 
-    def _logarithm(self, energies: Doubles) -> Doubles:
+    def _logarithm(self, energies: Doubles, largest: float) -> Doubles:
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, LEAST))
-        return np.maximum(features, features.max(initial=-np.inf) - self.span) if self.span else features
+        return np.maximum(features, features.max(initial=largest) - self.span) if self.span else features
 
     def _cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         count, bins = self.value("num_ceps"), self.value("num_mel_bins")

@@ -64,13 +64,13 @@ CHOICES: dict[str, Sequence[Any]] = {
     "points": (0, 256, 400, 512, 1024, 2048),
     "window_type": WINDOW_TYPES,
     "window": ("kaldi", "periodic"),
-    "preemphasis_coefficient": (0.97, 0.0, 0.95, 0.98, 0.9),
+    "preemphasis_coefficient": (0.97, 0.0, 0.95, 0.98, 0.9, 0.96, 0.99, 0.94, 0.92, 0.85),
     "remove_dc_offset": (True, False),
     "whole": ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")),
     "raw_energy": (True, False),
     "energy": ("kaldi", "spectrum"),
     "dct": ("kaldi", *DCTS),
-    "warp": (1.0, *(round(0.8 + 0.02 * n, 2) for n in range(24) if n != 10)),
+    "warp": (1.0, *(round(0.8 + 0.01 * n, 2) for n in range(46) if n != 20)),
     "corner": (700.0, 1000.0, 625.0),
     "in_place": (False, True),
     "root": (0.0, 1e-9, 1e-6),
@@ -86,15 +86,11 @@ OF_KIND = {
 FOR_ALL = {"round_to_power_of_two", "points", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
            "whole", "in_place"}  # fmt: skip
 NOT_OF_PLP = {"points", "in_place", "window"}
-# Two options of which each alone explains less: a longer frame of a narrower window, filters from another frequency,
-# preemphasis of the recording in place of the frames'.
-PAIRS = (("window_type", "frame_length"), ("mel", "low_freq"), ("mel", "high_freq"), ("window_type", "window"),
-         ("whole", "preemphasis_coefficient"), ("mel", "use_power"))  # fmt: skip
 NUMBERS = {"warp": 0.1, "preemphasis_coefficient": 0.05, "low_freq": 60.0, "high_freq": 600.0, "frame_length": 4.0}
 STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
                  "remove_dc_offset": False, "low_freq": 0.0}  # fmt: skip
-TINY = float(np.finfo(np.float32).tiny)
-FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY)
+TINY, EPSILON_64 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float64).eps)
+FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY, EPSILON_64)
 ADDED = (1e-6, 1e-10, 1e-8, 1e-5, 1e-9, 2.0**-24, 1e-3, 1.0, 1e-7, EPSILON)
 
 
@@ -182,6 +178,18 @@ class Candidate:
         return dataclasses.replace(self, start=round((centre - middle) / self.model.shift(rate)))
 
 
+def alike_framings(candidate: Candidate) -> list[Candidate]:
+    """Return the candidate with each convention of edges that gives the same frames, but for those at the edges."""
+    shift, alike = candidate.model.shift(candidate.source.rate), []
+    changes: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}, *({"padding": each} for each in PADDINGS)]
+    for change in changes:
+        other = candidate.changed(change | {"offset": 0})
+        frames, rest = divmod(candidate.first() - other.first(), shift)
+        if not rest:
+            alike.append(other.changed({"start": other.start + frames}))
+    return alike
+
+
 class Clock:
     """Processor time that a search may take."""
 
@@ -222,12 +230,13 @@ class Search:
         self._floored = self._floored[:, self._told]
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Floats, Doubles]] = {}
+        self._peaks: dict[tuple[Any, ...], float] = {}
         self._wide: dict[tuple[Any, ...], Floats] = {}
         self.by_differences = False  # compare changes from row to row: what a window subtracts hardly changes
 
     def _chosen_rows(self) -> Any:
         rows = np.flatnonzero(self.sheet.rows)
-        if len(rows) > 4 * BLOCK:  # frames at the edges depend on padding
+        if len(rows) > 2 * BLOCK:  # frames at the edges depend on padding
             rows = rows[2:-2]
         if len(rows) <= MOST_ROWS:
             return rows
@@ -292,8 +301,27 @@ class Search:
             if len(self._spectra) > 300:
                 self._spectra.clear()
             self._spectra[key] = model.of_frames(audio[index], rate)
-        features = model.finished(*self._spectra[key], rate)
+        largest = self._largest(candidate) if model.span else -np.inf
+        features = model.finished(*self._spectra[key], rate, largest)
         return features if candidate.order is None else features[:, list(candidate.order)]
+
+    def _largest(self, candidate: Candidate) -> float:
+        """Return the largest log energy of all rows that count, before the floor below it."""
+        model, rate = candidate.model, candidate.source.rate
+        bands = FeatureModel("spectrogram" if model.kind == "spectrogram" else "fbank", {
+            name: each for name, each in model.options.items()
+            if name not in ("num_ceps", "cepstral_lifter", "use_energy")
+        }).changed("bins", model.bins)  # fmt: skip
+        for name in ("scale", "window", "points", "mel", "corner", "padding", "whole", "warp", "added"):
+            bands = bands.changed(name, model.value(name))
+        other = dataclasses.replace(candidate, model=bands)
+        if other.key not in self._peaks:
+            shift, size = model.shift(rate), model.size(rate)
+            at = candidate.first() + np.flatnonzero(self.sheet.rows) * (shift * self.sheet.arrangement.stride)
+            audio = self._around(candidate)
+            index = np.clip(at + AROUND, 0, len(audio) - size)[:, None] + np.arange(size)
+            self._peaks[other.key] = float(bands.finished(*bands.of_frames(audio[index], rate), rate).max())
+        return self._peaks[other.key]
 
     def _around(self, candidate: Candidate) -> Floats:
         """Return the audio, prepared as the model does, with its reflection around it."""
@@ -308,11 +336,12 @@ class Search:
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
         """Return where the search begins, the best first: the kinds of features that can have so many columns."""
-        found = [
-            Candidate(model, source, order=order).placed(timing.centre)
-            for timing in timings
-            for model, order in self._models(source, timing)
-        ]
+        found: list[Candidate] = []
+        for timing in timings:
+            models = self._models(source, timing)
+            found += [Candidate(model, source, order=order).placed(timing.centre) for model, order in models]
+            if min(map(self.cost, found), default=NOTHING) < EXPLAINED:
+                break
         found.sort(key=self.cost)
         for number, each in enumerate(found[:MOST_FRAMED]):
             if self.cost(found[0]) > EXPLAINED:
@@ -322,8 +351,8 @@ class Search:
             kind = (each.model.kind, each.model.value("use_energy"), each.model.window, each.order, each.model.bins)
             kinds.setdefault(kind, each)
         chosen = [*kinds.values()][:MOST_STARTS]
-        if self.cost(chosen[0]) > EXPLAINED:
-            chosen = [min((each, *self.centred(each)), key=self.cost) for each in chosen]
+        if chosen and self.cost(chosen[0]) > EXPLAINED:
+            chosen = [min((each, *self.centred(each), *self._edged(each)), key=self.cost) for each in chosen]
         return sorted(chosen, key=self.cost)
 
     def _models(self, source: AudioSource, timing: Timing) -> Iterator[tuple[FeatureModel, tuple[int, ...] | None]]:
@@ -331,9 +360,10 @@ class Search:
         dim, rate = len(self.sheet.own_columns), source.rate
         shift = timing.shift // self.sheet.arrangement.stride
         frames: Changes = {"frame_shift": milliseconds(shift, rate)}
-        lengths = {min(25.0, milliseconds(4 * shift, rate))}
+        usual, wide = {min(25.0, milliseconds(4 * shift, rate))}, {25.0}
         if abs(frames["frame_shift"] - 10) > 0.1:
-            lengths |= {milliseconds(each * shift, rate) for each in (2, 4)} | {50.0}
+            usual |= {50.0}
+            wide = {milliseconds(each * shift, rate) for each in (2, 4)} | {50.0}
 
         def model(kind: str, changes: Changes) -> FeatureModel:
             made = FeatureModel(kind)
@@ -344,52 +374,58 @@ class Search:
                 options={name: each for name, each in made.options.items() if each != FeatureModel(kind).value(name)},
             )
 
-        for length in sorted(lengths):
-            size = {"frame_length": length}
-            stft = size | STFT | {"round_to_power_of_two": False, "padding": "reflect-window"}
+        for length in sorted(wide):
+            stft = {"frame_length": length} | STFT | {"round_to_power_of_two": False, "padding": "reflect-window"}
             if 3 <= dim <= 256:
-                yield model("fbank", size | {"num_mel_bins": dim}), None
                 yield model("fbank", stft | {"num_mel_bins": dim, "mel": "hertz"}), None
                 yield model("fbank", stft | {"num_mel_bins": dim, "mel": "slaney", "use_power": False}), None
                 yield model("fbank", stft | {"num_mel_bins": dim, "mel": "hertz", "use_log_fbank": False}), None
+            for bins, mel in itertools.product((40, 80, 128) if 4 <= dim <= 80 else (), ("hertz", "slaney")):
+                if bins >= dim:
+                    other = stft | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
+                    yield model("mfcc", other), None
+                    yield model("mfcc", other | {"scale": self.levels[0], "floor": 1e-10, "span": DB_80}), None
+        for length in sorted(usual):
+            size: Changes = {"frame_length": length}
+            if 3 <= dim <= 256:
+                yield model("fbank", size | {"num_mel_bins": dim}), None
             if 4 <= dim <= 257:
                 for last in (False, True):
                     energy = {"use_energy": True, "htk_compat": last, "num_mel_bins": dim - 1}
                     yield model("fbank", size | energy), None
             if 4 <= dim <= 80:
                 whole, turned = tuple(range(dim + 1)), (*range(1, dim), 0)
-                for bins in sorted({each for each in (23, 26, 40, 80, 128, dim) if each >= dim}):
-                    ceps: Changes = size | {"num_ceps": dim, "num_mel_bins": bins}
-                    if bins != 128:
-                        for last in (False, True):
-                            yield model("mfcc", ceps | {"htk_compat": last}), None
-                            yield model("mfcc", ceps | {"htk_compat": last, "use_energy": False}), None
-                        yield model("mfcc", ceps | {"use_energy": False}), turned
+                for bins in sorted({each for each in (23, 26, 40, 80, dim) if each >= dim}):
+                    ceps = size | {"num_ceps": dim, "num_mel_bins": bins}
+                    for last, energy_first in itertools.product((False, True), (True, False)):
+                        yield model("mfcc", ceps | {"htk_compat": last, "use_energy": energy_first}), None
+                    yield model("mfcc", ceps | {"use_energy": False}), turned
                     if bins > dim:
                         yield model("mfcc", ceps | {"num_ceps": dim + 1, "use_energy": False}), whole[1:]
-                    for mel in ("hertz", "slaney"):
-                        other = ceps | stft | {"use_energy": False, "mel": mel}
-                        yield model("mfcc", other), None
-                        if bins in (40, 80, 128):
-                            yield model("mfcc", other | {"scale": self.levels[0], "floor": 1e-10, "span": DB_80}), None
                 yield model("mfcc", size | {
                     "num_ceps": dim, "num_mel_bins": max(dim, 26), "window_type": "rectangular", "low_freq": 0.0,
                     "mel": "snapped-more", "whole": ("preemphasis",), "energy": "spectrum", "padding": "zeros",
                     "remove_dc_offset": False,
                 }), None  # fmt: skip
             if 4 <= dim <= 24:
-                for energy, lpc in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):  # type: ignore[assignment]
-                    yield model("plp", size | {"num_ceps": dim, "lpc_order": lpc, "use_energy": energy}), None
+                for has_energy, lpc in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
+                    yield model("plp", size | {"num_ceps": dim, "lpc_order": lpc, "use_energy": has_energy}), None
         points = 2 * (dim - 1)
         if dim > 64 and points < 8192:
-            lengths = {*LENGTHS_MS, milliseconds(points, rate)}
-            for length in sorted(lengths):
+            for length in sorted({*LENGTHS_MS, milliseconds(points, rate)}):
                 size = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
                 if model("spectrogram", size).fft_points(rate) == points:
                     yield model("spectrogram", size), None
                     others = {name: each for name, each in (size | STFT).items() if name != "low_freq"}
                     for bins in ("magnitude", "log", "power"):  # type: ignore[assignment]
                         yield model("spectrogram", others | {"bins": bins, "padding": "reflect-window"}), None
+
+    @staticmethod
+    def _edged(candidate: Candidate) -> Iterator[Candidate]:
+        """Yield cepstra of filters with usual edges, on which those of many columns depend."""
+        if candidate.model.kind in ("mfcc", "plp"):
+            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), CHOICES["high_freq"]):
+                yield candidate.changed({"low_freq": low, "high_freq": high})
 
     def centred(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield fbank with the edges of its filters where the centres of the array's columns show them.
@@ -463,7 +499,7 @@ class Search:
     def _simplified(self, candidate: Candidate) -> Candidate:
         """Return the candidate without options that make no difference."""
         plain = FeatureModel(candidate.model.kind)
-        for name in sorted(candidate.options):
+        for name in [*sorted(candidate.options), *sorted(candidate.options)]:  # one may depend on another
             limit = max(1.02 * self.cost(candidate), EXPLAINED)
             other = candidate.changed({name: plain.value(name)})
             if candidate.model.value(name) != plain.value(name) and self.cost(other) <= limit:
@@ -485,9 +521,14 @@ class Search:
                     moved = (model.size(rate) - candidate.changed({"frame_length": length}).model.size(rate)) / 2
                     yield {"frame_length": length, "start": candidate.start + round(moved / model.shift(rate))}
         yield from ({"offset": candidate.offset + sign * each} for each in OFFSETS for sign in (-1, 1))
-        yield {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
-        if model.warp != 1:
-            yield from ({"warp": round(model.warp + more, 2)} for more in (-0.01, 0.01))
+        whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
+        yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
+        if "low_freq" in candidate.options:  # usual edges may have been left for what others explain
+            changes = [{"mel": mel} for mel in MELS] + [{"warp": warp} for warp in CHOICES["warp"][1:]]
+            usual = [{"low_freq": low, "high_freq": 0.0} for low in (20.0, 0.0)]
+            for edges, change in itertools.product(usual, changes):
+                if any(model.value(name) != edge for name, edge in edges.items()):
+                    yield change | edges
         yield from self.framings(candidate)
         if model.kind in ("fbank", "mfcc") or model.bins == "log":
             for scale in self.levels:
@@ -542,18 +583,6 @@ class Search:
                 candidate = changed
         return candidate
 
-    def paired(self, candidate: Candidate) -> Candidate:
-        """Return the best of changes of two options at once, each of which alone explains less."""
-        best = candidate
-        choices = CHOICES | {"frame_length": LENGTHS_MS}
-        for first, second in PAIRS:
-            if candidate.options >= {first, second} - {"frame_length"}:
-                for value, other in itertools.product(choices[first], choices[second]):
-                    if self.clock.is_over():
-                        return best
-                    best = min((best, candidate.changed({first: value, second: other})), key=self.cost)
-        return best
-
     def refined(self, candidate: Candidate) -> Candidate:
         """Choose options that are numbers ever more finely."""
         names = [name for name in NUMBERS if name in candidate.options | {"frame_length"}]
@@ -570,15 +599,6 @@ class Search:
             candidate = self._rounded(best, [name]) if self.cost(best) < before else candidate
         moved = self.with_edges(candidate) if "low_freq" in names else candidate
         return moved if self.cost(moved) < 0.5 * self.cost(candidate) else candidate
-
-    def shifted(self, candidate: Candidate) -> Candidate:
-        """Choose the first sample ever more finely: the audio may have been cut anywhere."""
-        best, around = candidate, candidate.model.shift(candidate.source.rate) // 2
-        while around >= 1 and not self.clock.is_over():
-            moves = (best.changed({"offset": best.offset + round(k * around / 4)}) for k in range(-4, 5))
-            best = min((best, *moves), key=self.cost)
-            around = around // 3
-        return best
 
     def _rounded(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
         """Return a candidate whose numbers have as few digits as explain about as much."""

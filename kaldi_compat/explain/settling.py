@@ -15,9 +15,11 @@ from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.arrangements import Arrangement, Mask, spans
 from kaldi_compat.explain.fits import Cells, Fit
-from kaldi_compat.explain.models import DCTS, PADDINGS
-from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, floored_cells
+from kaldi_compat.explain.models import DCTS
+from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, alike_framings, floored_cells
+from kaldi_compat.explain.sources import ZEROS, with_zeros
 
+LARGEST_LOG = 300.0  # of a floor
 MAX_ROWS = 3000  # by which variations are compared; the best one is fitted to all rows
 SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
 SLOPE_ERROR = 0.01  # in which one of them is recognized
@@ -86,7 +88,7 @@ class Settled:
         if self.row:
             said.append(f"{frames_in_words(self.row)} too many at the start")
         missing = self.frames - self.frame - len(self.target)
-        if missing:
+        if missing and not self.candidate.source.said.endswith(ZEROS):
             said.append(f"{frames_in_words(missing)} left out at the end")
         return said
 
@@ -114,23 +116,31 @@ class Settling:
         try:
             candidate = self._with_padding(candidate)
             self.sheet = self._with_silence(candidate)
-            shapes = SAME_SHAPE.get(candidate.model.mel, (candidate.model.mel,))
-            bases = [each for mel in shapes for each in self._leveled(candidate.changed({"mel": mel}))]
-            variations = {each.key: each for base in bases for each in self._alike(base)}
-            found = [each for variation in variations.values() for each in self._arranged(variation)]
+            best = self._varied(candidate)
+            if best is not None and best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
+                edged = [made for each in _edges(best.candidate) for made in self._arranged(each)]
+                other = self._best([best, *edged]).candidate
+                if other.key != best.candidate.key:
+                    edges = {name: other.model.value(name) for name in ("padding", "whole")}
+                    framed = candidate.changed({"snip_edges": other.model.value("snip_edges")} | edges)
+                    again = self._varied(framed.changed({"start": other.start, "source": other.source}))
+                    best = self._best([best, *edged, *([again] if again else [])])
         except KaldiCompatError:
             return None
-        if not found:
+        if best is None:
             return None
-        best = self._best(found)
-        if best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
-            best = self._best(
-                [best, *(made for each in self._paddings(best.candidate) for made in self._arranged(each))]
-            )
         if len(self.sheet.values) > MAX_ROWS:
             best = self._mapped(best.candidate, best.arrangement, self.sheet.values) or best
         is_near = self.tolerance < best.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance
         return within_rounding(best, self.sheet, self.tolerance) if is_near else best
+
+    def _varied(self, candidate: Candidate) -> Settled | None:
+        """Return the best of the variations of a candidate that change no column's shape."""
+        shapes = SAME_SHAPE.get(candidate.model.mel, (candidate.model.mel,))
+        bases = [each for mel in shapes for each in self._leveled(candidate.changed({"mel": mel}))]
+        variations = {each.key: each for base in bases for each in self._alike(base)}
+        found = [each for variation in variations.values() for each in self._arranged(variation)]
+        return self._best(found) if found else None
 
     def features(self, candidate: Candidate, rows: int) -> Doubles:
         """Return the features of a candidate: all, or about as many as the first rows need."""
@@ -146,26 +156,15 @@ class Settling:
 
     def _best(self, found: Sequence[Settled]) -> Settled:
         """Return the simplest one that explains the array, or else the nearest."""
+        found = [each for each in found if each.fit.residual <= self.tolerance] or found
         most = max(each.cells.rows.sum() for each in found)  # of frames that the features give
         found = [each for each in found if each.cells.rows.sum() == most]
         exact = [each for each in found if each.fit.residual <= self.tolerance]
         return min(exact, key=lambda each: each.words) if exact else min(found, key=Settled.cost)
 
-    @staticmethod
-    def _paddings(candidate: Candidate) -> list[Candidate]:
-        """Return the candidate with each padding that has the same frames, but for the edges."""
-        shift, alike = candidate.model.shift(candidate.source.rate), []
-        for change in [{"snip_edges": True}, {"snip_edges": False}, *({"padding": each} for each in PADDINGS)]:
-            other = candidate.changed(change)  # type: ignore[arg-type]
-            frames, rest = divmod(candidate.first() - other.first(), shift)
-            if not rest:
-                other = other.changed({"start": other.start + frames})
-                alike.append(other)
-        return alike
-
     def _with_padding(self, candidate: Candidate) -> Candidate:
         """Return the candidate with the edges that the array's first and last rows have."""
-        alike = self._paddings(candidate)
+        alike = alike_framings(candidate)
         if len(alike) == 1:
             return alike[0]
         rows = len(self._values)
@@ -198,9 +197,11 @@ class Settling:
         features = self.features(candidate.changed({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0}), rows)
         at = candidate.start + np.arange(rows) * self.sheet.arrangement.stride
         inside = (at >= 0) & (at < len(features))
-        silent = self.sheet.rows.copy()
-        silent[:rows][inside] |= (features[at[inside]][:, 1:] < math.log(1e-30)).all(1)
-        return dataclasses.replace(self.sheet, rows=silent)
+        silent = np.zeros(len(self.sheet.rows), bool)
+        silent[:rows][inside] = (features[at[inside]][:, 1:] < math.log(1e-30)).all(1)
+        if silent.any():  # but for those that are masked
+            silent[silent] = (self.sheet.values[silent] == np.median(self.sheet.values[silent], axis=0)).all(1)
+        return dataclasses.replace(self.sheet, rows=self.sheet.rows | silent)
 
     def _leveled(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with floors, scales and offsets that leave the shape of its columns."""
@@ -213,6 +214,8 @@ class Settling:
             yield from (candidate.changed({"scale": each}) for each in scales if each != 1)
             return
         power = 1.0 if model.value("use_power") is False else 2.0
+        if model.added:
+            yield from (candidate.changed({"floor": each}) for each in FLOORS[:4])
         if not model.added and not model.span:
             yield from (candidate.changed({"scale": each}) for each in scales if each != model.scale)
             yield from (candidate.changed({"scale": each, "floor": 1e-10}) for each in search.levels)
@@ -225,10 +228,10 @@ class Settling:
                 if low - FLOOR_ERROR < largest - DB_80 < high + FLOOR_ERROR:
                     floored = {"floor": 1e-10, "span": DB_80}
                     yield from (candidate.changed({"scale": scale} | floored) for scale in search.levels)
-                if not known:
+                if not known and abs(low) < LARGEST_LOG:
                     yield candidate.changed({"scale": 1.0, "floor": float(f"{math.exp((low + high) / 2):.5g}")})
-        if model.kind in ("mfcc", "fbank") and model.value("use_energy"):
-            least = self.sheet.own[:, -1 if model.value("htk_compat") else 0].min()
+        if model.has_energy:
+            least = self.sheet.own[:, -1 if model.value("htk_compat") else 0][self.sheet.rows].min()
             if abs(least) < 60:
                 yield candidate.changed({"energy_floor": float(f"{math.exp(least):.5g}")})
                 yield candidate.changed({"energy_floor": 1.0})
@@ -351,13 +354,26 @@ def mapped(
     return Settled(candidate, arrangement, fit, row, frame, len(features), target, cells)
 
 
-def again(settled: Settled, candidate: Candidate, sheet: Sheet, tolerance: float) -> Settled | None:
-    """Return what is settled with another candidate."""
+def _edges(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield a candidate with what changes the frames at the edges of the audio only, or hardly any other."""
+    model = candidate.model
+    whole = ("preemphasis",) if model.value("preemphasis_coefficient") and not model.whole else model.whole
+    for framed in alike_framings(candidate):
+        yield framed
+        if framed.model.padding:
+            yield framed.changed({"source": with_zeros(framed.source)})
+        if whole != model.whole:
+            yield framed.changed({"whole": whole})
+
+
+def again(settled: Settled | None, candidate: Candidate, sheet: Sheet, tolerance: float) -> Settled | None:
+    """Return a candidate mapped to an array, in the arrangement of what is settled or the sheet's."""
+    arrangement = sheet.arrangement if settled is None else settled.arrangement
     try:
-        features = settled.arrangement.apply(features_of(candidate))
+        features = arrangement.apply(features_of(candidate))
     except KaldiCompatError:
         return None
-    return mapped(candidate, settled.arrangement, features, sheet.values, sheet, tolerance)
+    return mapped(candidate, arrangement, features, sheet.values, sheet, tolerance)
 
 
 def features_of(candidate: Candidate) -> Doubles:

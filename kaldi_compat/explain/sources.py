@@ -19,6 +19,7 @@ from kaldi_compat.exact.resample import linear_resample
 RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)
 MAX_CHANNELS = 32
 ROUNDING = 1.2e-7  # of a sum of products in single precision
+ZEROS = "zeros after it"
 SOXR = (0.957, 104.0, 15.0)  # cutoff, zeros and window of its quality "HQ", fitted to its output
 SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)
 
@@ -108,6 +109,12 @@ def part_of(source: AudioSource, first: int, length: int) -> AudioSource:
     end = min(first + length, len(source.samples))
     said = f"the audio from {first / source.rate:.6g} s" + f" to {end / source.rate:.6g} s" * (end < source.length)
     return source.changed(said, lambda: source.samples[first:end], length=end - first)
+
+
+def with_zeros(source: AudioSource) -> AudioSource:
+    """Return audio with zeros after it, as in a padded batch."""
+    more = int(source.rate / 4)
+    return source.changed(ZEROS, lambda: np.pad(source.samples, (0, more)), length=source.length + more)
 
 
 def of_other_rates(source: AudioSource) -> Iterator[AudioSource]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.explain.arrangements import Mask
@@ -18,10 +21,13 @@ STEP_S = 0.005  # between the frames of the audio's energies
 QUIET = 1e-5  # share of the mean energy below which bands do not count
 BANDS, ROWS_PER_BAND = 12, 6
 SMOOTH_S = 0.0125  # frames nearer to each other are alike
-MOST = 8  # assumptions about parts
+MOST = 9  # assumptions about parts
+UNLIKELY = 0.6  # share of the best one's score that they have at least
 COMPONENTS = 4  # of the array that are compared with the bands
 MARGIN = 8  # frames that an array may begin before the audio, or end after it
-TRIED_LAGS = 4
+WIDTH = 1.0  # of the smoothing of energies, in frame shifts
+FAR = 0.02  # by which each frame from the beginning makes frames of the whole audio less likely
+TRIED_LAGS, APART = 6, 3
 CERTAIN = 0.6  # share of frames that are certainly where they are assumed
 FEWEST_ROWS = 12  # less, and anything correlates
 MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are found
@@ -55,32 +61,41 @@ def timings(target: Doubles, rows: Mask, source: AudioSource, stride: int = 1, *
         parts: look for parts of the audio as well.
     """
     told = np.flatnonzero(rows)
-    begin, target, rows = int(told[0]), target[told[0] : told[-1] + 1], rows[told[0] : told[-1] + 1]
-    found = _timings(target, rows, source, stride, parts=parts)
+    begin, end = int(told[0]), int(told[-1]) + 1
+    found = _timings(target[begin:end], rows[begin:end], source, stride, len(rows) if not begin else 0, parts=parts)
     return [Timing(each.shift, each.centre - begin * each.shift, each.score, each.is_whole) for each in found]
 
 
-def _timings(target: Doubles, rows: Mask, source: AudioSource, stride: int, *, parts: bool) -> list[Timing]:
+def _timings(
+    target: Doubles, rows: Mask, source: AudioSource, stride: int, with_silence: int, *, parts: bool
+) -> list[Timing]:
+    """Return when the rows of an array may have been; ``with_silence`` rows if those at its end are silence."""
     count = len(target)
-    shifts = dict.fromkeys(usual_shifts(source.rate))
-    whole = [each for each in shifts if abs(source.length / each / stride - count) <= 3 + 2048 / each / stride]
-    whole.sort(key=lambda each: abs(source.length / each / stride - count) > 2)
+
+    def off(shift: float) -> float:
+        """Return how many rows more or less than the array has the whole audio gives."""
+        return min(abs(source.length / shift / stride - each) for each in (count, with_silence or count))
+
+    shifts = usual_shifts(source.rate)
+    whole = [each for each in shifts if off(each) <= 3 + 2048 / each / stride]
+    whole.sort(key=lambda each: off(each) > 2)
     if count < FEWEST_ROWS or rows.sum() < FEWEST_ROWS // 2:
-        middle = 0.0125 * source.rate
-        return [Timing(each * stride, middle, 0.0, True) for each in whole]
+        return [Timing(each * stride, 0.0125 * source.rate, 0.0, True) for each in whole]
     series = Series(target, rows, source)
     found = [series.best(each * stride, is_whole=True) for each in whole]
     found.sort(key=lambda each: -each.score)
     if (found and found[0].score > CERTAIN) or not parts:
-        likely = [each for each in found[2:] if abs(source.length / each.shift - count) <= 2]
-        return [*found[:2], *likely[:2]]
-    possible = [each for each in shifts if each * stride * (count - 2 * MARGIN) <= source.length]
+        return [*found[:2], *[each for each in found[2:] if off(each.shift / stride) <= 2][:2]]
+    exact = [each for each in found if off(each.shift / stride) <= 1][:3]
+    centred = [Timing(each.shift, 0.0, each.score, True) for each in exact]  # whatever the correlation says
     estimated = round(source.length / count / stride)
     if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
         found.append(series.best(estimated * stride, is_whole=True))
-    found += [series.best(each * stride, is_whole=False) for each in possible]
-    best = {(each.shift, each.centre): each for each in sorted(found, key=lambda each: each.score)}
-    return [*best.values()][: -MOST - 1 : -1]
+    possible = [each for each in shifts if each * stride * (count - 2 * MARGIN) <= source.length]
+    found += [best for each in possible for best in series.best_of(each * stride, is_whole=False)]
+    found.sort(key=lambda each: -each.score)
+    likely = [each for each in found if each.score > UNLIKELY * found[0].score][:MOST]
+    return [*dict.fromkeys([*exact, *centred, *likely])]
 
 
 def usual_shifts(rate: float) -> list[int]:
@@ -93,29 +108,40 @@ class Series:
     """What an array and the audio's energies have in common: a few components of the one, and bands of the other."""
 
     def __init__(self, target: Doubles, rows: Mask, source: AudioSource) -> None:
-        self._source = source
+        self._source, self._rows = source, rows
         self._components = components_of(target, rows)
         self._step = max(int(STEP_S * source.rate), 1)
-        self._bands = _bands(source, self._step, min(max(int(rows.sum()) // ROWS_PER_BAND, 3), BANDS))
+        self._energies = _energies(source, self._step, min(max(int(rows.sum()) // ROWS_PER_BAND, 3), BANDS))
 
     def best(self, shift: int, *, is_whole: bool) -> Timing:
         """Return the best assumption with a shift in samples."""
-        return max(self._timings(shift, is_whole=is_whole), key=lambda each: each.score)
+        return self.best_of(shift, is_whole=is_whole)[0]
+
+    def best_of(self, shift: int, *, is_whole: bool) -> list[Timing]:
+        """Return the two best assumptions with a shift in samples that are some frames apart."""
+        found = sorted(self._timings(shift, is_whole=is_whole), key=lambda each: -each.score)
+        other = (each for each in found if abs(each.centre - found[0].centre) > APART * shift)
+        return [found[0], *itertools.islice(other, 1)]
 
     def _timings(self, shift: int, *, is_whole: bool) -> Iterator[Timing]:
         count = self._components.shape[1]
         total = max(int(self._source.length / shift), count) + 2 * MARGIN
         lags = np.arange(total - count + 1)
+        bands_of_steps = _uncorrelated(self._energies, max(1, round(WIDTH * shift / self._step)))
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
             centres = offset + (np.arange(total) - MARGIN) * shift
             at = (centres - 2.5 * self._step) / self._step
-            bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in self._bands.T])
-            near = correlations_at(self._components, bands)
-            inside = lags <= 2 * MARGIN if is_whole else (lags > MARGIN - 3) & (lags < len(lags) - MARGIN + 3)
-            near = np.where(inside, near, 0)
-            for lag in np.argsort(near)[-TRIED_LAGS:]:
+            bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
+            near = correlations_at(self._components, self._rows, bands)
+            inside = (lags > MARGIN - 3) & (lags < len(lags) - MARGIN + 3)
+            near *= np.clip(1 - FAR * np.abs(lags - MARGIN), 0, 1) if is_whole else inside
+            for _ in range(TRIED_LAGS):
+                lag = int(near.argmax())
+                near[max(lag - APART, 0) : lag + APART + 1] = 0
                 independent = min(1.0, shift / (SMOOTH_S * self._source.rate))
-                score = explained_share(self._components, bands[:, lag : lag + count], independent)
+                score = explained_share(
+                    self._components[:, self._rows], bands[:, lag : lag + count][:, self._rows], independent
+                )
                 yield Timing(shift, float(centres[lag]), score, is_whole)
 
 
@@ -153,42 +179,53 @@ def components_of(target: Doubles, rows: Mask) -> Doubles:
     return np.ascontiguousarray((scaled @ directions[:, -COMPONENTS:]).T)
 
 
-def _bands(source: AudioSource, step: int, count: int) -> Doubles:
-    """Return log energies of so many bands (frames, count) of frames of five steps, a step apart."""
+@functools.lru_cache(maxsize=16)
+def _energies(source: AudioSource, step: int, count: int) -> Doubles:
+    """Return energies of so many bands (frames, count) of frames of five steps, a step apart."""
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()
-    audio = source.samples
-    if len(audio) < size:
+    if len(source.samples) < size:
         return np.zeros((1, count))
-    frames = np.lib.stride_tricks.sliding_window_view(audio, size)[::step]
+    frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
     filters = mel_filters("hertz", rate, points, count, 0.0, 0.0)
     window = np.hanning(size).astype(np.float32)
     found = []
     for first in range(0, len(frames), 4096):
         spectrum = np.fft.rfft(frames[first : first + 4096] * window, points)
         found.append(filters(spectrum.real**2 + spectrum.imag**2))
-    energies = np.concatenate(found)
-    bands = np.log(energies + QUIET * energies.mean() + 1e-30)
-    values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(count))
-    uncorrelated: Doubles = (bands - bands.mean(0)) @ (directions / np.sqrt(values))
-    return uncorrelated
+    return np.concatenate(found)
 
 
-def correlations_at(first: Doubles, second: Doubles) -> Doubles:
-    """Return for each lag how much of series (n, T) uncorrelated longer ones (m, U) explain: from 0 to about 1."""
+def _uncorrelated(energies: Doubles, width: int) -> Doubles:
+    """Return uncorrelated sums of log energies of bands (frames, count), smoothed over so many frames."""
+    padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
+    sums = np.cumsum(padded, axis=0)
+    smooth = (sums[width:] - sums[:-width]) / width if width > 1 else energies
+    bands = np.log(np.maximum(smooth, 0) + QUIET * smooth.mean() + 1e-30)
+    if len(bands) < 2 * bands.shape[1]:
+        return np.zeros_like(bands)
+    values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(bands.shape[1]))
+    return np.asarray((bands - bands.mean(0)) @ (directions / np.sqrt(values)))
+
+
+def correlations_at(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
+    """Return for each lag how much of series (n, T) uncorrelated longer ones (m, U) explain: from 0 to about 1.
+
+    Args:
+        first: the series.
+        rows: the times (T,) that count; the series are zero at others.
+        second: the longer ones.
+    """
     count, total = first.shape[1], second.shape[1]
-    size = 1 << (total + count).bit_length()
-    centred = first - first.mean(1, keepdims=True)
-    norms = np.sqrt((centred**2).sum(1))
-    second = second - second.mean(1, keepdims=True)
-    transforms = np.fft.rfft(second, size)
-    sums, squares = (np.cumsum(np.pad(each, ((0, 0), (1, 0))), axis=1) for each in (second, second**2))
-    inside = slice(0, total - count + 1)
-    mean = (sums[:, count:] - sums[:, : total - count + 1]) / count
-    power = np.maximum(squares[:, count:] - squares[:, : total - count + 1] - count * mean**2, 0.1 * count)
-    best = np.zeros((len(first), total - count + 1))
-    for number, (series, norm) in enumerate(zip(np.fft.rfft(centred, size), norms, strict=True)):
-        if norm > 0:
-            products = np.fft.irfft(transforms * series.conj(), size)[:, inside]
-            best[number] = (products**2 / (norm**2 * power)).sum(0)
-    return (norms**2 / max(float((norms**2).sum()), 1e-30)) @ best  # type: ignore[no-any-return]
+    size, inside, number = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
+    wide, squares = (np.fft.rfft(each, size) for each in (second, second**2))
+
+    def products(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
+        return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
+
+    mask = rows.astype(np.float64)
+    power = np.maximum(products(squares, mask) - products(wide, mask) ** 2 / number, 0.1 * number)
+    centred = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
+    norms = (centred**2).sum(1)
+    explained = sum((products(wide, series) ** 2 / power).sum(0) for series in centred)
+    return np.asarray(explained / max(float(norms.sum()), 1e-30))

@@ -221,8 +221,9 @@ def test_dithering_is_named_with_its_size(dither: float) -> None:
     features = Mfcc(dither=dither, use_energy=False)(SAMPLES)
     found = explain(features - features.mean(0), SAMPLES, 16000)
     assert not found.is_exact
+    assert found.verdict == "partly", str(found)
     words = str(found).partition("noise as of dithering with about ")[2]
-    assert 0.8 * dither < float(words.partition(":")[0]) < 1.2 * dither, str(found)
+    assert 0.8 * dither < float(words.partition(";")[0]) < 1.2 * dither, str(found)
 
 
 def test_dithering_of_digital_silence_is_named() -> None:
@@ -230,7 +231,7 @@ def test_dithering_of_digital_silence_is_named() -> None:
     samples = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]
     found = explain(Fbank(num_mel_bins=80, dither=0.5)(samples), samples, 16000)
     words = str(found).partition("fbank(num_mel_bins=80); noise as of dithering with about ")[2]
-    assert 0.4 < float(words.partition(":")[0]) < 0.6, str(found)
+    assert 0.4 < float(words.partition(";")[0]) < 0.6, str(found)
 
 
 def test_other_noise_is_not_named_dithering() -> None:
@@ -298,7 +299,7 @@ BROUGHT: dict[str, tuple[Callable[[], Any], int, tuple[str, ...]]] = {
     "HiFi-GAN at 22.05 kHz": (lambda: mels_of_synthesis(1024, 256, 0, 8000, 1e-5, 384, 22050), 22050,
                               ("transposed", "use_power=False", "high_freq=8000", "as in HiFi-GAN", "Slaney")),
     "Tacotron 2 at 24 kHz": (lambda: mels_of_synthesis(1024, 256, 0, 8000, 1e-5, 512, 24000), 24000,
-                             ("transposed", "use_power=False", "padding (reflect)", "high_freq=8000", "1e-05")),
+                             ("transposed", "use_power=False", "padding (reflect)", "high_freq=8000")),
     "SpeechT5": (lambda: mels_of_synthesis(1024, 256, 80, 7600, 1e-10, 512, 16000), 16000,
                  ("transposed", "low_freq=80", "high_freq=-400", "use_power=False", "padding (reflect)")),
     "masked frames": (lambda: np.where(np.isin(np.arange(118), (40, 41, 42))[:, None], 0, MADE), 16000,
