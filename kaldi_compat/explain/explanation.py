@@ -269,7 +269,9 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
     others = (~covered(sheet)).any()
     if not is_exact:
         noise = _dithering(settled) if finding.cost < UNLIKE else ""
-        if not noise and finding.cost < UNLIKE:  # options may imitate it: a floor is as high as what it leaves of quiet bins
+        if (
+            not noise and finding.cost < UNLIKE
+        ):  # options may imitate it: a floor is as high as what it leaves of quiet bins
             for plain in _plain_ones(finding):
                 noise = _dithering(plain)
                 if noise:
