@@ -212,7 +212,7 @@ class Output(ClosedOnExit):
 
     def give_up(self) -> None:
         """Break this output, because its file was opened for writing again, and leave the file as it is."""
-        if self._raw is None or self.inherited:
+        if self._raw is None:
             return
         for writes in self.entry, self._sending:
             writes.broken = True

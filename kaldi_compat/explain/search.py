@@ -191,22 +191,22 @@ def alike_framings(candidate: Candidate) -> list[Candidate]:
 
 
 class Clock:
-    """Processor time that a search may take."""
+    """Processor time of this thread that a search may take: the threads of a BLAS library wait busily."""
 
     def __init__(self, seconds: float) -> None:
-        self._end = self._end_of_stage = time.process_time() + seconds
+        self._end = self._end_of_stage = time.thread_time() + seconds
 
     def stage(self, seconds: float) -> None:
         """Begin a stage that may take some of the time."""
-        self._end_of_stage = min(self._end, time.process_time() + seconds)
+        self._end_of_stage = min(self._end, time.thread_time() + seconds)
 
     def is_over(self) -> bool:
         """Return True if the time of the stage is over."""
-        return time.process_time() > self._end_of_stage
+        return time.thread_time() > self._end_of_stage
 
     def is_at_end(self) -> bool:
         """Return True if all time is over."""
-        return time.process_time() > self._end
+        return time.thread_time() > self._end
 
 
 class Search:

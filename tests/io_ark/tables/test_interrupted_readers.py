@@ -221,6 +221,20 @@ def test_error_of_one_entry_is_raised_again(way: str, error: BaseException, monk
         )
 
 
+def test_reader_whose_next_failed_has_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object) -> Iterator[Any]:
+        yield "utt00", np.zeros((1, 1), np.float32)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(readers, "read_archive", damaged)
+    with kaldi_native_io.SequentialFloatMatrixReader("ark:t.ark") as reader:
+        with pytest.raises(KeyboardInterrupt):
+            reader.next()
+        for ask in lambda: reader.done, lambda: reader.key, lambda: reader.value, reader.next:
+            with pytest.raises(kaldi_native_io.TableError, match="interrupted"):
+                ask()
+
+
 def test_failed_command_is_an_error_for_every_missing_key() -> None:
     with io_ark.RandomAccessReader("ark:cat t.ark; false |", kind="matrix") as reader:
         for _ in range(2):
