@@ -78,7 +78,8 @@ SHELLS = [
 
 
 @pytest.fixture(autouse=True)
-def audio(monkeypatch: pytest.MonkeyPatch) -> None:
+def audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.pathsep.join([BIN, os.environ["PATH"]]))
     rng = np.random.default_rng(0)
     wav("a.wav", 16000, rng.integers(-2000, 2000, (1600, 1)))
