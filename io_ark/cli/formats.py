@@ -403,8 +403,8 @@ def _check_place(features: Any, path: Path) -> None:
     file = place.rpartition(":")[0] if kind == "kaldiio" and not Path(place).exists() else place
     is_file = Path(file).exists() and not (kind == "kaldiio" and ("|" in place or place.endswith(".scp")))
     if place and (not is_file or "url" in kind):
-        raise FormatError(f"has features in {place!r}, which is no file: commands, URLs and script files that a manifest "
-                          "names are not opened", file=str(path))  # fmt: skip
+        raise FormatError(f"has features in {place!r}, which is no file: commands, URLs and script files that a "
+                          "manifest names are not opened", file=str(path))  # fmt: skip
 
 
 @contextlib.contextmanager
