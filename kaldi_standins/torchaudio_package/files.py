@@ -100,7 +100,7 @@ def load(
         normalize: return float32 in -1 to 1. False returns the integers, or float64, of a plain WAV file.
         channels_first: return (channels, T), not (T, channels).
         format, buffer_size: ignored.
-        backend: None or "soundfile".
+        backend: one of torchaudio's names, "soundfile", "sox" or "ffmpeg": soundfile reads in any case.
 
     Returns:
         Samples, and the sampling rate.
@@ -148,7 +148,7 @@ def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: 
     Args:
         uri: path, open file, or the bytes of a file.
         format, buffer_size: ignored.
-        backend: None or "soundfile".
+        backend: see :func:`load`.
 
     Raises:
         AudioFileError: the file cannot be read.
@@ -183,7 +183,7 @@ def save(
         encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.
         bits_per_sample: 8 to 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
         buffer_size: ignored.
-        backend: None or "soundfile".
+        backend: see :func:`load`.
         compression: None.
 
     Raises:
@@ -233,8 +233,8 @@ def get_audio_backend() -> str:
 
 
 def _soundfile(function: str, backend: str | None) -> Any:
-    if backend not in (None, "soundfile"):
-        raise AudioFileError(f"backend={backend!r} is not available: leave it out, or pass 'soundfile'")
+    if backend not in (None, "soundfile", "sox", "ffmpeg"):
+        raise AudioFileError(f"torchaudio has no backend {backend!r}: leave it out")
     try:
         return import_extra("soundfile", f"torchaudio.{function}")
     except OSError as error:  # its C library

@@ -32,7 +32,7 @@ SLICES: list[dict[str, Any]] = [
     {}, {"frame_offset": 100}, {"frame_offset": 100, "num_frames": 50}, {"num_frames": 0}, {"num_frames": 10**9},
     {"frame_offset": -30}, {"frame_offset": 10**9}, {"num_frames": -5}, {"frame_offset": 700, "num_frames": 500},
     {"channels_first": False}, {"normalize": False}, {"normalize": False, "num_frames": 7, "channels_first": False},
-    {"format": "wav"}, {"backend": "soundfile"}, {"buffer_size": 16}, {"backend": "sox"}, {"backend": "none"},
+    {"format": "wav"}, {"backend": "soundfile"}, {"buffer_size": 16}, {"backend": "none"},
 ]  # fmt: skip
 SAVES: list[tuple[str, str, dict[str, Any]]] = [
     *((f"a.{kind}", "float32", {}) for kind in ("wav", "flac", "ogg", "mp3", "sph", "nist", "WAV", "aiff", "nothing")),
@@ -56,7 +56,7 @@ SAVES: list[tuple[str, str, dict[str, Any]]] = [
     ("a.wav", "float32", {"format": "flac"}),
     ("a.bin", "float32", {"format": "wav"}),
     ("a.wav", "float32", {"compression": 3}),
-    ("a.wav", "float32", {"backend": "sox"}),
+    ("a.wav", "float32", {"backend": "none"}),
     ("absent/a.wav", "float32", {}),
     *(("object", "float32", {"format": kind}) for kind in ("wav", "flac", "ogg", "mp3", None)),
 ]
