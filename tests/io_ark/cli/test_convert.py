@@ -26,12 +26,20 @@ from io_ark.cli.formats import FORMATS, Settings, format_of
 from tests.support.ark_program import Ark
 from tests.support.processes import memory_below
 
-WHOLE = ("npz", "hdf5", "parquet", "tar")  # of which nothing remains if they are not finished
+WHOLE = ("npz", "hdf5", "parquet", "safetensors", "tar")  # of which nothing remains if they are not finished
 FEATS = {
     key: np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i, key in enumerate(["b.1", "a/2", "ü%"])
 }
 NEEDED = {"hdf5": "h5py", "parquet": "pyarrow", "lhotse": "lhotse"}
-TARGETS = {"npz": "o.npz", "npy": "o/", "hdf5": "o.h5", "parquet": "o.parquet", "tar": "o.tar", "lhotse": "o.jsonl.gz"}
+TARGETS = {
+    "npz": "o.npz",
+    "npy": "o/",
+    "hdf5": "o.h5",
+    "parquet": "o.parquet",
+    "tar": "o.tar",
+    "safetensors": "o.safetensors",
+    "lhotse": "o.jsonl.gz",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -399,6 +407,32 @@ NULLS: dict[str, dict[str, Any]] = {
     "array": {"key": ["a", "b"], "shape": [[1], [1]], "values": [[1.0], None]},
     "value": {"key": ["a", "b"], "shape": [[1], [2]], "values": [[1], [2, None]]},
 }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\xff" * 8, (2**40).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'.ljust(60),
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
+    ],
+)  # fmt: skip
+def test_damaged_safetensors_file_is_an_error(content: bytes, ark: Ark) -> None:
+    Path("d.safetensors").write_bytes(content)
+    said = ark("convert d.safetensors o.ark", 2).err
+    assert said.startswith("ark: d.safetensors: is not a safetensors file: ") and len(said.splitlines()) == 1
+
+
+def test_safetensors_reads_the_file_and_is_read() -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    main(["convert", "feats.ark", "o.safetensors"])
+    found = library.load_file("o.safetensors")
+    expected = dict(io_ark.read("feats.ark"))
+    assert found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in found)
+    library.save_file(found, "theirs.safetensors")
+    main(["convert", "theirs.safetensors", "back.ark"])
+    assert all(np.array_equal(value, expected[key]) for key, value in io_ark.read("back.ark"))
 
 
 @pytest.mark.parametrize("name", NULLS)
