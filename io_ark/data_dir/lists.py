@@ -53,8 +53,9 @@ def opening(text: str) -> Iterator[None]:
         raise DataDirError(f"{text}: {error.strerror}", status=error.errno or DIED, partly=True) from None
 
 
-def bad_line(text: str, file: str | int, status: int = NO_TERMINAL) -> Callable[..., None]:
-    """Return a function that raises the error for a line, by its number."""
+def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
+    """Return a function that raises the error for a line, by its number; by default with the status of Perl's ``die``."""
+    status = status or (DIED if file == STDIN else NO_TERMINAL)
 
     def raise_error(number: int, line: bytes = b"") -> None:
         shown = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
@@ -116,8 +117,7 @@ def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
         raise usage("Usage: utt2spk_to_spk2utt.pl [ utt2spk ] > spk2utt")
     file = source(argv)
     if file is not None:
-        bad = bad_line("Invalid line in utt2spk file", file, NO_TERMINAL if argv else DIED)
-        sys.stdout.buffer.writelines(lines.spk2utt(chunks(file), bad))
+        sys.stdout.buffer.writelines(lines.spk2utt(chunks(file), bad_line("Invalid line in utt2spk file", file)))
     return 0
 
 
@@ -126,8 +126,7 @@ def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
     for name in argv or ["-"]:
         file = source([name])
         if file is not None:
-            bad = bad_line("Invalid line in spk2utt file", file, DIED if file == STDIN else NO_TERMINAL)
-            sys.stdout.buffer.writelines(lines.utt2spk(chunks(file), bad))
+            sys.stdout.buffer.writelines(lines.utt2spk(chunks(file), bad_line("Invalid line in spk2utt file", file)))
     return 0
 
 

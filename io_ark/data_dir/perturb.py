@@ -12,7 +12,7 @@ from io_ark.data_dir.durations import get_reco2dur, get_utt2dur, has_content
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import awk_number, lines_of, number_of, words
 from io_ark.data_dir.split import Source
-from io_ark.data_dir.stage import DataDirError, Say, Stage, locked, remove_tree
+from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
@@ -112,21 +112,18 @@ def perturb_speed_3way(
             f"{target}/feats.scp already exists: refusing to run this (please delete {target}/feats.scp if you want this to run)"
         )
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
-    fix(say.called("utils/fix_data_dir.sh"), source)
+    with exits_with(1):
+        fix(say.called("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
     say.write("... would be very slow, and you might need them.")
     get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
     get_reco2dur(say.called("utils/data/get_reco2dur.sh"), source)
     made = [f"{target}_speed0.9", f"{target}_speed1.1"]
-    for factor, folder in zip(("0.9", "1.1"), made, strict=True):
-        perturb_speed(
-            say.called("utils/data/perturb_data_dir_speed.sh"),
-            factor,
-            source,
-            folder,
-            include_spk_prefix=include_spk_prefix,
-        )
+    helper = say.called("utils/data/perturb_data_dir_speed.sh")
+    with exits_with(1):
+        for factor, folder in zip(("0.9", "1.1"), made, strict=True):
+            perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
     first = source
     if always_include_prefix:
         first = f"{target}_speed1.0"
@@ -145,7 +142,7 @@ def perturb_speed_3way(
         return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
-        error.status = 1
+        error.status = 1  # whatever that of the check is
         raise
 
 

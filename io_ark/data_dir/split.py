@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, Keys, chunks, field
 from io_ark.data_dir.lists import bad_line, balanced, check_count, parts_by_speaker, too_few_speakers
-from io_ark.data_dir.stage import DataDirError, Say, Stage
+from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with
 
 BY_SPEAKER = ("spk2warp", "spk2gender", "cmvn.scp")
 
@@ -59,12 +59,8 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
             )
     if not _is_newer(src, os.path.join(folder, base, "1")):
         return 0
-    with Stage(folder, say) as stage:
-        try:
-            _Split(say.called("utils/split_scp.pl"), src, stage, base, parts, per_utt).run()
-        except DataDirError as error:
-            error.status = 1
-            raise
+    with Stage(folder, say) as stage, exits_with(1):
+        _Split(say.called("utils/split_scp.pl"), src, stage, base, parts, per_utt).run()
     return 0
 
 
