@@ -15,7 +15,7 @@ from io_ark.data_dir.split import BY_SPEAKER, Source, count_lines
 from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
-BY_UTTERANCE = (
+BY_UTTERANCE = [
     "feats.scp",
     "vad.scp",
     "utt2lang",
@@ -25,8 +25,8 @@ BY_UTTERANCE = (
     "wav.scp",
     "utt2warp",
     "text",
-)
-COMBINED = (
+]
+COMBINED = [
     "utt2spk",
     "utt2lang",
     "utt2dur",
@@ -39,7 +39,7 @@ COMBINED = (
     "reco2file_and_channel",
     "wav.scp",
     "spk2gender",
-)
+]
 
 
 def refuse_same(source: str, target: str, text: str, say: Say) -> None:
@@ -65,21 +65,26 @@ def make_utt2spk(stage: Stage) -> None:
 def subset(
     say: Say,
     source: str,
-    target: str,
-    number: str = "",
-    *,
-    which: str = "",
+    *arguments: str,
+    speakers: bool = False,
+    shortest: bool = False,
+    first: bool = False,
+    last: bool = False,
+    per_spk: bool = False,
     spk_list: str | Keys = "",
     utt_list: str | Keys = "",
 ) -> int:
-    """Make a directory with some of the utterances.
+    """Make a directory with some of the utterances; by default they are evenly spread.
 
     Args:
-        number: of utterances (of each speaker with ``--per-spk``).
-        which: ``--speakers``, ``--shortest``, ``--first``, ``--last`` or ``--per-spk``; by default they are evenly spread.
+        source: the directory.
+        *arguments: number of utterances (of each speaker with ``per_spk``) without ``spk_list`` or ``utt_list``; the new directory.
+        speakers, shortest, first, last, per_spk: how they are chosen.
         spk_list, utt_list: the speakers or utterances to keep, or a file of them, instead of a number.
     """
-    src = Source(source)
+    src, target, number = Source(source), arguments[-1], "".join(arguments[:-1])
+    given = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
+    which = next((name for name, value in given.items() if value), "")
     utt2spk = src.need(say)
     count = count_lines(utt2spk)
     wanted = int(number) if number.lstrip("-").isdigit() else 0
@@ -93,14 +98,14 @@ def subset(
     with Stage(target, say) as stage, locked(source, change=False), exits_with(1):
         _choose(say, src, stage, number, which, spk_list, utt_list)
         utterances = keys_of(stage.path("utt2spk"))
-        speakers = keys_of(stage.path("spk2utt"))
+        names = keys_of(stage.path("spk2utt"))
         segments = src.path("segments")
         for name in BY_UTTERANCE:
             if src.path(name) and not (segments and name == "wav.scp"):
                 filtered(stage, src.path(name), name, utterances)
         for name in BY_SPEAKER:
             if src.path(name):
-                filtered(stage, src.path(name), name, speakers)
+                filtered(stage, src.path(name), name, names)
         if segments:
             filtered(stage, segments, "segments", utterances)
             recordings = Keys(Fields(chunk, 2, awk=True).joined for chunk in chunks(stage.path("segments")))
@@ -242,7 +247,7 @@ class Renaming:
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
         self.listing = listing
         self.prefix, self.suffix = (text.encode("utf-8", "surrogateescape") for text in (prefix, suffix))
-        self.keys = keys_of(listing, "apply_map.pl: empty line,")
+        self.keys = Keys.of(listing, awk=True) if prefix or suffix else keys_of(listing, "apply_map.pl: empty line,")
 
     def lines(self, path: str | Iterable[bytes], number: int = 1) -> Iterator[bytes]:
         """Return chunks with a field renamed, and single spaces between words.
@@ -254,12 +259,12 @@ class Renaming:
         name = path if isinstance(path, str) else self.listing
         for chunk in chunks(path) if isinstance(path, str) else path:
             runs, _ = self.keys.runs(chunk, number)
-            wrong = next((run for run in runs if run[2] < 0), None)
-            if wrong:
-                done = chunk[: wrong[0]].count(b"\n")
+            if -1 in runs[2::4]:
+                start = runs[4 * runs[2::4].index(-1)]
+                done = chunk[:start].count(b"\n")
                 key = field(lines.split_lines(chunk)[done], number)
                 if key:
-                    yield self._renamed(chunk[: wrong[0]], number)
+                    yield self._renamed(chunk[:start], number)
                     print(f"apply_map.pl: undefined key {key.decode('utf-8', 'surrogateescape')}", file=sys.stderr)
                     raise DataDirError(
                         f"is not in {self.listing}: add it, or run fix_data_dir.sh first",
@@ -279,7 +284,7 @@ class Renaming:
         if is_plain(chunk) and number == 1:
             parts = [line.partition(b" ") for line in chunk[:-1].split(b"\n")]
             return b"".join([b"%b%b%b%b%b\n" % (prefix, key, suffix, space, rest) for key, space, rest in parts])
-        if number == 2 and is_plain(chunk) and not Fields(chunk, 3).joined.strip(b"\n"):
+        if number == 2 and is_plain(chunk) and not (Fields(chunk, 2).lacking or Fields(chunk, 3).joined.strip(b"\n")):
             columns = (Fields(chunk, at).joined.split(b"\n")[:-1] for at in (1, 2))
             return b"".join([b"%b %b%b%b\n" % (key, prefix, name, suffix) for key, name in zip(*columns, strict=True)])
         out = []
@@ -327,7 +332,7 @@ def copy(
         by_recording = ["wav.scp", "reco2dur"] if segments else []
         if segments and not src.path("wav.scp"):
             raise DataDirError(f"is missing, but {source} has segments", file=f"{source}/wav.scp", partly=True)
-        for name in (
+        for name in [
             "feats.scp",
             "vad.scp",
             "utt2lang",
@@ -337,7 +342,7 @@ def copy(
             "utt2num_frames",
             "wav.scp",
             "reco2dur",
-        ):
+        ]:
             if src.path(name) and name not in by_recording:
                 stage.write(name, utterances.lines(src.path(name)))
         for name in ("spk2gender", "cmvn.scp"):
@@ -347,7 +352,7 @@ def copy(
             if src.path(name):
                 stage.copy(src.path(name), name)
         say(f"copied data from {source} to {target}")
-        for name in (
+        for name in [
             "feats.scp",
             "cmvn.scp",
             "vad.scp",
@@ -362,7 +367,7 @@ def copy(
             "stm",
             "glm",
             "ctm",
-        ):
+        ]:
             if stage.path(name) and not src.path(name):
                 say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
                 say.write(f" ... {target}/.backup/{name}")
@@ -384,7 +389,7 @@ def modify_speakers(
     target: str,
     *,
     utts_per_spk_max: int = -1,
-    seconds_per_spk_max: float = -1,
+    seconds_per_spk_max: float = -1.0,
     respect_speaker_info: bool = True,
 ) -> int:
     """Copy a directory with new speakers: consecutive utterances, of a limited number or duration."""

@@ -25,13 +25,13 @@ def with_speed(line: bytes, factor: str) -> bytes:
     >>> with_speed(b"a a.wav\\n", "0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
-    key, *rest = words(re.sub(rb"\| *$", b" |", line.rstrip(b"\n")), awk=True)
-    path, end = b" ".join(rest), b" speed " + factor.encode() + b" |\n"
-    if rest and rest[-1] == b"|":
-        return b"%b %b sox -t wav - -t wav -%b" % (key, path, end)
+    key, *rest = words(re.sub(rb"\| *$", b" |", line.rstrip(b"\n")), awk=True) or [b""]
+    path, end = b"".join([b" " + word for word in rest]), b" speed " + factor.encode() + b" |\n"
+    if path.endswith(b" |"):
+        return b"%b%b sox -t wav - -t wav -%b" % (key, path, end)
     if _OFFSET.search(path):
-        return b"%b wav-copy %b - | sox -t wav - -t wav -%b" % (key, path, end)
-    return b"%b sox -t wav %b -t wav -%b" % (key, path, end)
+        return b"%b wav-copy%b - | sox -t wav - -t wav -%b" % (key, path, end)
+    return b"%b sox -t wav%b -t wav -%b" % (key, path, end)
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
@@ -128,7 +128,11 @@ def perturb_speed_3way(
     if always_include_prefix:
         first = f"{target}_speed1.0"
         made.append(first)
-        copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+        try:
+            copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+        except DataDirError:  # the copy is checked before names of recordings are changed by fix_data_dir.sh
+            if not os.path.isfile(f"{first}/utt2spk"):
+                raise
         with Stage(first, say) as stage:
             names = Renaming(src.path("utt2spk"), "sp1.0-")
             stage.write("utt2uniq", names.pairs(src.path("utt2uniq")))
@@ -232,8 +236,9 @@ def resample(say: Say, frequency: str, folder: str) -> int:
                 if stage.path(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        if not has_content(f"{folder}/utt2dur"):
-            get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+    if not has_content(f"{folder}/utt2dur"):
+        get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+    with Stage(folder, say) as stage:
         end = f" | {sox} -t wav - -c 1 -b 16 -t wav - rate {frequency} |\n".encode()
         out = []
         for number, line in enumerate(lines_of(stage.path("wav.scp")), 1):

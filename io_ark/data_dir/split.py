@@ -222,17 +222,17 @@ class _Divider:
         """Write the file of each part."""
         size, uncovered, twice, before = 0, False, False, 0
         for chunk in chunks(self.path):
-            runs, lacking = self.keys.runs(chunk, bounds=self.bounds)
+            runs, lacking = self.keys.parts(chunk, bounds=self.bounds)
             if lacking:
                 bad_line("Bad line without a key", self.path)(before + lacking)
             before += chunk.count(b"\n")
-            for start, end, part, _ in runs:
+            for part, some in runs:
                 if part < 0:
                     uncovered = True
                 elif not self.several:
-                    self.pending[part].append(chunk[start:end])
+                    self.pending[part].append(some)
                 else:
-                    for line in lines.split_lines(chunk[start:end]):
+                    for line in lines.split_lines(some):
                         places = self.several[field(line)]
                         twice = twice or len(places) > 1
                         for place in places:
