@@ -84,3 +84,12 @@ def test_files_that_the_guides_of_the_project_name_exist() -> None:
     ] == []
     for name, pattern in re.findall(r"pytest (\S+\.py) -k (\w+)", text):
         assert re.search(rf"def test\w*{pattern}", (ROOT / name).read_text())
+
+
+def test_packages_that_make_installs_are_pinned() -> None:
+    wanted = found(
+        r'"([\w-]+)(?:\[[^]]*\])?>=',
+        PYPROJECT.partition("\ndocs = [")[2].partition("\n[")[0],
+    )
+    pinned = found(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text())
+    assert len(wanted) > 30 and set(wanted) <= set(pinned)
