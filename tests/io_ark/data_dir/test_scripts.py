@@ -32,8 +32,8 @@ def test_launchers_do_not_run_or_replace_other_programs(tmp_path: Path) -> None:
         done = subprocess.run([utils / name, "--no-feats", data], capture_output=True, text=True, env={"LC_ALL": "xx"})
         assert (done.returncode, done.stderr) == (0, "") and f"validated data-directory {data}" in done.stdout
     command = [utils / "filter_scp.pl", data / "utt2spk"]
-    done = subprocess.run(command, input=b"u0001 \xff\nx y\n", capture_output=True)
-    assert (done.returncode, done.stdout) == (0, b"u0001 \xff\n")
+    piped = subprocess.run(command, input=b"u0001 \xff\nx y\n", capture_output=True)
+    assert (piped.returncode, piped.stdout) == (0, b"u0001 \xff\n")
     (utils / "copy_data_dir.sh").write_text("another program")
     with pytest.raises(DataDirError, match=r"copy_data_dir\.sh: is another program"):
         install(str(utils))
