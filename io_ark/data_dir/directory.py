@@ -229,7 +229,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, keep only the utterances that all of them have, and return the directory.
 
-        The files as they were are in ``.backup``.
+        ``.backup`` has them as Kaldi's script keeps them: those with a line for each utterance sorted, before lines were removed.
 
         Args:
             strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
@@ -278,8 +278,8 @@ class DataDir(os.PathLike[str]):
         options: dict[str, Any] = {"utt_list": _list_of(utterances), "spk_list": _list_of(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True
-        given = [] if number is None else [str(number)]
-        directories.subset(self._say("subset"), self.path, *given, os.fspath(target), **options)
+        count = [] if number is None else [str(number)]
+        directories.subset(self._say("subset"), self.path, *count, os.fspath(target), **options)
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
