@@ -46,7 +46,8 @@ copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "kaldi-compat"
-html_static_path = ["_static"]
+WASM = DOCS.parent / "c" / "wasm"  # for the page howto/browser
+html_static_path = ["_static", *map(str, [*WASM.glob("*.wasm"), *WASM.glob("kaldi_features*.js")])]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_sidebars = {"get_started": []}  # a page without neighbours

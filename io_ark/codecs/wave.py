@@ -5,7 +5,6 @@ Source: ``WaveInfo::Read``, ``WaveData::Read`` and ``WaveData::Write`` in Kaldi'
 
 from __future__ import annotations
 
-import logging
 import math
 import struct
 import sys
@@ -24,11 +23,10 @@ from io_ark.codecs.base import Codec, Sink, as_array, quote, raw_bytes, written_
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
+from io_ark.logs import logger
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
 from io_ark.streams.source import FileSource, Source
-
-logger = logging.getLogger("io_ark")
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE

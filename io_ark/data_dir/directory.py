@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
@@ -24,7 +24,7 @@ __all__ = ["DataDir"]
 logger = logging.getLogger("io_ark")
 Path = str | os.PathLike[str]
 How = Literal["spread", "first", "last", "shortest", "speakers", "per speaker"]
-_FLAGS = {"spread": "", "per speaker": "--per-spk"}
+_HOW = get_args(How)
 
 
 class DataDir(os.PathLike[str]):
@@ -273,15 +273,13 @@ class DataDir(os.PathLike[str]):
         if durations is not None:
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
-        directories.subset(
-            self._say("subset"),
-            self.path,
-            os.fspath(target),
-            str(number or 0),
-            which=_FLAGS.get(how, f"--{how}"),
-            utt_list=_list_of(utterances),
-            spk_list=_list_of(speakers),
-        )
+        if how not in _HOW or (number is not None and number < 1):
+            raise DataDirError(f"how is one of {', '.join(_HOW)}, and number 1 or more", file=self.path)
+        options: dict[str, Any] = {"utt_list": _list_of(utterances), "spk_list": _list_of(speakers)}
+        if how != "spread":
+            options[how.replace("per speaker", "per_spk")] = True
+        given = [] if number is None else [str(number)]
+        directories.subset(self._say("subset"), self.path, *given, os.fspath(target), **options)
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:

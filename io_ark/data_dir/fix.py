@@ -13,7 +13,7 @@ from io_ark.data_dir.lists import bad_line, keys_of
 from io_ark.data_dir.stage import DataDirError, Say, Stage, same_bytes
 from io_ark.data_dir.validate import bad_lines, has_positive
 
-FILES = (
+FILES = [
     "utt2spk",
     "spk2utt",
     "feats.scp",
@@ -29,7 +29,7 @@ FILES = (
     "utt2dur",
     "reco2dur",
     "utt2num_frames",
-)
+]
 # Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
 NOT_CONTROLS = bytes([10, *range(32, 256)])
 DERIVED = ("spk2utt", "cmvn.scp")
@@ -175,17 +175,16 @@ class _Fix:
                         ]
                     )
                 )
-                runs, lacking = audio.runs(plain, 2)
+                found, lacking = audio.parts(plain, 2)
                 if lacking:
                     bad_line("Bad line without a recording", path)(
                         total + lacking, lines.split_lines(chunk)[lacking - 1]
                     )
-                parts = [plain[start:end] for start, end, part, _ in runs if part >= 0]
-                for part in parts:
-                    write(part)
-                    both.append(Fields(part, 2).joined)
-                kept += sum(run[3] for run in runs if run[2] >= 0)
-                total += sum(run[3] for run in runs)
+                part = b"".join([some for part, some in found if part >= 0])
+                write(part)
+                both.append(Fields(part, 2).joined)
+                kept += part.count(b"\n")
+                total += plain.count(b"\n")
         if kept != total:
             self.say(f"filtered {self.folder}/segments from {total} to {kept} lines based on filter recordings.")
         named = Keys(both)
@@ -305,7 +304,7 @@ def intersection(keys: Keys, known: Keys, told: object) -> Keys:
     while start < len(view):
         end = view.find(b"\n", min(start + step, len(view) - 1)) + 1 or len(view)
         chunk = view[start:end]
-        parts += [chunk[first:last] for first, last, part, _ in known.runs(chunk)[0] if part >= 0]
+        parts += [some for part, some in known.parts(chunk)[0] if part >= 0]
         start = end
     found = Keys(parts)
     told(found.count, keys.count)  # type: ignore[operator]

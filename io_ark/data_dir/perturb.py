@@ -12,7 +12,7 @@ from io_ark.data_dir.durations import get_reco2dur, get_utt2dur, has_content
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import awk_number, lines_of, number_of, words
 from io_ark.data_dir.split import Source
-from io_ark.data_dir.stage import DataDirError, Say, Stage, locked, remove_tree
+from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
@@ -25,13 +25,13 @@ def with_speed(line: bytes, factor: str) -> bytes:
     >>> with_speed(b"a a.wav\\n", "0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
-    key, *rest = words(re.sub(rb"\| *$", b" |", line.rstrip(b"\n")), awk=True)
-    path, end = b" ".join(rest), b" speed " + factor.encode() + b" |\n"
-    if rest and rest[-1] == b"|":
-        return b"%b %b sox -t wav - -t wav -%b" % (key, path, end)
+    key, *rest = words(re.sub(rb"\| *$", b" |", line.rstrip(b"\n")), awk=True) or [b""]
+    path, end = b"".join([b" " + word for word in rest]), b" speed " + factor.encode() + b" |\n"
+    if path.endswith(b" |"):
+        return b"%b%b sox -t wav - -t wav -%b" % (key, path, end)
     if _OFFSET.search(path):
-        return b"%b wav-copy %b - | sox -t wav - -t wav -%b" % (key, path, end)
-    return b"%b sox -t wav %b -t wav -%b" % (key, path, end)
+        return b"%b wav-copy%b - | sox -t wav - -t wav -%b" % (key, path, end)
+    return b"%b sox -t wav%b -t wav -%b" % (key, path, end)
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
@@ -112,26 +112,27 @@ def perturb_speed_3way(
             f"{target}/feats.scp already exists: refusing to run this (please delete {target}/feats.scp if you want this to run)"
         )
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
-    fix(say.called("utils/fix_data_dir.sh"), source)
+    with exits_with(1):
+        fix(say.called("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
     say.write("... would be very slow, and you might need them.")
     get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
     get_reco2dur(say.called("utils/data/get_reco2dur.sh"), source)
     made = [f"{target}_speed0.9", f"{target}_speed1.1"]
-    for factor, folder in zip(("0.9", "1.1"), made, strict=True):
-        perturb_speed(
-            say.called("utils/data/perturb_data_dir_speed.sh"),
-            factor,
-            source,
-            folder,
-            include_spk_prefix=include_spk_prefix,
-        )
+    helper = say.called("utils/data/perturb_data_dir_speed.sh")
+    with exits_with(1):
+        for factor, folder in zip(("0.9", "1.1"), made, strict=True):
+            perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
     first = source
     if always_include_prefix:
         first = f"{target}_speed1.0"
         made.append(first)
-        copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+        try:
+            copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+        except DataDirError:  # the copy is checked before names of recordings are changed by fix_data_dir.sh
+            if not os.path.isfile(f"{first}/utt2spk"):
+                raise
         with Stage(first, say) as stage:
             names = Renaming(src.path("utt2spk"), "sp1.0-")
             stage.write("utt2uniq", names.pairs(src.path("utt2uniq")))
@@ -145,7 +146,7 @@ def perturb_speed_3way(
         return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
-        error.status = 1
+        error.status = 1  # whatever that of the check is
         raise
 
 
@@ -235,8 +236,9 @@ def resample(say: Say, frequency: str, folder: str) -> int:
                 if stage.path(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        if not has_content(f"{folder}/utt2dur"):
-            get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+    if not has_content(f"{folder}/utt2dur"):
+        get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+    with Stage(folder, say) as stage:
         end = f" | {sox} -t wav - -c 1 -b 16 -t wav - rate {frequency} |\n".encode()
         out = []
         for number, line in enumerate(lines_of(stage.path("wav.scp")), 1):

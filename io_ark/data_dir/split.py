@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, Keys, chunks, field
 from io_ark.data_dir.lists import bad_line, balanced, check_count, parts_by_speaker, too_few_speakers
-from io_ark.data_dir.stage import DataDirError, Say, Stage
+from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with
 
 BY_SPEAKER = ("spk2warp", "spk2gender", "cmvn.scp")
 
@@ -59,12 +59,8 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
             )
     if not _is_newer(src, os.path.join(folder, base, "1")):
         return 0
-    with Stage(folder, say) as stage:
-        try:
-            _Split(say.called("utils/split_scp.pl"), src, stage, base, parts, per_utt).run()
-        except DataDirError as error:
-            error.status = 1
-            raise
+    with Stage(folder, say) as stage, exits_with(1):
+        _Split(say.called("utils/split_scp.pl"), src, stage, base, parts, per_utt).run()
     return 0
 
 
@@ -226,17 +222,17 @@ class _Divider:
         """Write the file of each part."""
         size, uncovered, twice, before = 0, False, False, 0
         for chunk in chunks(self.path):
-            runs, lacking = self.keys.runs(chunk, bounds=self.bounds)
+            runs, lacking = self.keys.parts(chunk, bounds=self.bounds)
             if lacking:
                 bad_line("Bad line without a key", self.path)(before + lacking)
             before += chunk.count(b"\n")
-            for start, end, part, _ in runs:
+            for part, some in runs:
                 if part < 0:
                     uncovered = True
                 elif not self.several:
-                    self.pending[part].append(chunk[start:end])
+                    self.pending[part].append(some)
                 else:
-                    for line in lines.split_lines(chunk[start:end]):
+                    for line in lines.split_lines(some):
                         places = self.several[field(line)]
                         twice = twice or len(places) > 1
                         for place in places:

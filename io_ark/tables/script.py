@@ -7,7 +7,6 @@ built by the first lookup are kept, and there are no Python objects for lines.
 
 from __future__ import annotations
 
-import logging
 import mmap
 import os
 import re
@@ -20,13 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
+from io_ark.logs import logger
 from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
 from io_ark.streams.remote import is_url
-
-logger = logging.getLogger("io_ark")
 
 _TAIL = 1 << 16
 # Smaller files are read, which is safe if they change; larger files are mapped, which takes no memory.

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 import io_ark
+from io_ark.cli.check import check_table
+from io_ark.cli.entries import entries
 from io_ark.errors import ArkError, NetworkRefusedError, PipesRefusedError
-from io_ark.streams.access import NO_NETWORK_VARIABLE, NO_PIPES_VARIABLE, Access
+from io_ark.specifier import Rspecifier
+from io_ark.streams.access import NO_NETWORK_VARIABLE, NO_PIPES_VARIABLE, PRIVATE_VARIABLE, Access
+from io_ark.streams.files import OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.streams.output import open_output
 
@@ -76,6 +80,28 @@ def check_refused(
         expected = PipesRefusedError if what == "pipes" else NetworkRefusedError
         assert expected in (type(refused.value), type(refused.value.__cause__))
     assert not made.exists()
+
+
+def test_no_door_to_a_script_file_reaches_a_private_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    pytest.importorskip("aiohttp")
+    monkeypatch.setenv(PRIVATE_VARIABLE, "0")
+    at = Names(str(tmp_path / "nosuch"), str(tmp_path / "out"), tmp_path / "a.scp", tmp_path / "segments")
+    at.script.write_text("a http://127.0.0.1:1/a.ark:5\n")
+    at.segments.write_text("s a 0 1\n")
+    refused = 0
+    for door in DOORS:
+        try:
+            door(at)
+        except ArkError as error:
+            if "nosuch" not in str(error):
+                refused += "private network" in str(error)
+                assert "private network" in str(error)
+    assert refused > 20
+    assert "private network" in check_table(Rspecifier("scp", str(at.script)), Access()).problems[0]
+    assert "private network" in str(next(iter(entries(Rspecifier("scp", str(at.script)), Access()))).error)
+    with pytest.raises(NetworkRefusedError, match="private network"):
+        OpenFiles().get("http://127.0.0.1:1/a.ark")
 
 
 def test_variable_set_to_zero_allows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
