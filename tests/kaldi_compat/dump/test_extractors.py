@@ -391,3 +391,52 @@ def test_output_cannot_take_the_place_of_an_input(data: Path) -> None:
         kaldi_compat.dump(data, wav, nj=1)
     assert (data / "wav.scp").read_bytes() == script
     assert re.search("wenet", str(Preset.of("wenet").name))
+
+
+def save_onnx(path: Path, columns: int, *, outputs: int = 1, inputs: int = 1) -> np.ndarray:
+    """Save a model of the mean over frames and a projection, as of an embedding, and return its weights."""
+    onnx = pytest.importorskip("onnx")
+    weights = np.random.default_rng(0).normal(size=(columns, 5)).astype(np.float32)
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [make.make_node("ReduceMean", ["feats"], ["mean"], axes=[1], keepdims=0)]
+    nodes += [make.make_node("MatMul", ["mean", "w"], [f"embs{i}"]) for i in range(outputs)]
+    given = [make.make_tensor_value_info(f"feats{i or ''}", kind, ["B", "T", columns]) for i in range(inputs)]
+    made = [make.make_tensor_value_info(f"embs{i}", kind, ["B", 5]) for i in range(outputs)]
+    graph = make.make_graph(nodes, "g", given, made, [onnx.numpy_helper.from_array(weights, "w")])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8), path)
+    return weights
+
+
+def test_onnx_model_behind_a_preset(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    from kaldi_compat.frontends.numpy import Frontend
+
+    weights = save_onnx(tmp_path / "ecapa.onnx", 80)
+    said("--onnx=ecapa.onnx", "--preset=wespeaker", str(data), "--per-speaker")
+    frontend = Frontend("wespeaker")
+    found = arrays(data / "xvector.scp")
+    for key, (samples, rate) in waves(data).items():
+        np.testing.assert_allclose(found[key], frontend(samples, sampling_rate=rate).mean(0) @ weights, atol=1e-5)
+    assert list(arrays(data / "spk_xvector.scp")) == ["spk0", "spk1", "spk2"]
+    assert not (data / "frame_shift").exists()
+    save_onnx(tmp_path / "two.onnx", 80, outputs=2)
+    said("--onnx=two.onnx", "--preset=wespeaker", str(data))
+    assert arrays(data / "embs1.scp").keys() == found.keys()
+
+
+def test_onnx_models_that_do_not_fit_are_one_line(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    save_onnx(tmp_path / "narrow.onnx", 40)
+    assert "fails for a trial" in refused("--onnx=narrow.onnx", "--preset=wespeaker", str(data))
+    save_onnx(tmp_path / "two.onnx", 80, inputs=2)
+    assert "has the inputs feats, feats1" in refused("--onnx=two.onnx", "--preset=wespeaker", str(data))
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    assert "bad.onnx cannot be opened" in refused("--onnx=bad.onnx", str(data))
+    assert "is missing" in refused("--onnx=none.onnx", str(data))
+
+
+def test_report_draws_each_output(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data), "--report=page.html")
+    page = Path("page.html").read_text()
+    assert "means: 0." in page and "loudness: 0.0 MiB" in page
+    assert page.count("loudness, 1 numbers") == 4 and "frames x 4" in page and "Durations" in page
