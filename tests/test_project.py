@@ -86,6 +86,15 @@ def test_files_that_the_guides_of_the_project_name_exist() -> None:
         assert re.search(rf"def test\w*{pattern}", (ROOT / name).read_text())
 
 
+def test_packages_that_make_installs_are_pinned() -> None:
+    wanted = found(
+        r'"([\w-]+)(?:\[[^]]*\])?>=',
+        PYPROJECT.partition("\ndocs = [")[2].partition("\n[")[0],
+    )
+    pinned = found(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text())
+    assert len(wanted) > 30 and set(wanted) <= set(pinned)
+
+
 def test_classes_of_a_package_have_names_of_their_own() -> None:
     places: dict[tuple[str, str], list[str]] = {}
     for path in (path for package in ("io_ark", "kaldi_compat") for path in (ROOT / package).rglob("*.py")):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
-from io_ark.data_dir.fix import filtered, fix, is_plain
+from io_ark.data_dir.fix import filtered, fix
 from io_ark.data_dir.lines import Fields, Keys, chunks, field, lines_of, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
 from io_ark.data_dir.split import BY_SPEAKER, SourceDir, count_lines
@@ -279,14 +279,11 @@ class Renaming:
 
     def _renamed(self, chunk: bytes, number: int) -> bytes:
         prefix, suffix = self.prefix, self.suffix
-        if is_plain(chunk) and number == 1 and not suffix:
-            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
-        if is_plain(chunk) and number == 1:
-            parts = [line.partition(b" ") for line in chunk[:-1].split(b"\n")]
-            return b"".join([b"%b%b%b%b%b\n" % (prefix, key, suffix, space, rest) for key, space, rest in parts])
-        if number == 2 and is_plain(chunk) and not (Fields(chunk, 2).lacking or Fields(chunk, 3).joined.strip(b"\n")):
-            columns = (Fields(chunk, at).joined.split(b"\n")[:-1] for at in (1, 2))
-            return b"".join([b"%b %b%b%b\n" % (key, prefix, name, suffix) for key, name in zip(*columns, strict=True)])
+        if lines.is_plain(chunk):
+            if number == 1 and not suffix:
+                return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
+            if number == 2 and not (Fields(chunk, 2).lacking or Fields(chunk, 3).joined.strip(b"\n")):
+                return chunk.replace(b" ", b" " + prefix).replace(b"\n", suffix + b"\n")
         out = []
         for line in lines.split_lines(chunk):
             found = line.split()

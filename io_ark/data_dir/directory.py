@@ -229,7 +229,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, keep only the utterances that all of them have, and return the directory.
 
-        The files as they were are in ``.backup``.
+        ``.backup`` has them as Kaldi's script keeps them: those with a line for each utterance sorted, before lines were removed.
 
         Args:
             strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.

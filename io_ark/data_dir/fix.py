@@ -36,7 +36,7 @@ DERIVED = ("spk2utt", "cmvn.scp")
 
 
 def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False) -> int:
-    """Fix a data directory; the files as they were are in ``.backup``.
+    """Fix a data directory; ``.backup`` has the files as Kaldi's script keeps them, most of them after sorting.
 
     Raises:
         DataDirError: nothing can be done, or lines would be lost without a word: a key with two values, carriage
@@ -167,7 +167,7 @@ class _Fix:
             for chunk in chunks(path):
                 plain = (
                     chunk
-                    if is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n")
+                    if lines.is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n")
                     else b"".join(
                         [
                             b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n"
@@ -275,7 +275,7 @@ class _Fix:
         for chunk in chunks(path):
             if by_speaker:
                 found = Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1]
-            elif is_plain(chunk) and not chunk.translate(None, NOT_CONTROLS) and lines.is_sorted(path):
+            elif lines.is_plain(chunk) and not chunk.translate(None, NOT_CONTROLS) and lines.is_sorted(path):
                 return  # then lines are in the order of their keys
             else:
                 found = chunk.removesuffix(b"\n").split(b"\n")
@@ -287,12 +287,6 @@ class _Fix:
                 key = lines.field(lines.split_lines(chunk)[number])
                 raise DataDirError("is not in this order", file=f"{self.folder}/{name}", key=key, partly=True)
             last = found[-1]
-
-
-def is_plain(chunk: bytes) -> bool:
-    """True if the words of each line have single spaces between them, and none before and after them."""
-    odd = (b"  ", b"\t", b" \n", b"\n ", b"\r", b"\v", b"\f", b"\n\n")
-    return not any(each in chunk for each in odd) and chunk.endswith(b"\n") and chunk[:1] not in (b" ", b"\n")
 
 
 def intersection(keys: Keys, known: Keys, told: object) -> Keys:

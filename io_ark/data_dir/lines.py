@@ -15,6 +15,7 @@ CHUNK = 1 << 20
 IN_C = 1 << 18  # bytes below which loading the C library takes longer than it saves
 MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory
 BOM = b"\xef\xbb\xbf"
+_ENDS_AS_SPACES = bytes(range(256)).replace(b"\n", b" ")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -322,6 +323,16 @@ def utt2spk(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
                 bad(at, line)
             out += ((b" %b\n" % speaker).join(utterances), b" ", speaker, b"\n")
         yield b"".join(out)
+
+
+def is_plain(chunk: bytes) -> bool:
+    """True if the words of each line have single spaces between them, and none before and after them."""
+    return (
+        not any(each in chunk for each in (b"\t", b"\r", b"\v", b"\f"))
+        and chunk.endswith(b"\n")
+        and chunk[:1] not in b" \n"
+        and b"  " not in chunk.translate(_ENDS_AS_SPACES)
+    )
 
 
 def sort_key(line: bytes) -> bytes:

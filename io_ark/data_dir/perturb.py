@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir.directories import Renaming, combine, copy, make_spk2utt, refuse_same
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur, has_content
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import awk_number, lines_of, number_of, words
+from io_ark.data_dir.lines import awk_number, lines_of, number_of
 from io_ark.data_dir.split import SourceDir
 from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
@@ -19,19 +19,24 @@ SHORTEST = 0.01
 _OFFSET = re.compile(rb":[0-9]+$")
 
 
-def with_speed(line: bytes, factor: str) -> bytes:
-    """Return a line of wav.scp with the command that changes the speed.
+def with_speed(line: bytes, factor: bytes) -> bytes:
+    """Return a line of wav.scp, with single spaces, with the command that changes the speed.
 
-    >>> with_speed(b"a a.wav\\n", "0.9")
+    >>> with_speed(b"a a.wav", b"0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
-    key, *rest = words(re.sub(rb"\| *$", b" |", line.rstrip(b"\n")), awk=True) or [b""]
-    path, end = b"".join([b" " + word for word in rest]), b" speed " + factor.encode() + b" |\n"
-    if path.endswith(b" |"):
-        return b"%b%b sox -t wav - -t wav -%b" % (key, path, end)
+    key, space, path = line.partition(b" ")
+    if path.endswith(b"|"):
+        path = (path[:-1].rstrip() + b" |").lstrip()
+        return b"%b %b sox -t wav - -t wav - speed %b |\n" % (key, path, factor)
     if _OFFSET.search(path):
-        return b"%b wav-copy%b - | sox -t wav - -t wav -%b" % (key, path, end)
-    return b"%b sox -t wav%b -t wav -%b" % (key, path, end)
+        return b"%b wav-copy %b - | sox -t wav - -t wav - speed %b |\n" % (key, path, factor)
+    return b"%b sox -t wav%b%b -t wav - speed %b |\n" % (key, space, path, factor)
+
+
+def each_line(made: Iterable[bytes], change: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """Return chunks with each line, without its newline, changed."""
+    return (b"".join(map(change, chunk.split(b"\n")[:-1])) for chunk in made)
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
@@ -46,6 +51,19 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
     speed = number_of(factor.encode())
     if speed <= 0:
         raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
+
+    def faster(line: bytes) -> bytes:
+        return with_speed(line, factor.encode())
+
+    def shorter(line: bytes) -> bytes:
+        key, value, *_ = [*line.split(b" "), b""]
+        return b"%b %b\n" % (key, awk_number(number_of(value) / speed))
+
+    def slower(line: bytes) -> bytes:
+        found = line.split(b" ") + [b""] * 3
+        start, end = number_of(found[2]) / speed, number_of(found[3]) / speed
+        return b"%b %b %.2f %.2f\n" % (found[0], found[1], start, end) if end > start + SHORTEST else b""
+
     with Stage(target, say) as stage, locked(source):
         speakers = Renaming(src.need(say, "spk2utt"), prefix)
         utterances = Renaming(src.path("utt2spk"), prefix, suffix)
@@ -57,47 +75,22 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
         make_spk2utt(stage)
         segments = src.path("segments")
         if segments:
-            stage.write("segments", _slower(recordings.lines(utterances.lines(segments), 2), speed))
+            stage.write("segments", each_line(recordings.lines(utterances.lines(segments), 2), slower))
         for name in ("wav.scp", *(["reco2file_and_channel"] if segments else [])):
             names = recordings if segments else utterances
             if src.path(name):
                 made = names.lines(src.path(name))
-                stage.write(name, _each_line(made, factor) if name == "wav.scp" else made)
+                stage.write(name, each_line(made, faster) if name == "wav.scp" else made)
         for name, names in (("text", utterances), ("spk2gender", speakers), ("utt2lang", utterances)):
             if src.path(name):
                 stage.write(name, names.lines(src.path(name)))
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
-            stage.write(
-                name,
-                (
-                    b"%b %b\n" % (found[0], awk_number(number_of(found[1]) / speed))
-                    for chunk in names.lines(src.path(name))
-                    for line in chunk.splitlines()
-                    for found in [[*words(line, awk=True), b"", b""]]
-                ),
-            )
+            stage.write(name, each_line(names.lines(src.path(name)), shorter))
     say(f"generated speed-perturbed version of data in {source}, in {target}")
     fix(say.called("utils/fix_data_dir.sh"), target)
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
-
-
-def _each_line(made: Iterator[bytes], factor: str) -> Iterator[bytes]:
-    for chunk in made:
-        yield b"".join([with_speed(line, factor) for line in chunk.split(b"\n")[: chunk.count(b"\n")]])
-
-
-def _slower(made: Iterator[bytes], speed: float) -> Iterator[bytes]:
-    """Return segments at another speed, without those that become too short."""
-    for chunk in made:
-        out = []
-        for line in chunk.split(b"\n")[: chunk.count(b"\n")]:
-            found = words(line, awk=True) + [b""] * 4
-            start, end = number_of(found[2]) / speed, number_of(found[3]) / speed
-            if end > start + SHORTEST:
-                out.append(b"%b %b %.2f %.2f\n" % (found[0], found[1], start, end))
-        yield b"".join(out)
 
 
 def perturb_speed_3way(

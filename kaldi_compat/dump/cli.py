@@ -188,6 +188,7 @@ def job_of(data: Any, extractor: Any, *, log: Any, archives: Any, name: str, opt
     """Return the job of a call from Python (see :func:`kaldi_compat.dump.dump`)."""
     if isinstance(extractor, str) and extractor and extractor not in FEATURES:
         options = {MODULE if ":" in extractor else PRESET: extractor} | options
+    options = {key: _as_option(value) for key, value in options.items()}
     own = {key: value for key, value in options.items() if normalize(key) in OWN_FLAGS}
     chosen = options_of(own)
     is_object = not isinstance(extractor, str)
@@ -201,6 +202,13 @@ def job_of(data: Any, extractor: Any, *, log: Any, archives: Any, name: str, opt
     require(not (given and (is_object or chosen.source)), f"there is no option {next(iter(given), '')!r}")
     overrides = tuple(f"--{normalize(key)}={as_text(value)}" for key, value in given.items())
     return Job(Layout.of(data, feature, log, archives), chosen, overrides, extractor if is_object else None)
+
+
+def _as_option(value: Any) -> Any:
+    """Return a path as a string, and a sequence such as of layers as its members with commas between."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def run(job: Job) -> Outcome:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,7 +144,9 @@ def with_trial(plan: DumpPlan, job: Job, cores: int, say: Callable[[str], object
     """
     if not job.source:
         return plan
-    trial, said = try_extractor(job, max(1, cores // min(job.options.nj, cores)))
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    most = min(cores, int(wanted)) if wanted.isdecimal() else cores
+    trial, said = try_extractor(job, max(1, most // min(job.options.nj, cores)))
     for line in said:
         say(line)
     return replace(plan, settings=plan.settings | {"trial": dataclasses.asdict(trial)})

@@ -184,9 +184,7 @@ class _Pretrained:
         """Return what the model takes, without a mask if it would mask nothing, and the lengths in it."""
         rate, device = self.processor.sampling_rate, next(self.model.parameters()).device
         if self.longest and max(map(len, audio)) > self.longest:
-            raise ValueError(
-                f"the audio is longer than the {self.longest / rate:g} s of the model: cut it into segments"
-            )
+            raise ValueError(f"the audio is longer than the model's {self.longest / rate:g} s: cut it into segments")
         padding = {} if self.longest else {"padding": True}
         found = dict(self.processor(list(audio), sampling_rate=rate, return_tensors="pt", **padding, **self.wanted()))
         mask = found.pop("attention_mask", found.pop("padding_mask", None))
@@ -203,7 +201,7 @@ class _Pretrained:
 
 
 class _Encoder(_Pretrained):
-    """Hidden states of an encoder: layer 0 is the input of the first layer, as in ``hidden_states``."""
+    """Hidden states of an encoder: layer 0 is the input of the first layer, the last one the model's output."""
 
     def check(self, folder: Path) -> None:
         model = self.model
