@@ -18,7 +18,7 @@ from io_ark.blocks import Skip, WaveBlock
 from io_ark.codecs import codec
 from io_ark.data_dir import Segment
 from io_ark.errors import ArkError
-from io_ark.streams.access import Access
+from io_ark.streams import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables import Script
 from io_ark.tables.blocks import BlockLoader, FileMemory
