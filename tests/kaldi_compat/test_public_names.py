@@ -36,6 +36,9 @@ def bound_names(path: Path) -> set[str]:
             names.update(alias.asname or alias.name for alias in each.names)
         else:
             names.update(node.id for node in ast.walk(each) if isinstance(node, ast.Name))
+            names.update(
+                alias.name for node in ast.walk(each) if isinstance(node, ast.ImportFrom) for alias in node.names
+            )
     return names
 
 
