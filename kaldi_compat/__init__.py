@@ -17,6 +17,7 @@ NAMES = {
     "torch.data.reverberation": "NoiseAndReverberation",
     "torch.data.sampling": "BucketBatchSampler",
     "torch.data.spec_augment": "SpecAugment",
+    "dump": "dump",
     "errors": "AudioError FeatureError KaldiCompatError OptionError",
     "exact.rand": "KaldiRandom",
     "torch.export": "export_frontend",
@@ -68,8 +69,7 @@ def __getattr__(name: str) -> object:
             "kaldi_compat.numpy",
             name="torch",
         ) from None
-    globals()[name] = value
-    return value
+    return globals().setdefault(name, value)  # kaldi_compat.dump stays the package, which can be called
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,5 @@
 # Written by `make generate`: do not edit.
+from kaldi_compat.dump import dump as dump
 from kaldi_compat.errors import AudioError as AudioError
 from kaldi_compat.errors import FeatureError as FeatureError
 from kaldi_compat.errors import KaldiCompatError as KaldiCompatError

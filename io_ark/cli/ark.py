@@ -238,7 +238,7 @@ COMMANDS = {
         _takes("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree"),
     ),
     "convert": _command(
-        "convert to and from NumPy, HDF5, Parquet, WebDataset and lhotse",
+        "convert to and from NumPy, HDF5, Parquet, safetensors, WebDataset and lhotse",
         "convert.convert",
         _takes("--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {_FORMATS}"),
         _takes("--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise"),

@@ -1,4 +1,4 @@
-"""Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, WebDataset and lhotse.
+"""Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, safetensors, tar and lhotse.
 
 Each format is a pair of functions: one iterates over keys and arrays, the other is a context manager that yields a
 function ``put(key, array)``. Both hold one array in memory at a time (Parquet: 64).
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import os
+import shutil
 import signal
 import tarfile
+import tempfile
 import threading
 import time
 import zipfile
@@ -30,6 +33,8 @@ from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
 from io_ark.extras import import_extra
 
 Array = npt.NDArray[Any]
+# Types of arrays by their names in safetensors files.
+SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 Put = Callable[[str, Array], None]
 PARQUET_ROWS = 64  # utterances in a row group
 # A compressed array may be this large, or this many times as large as its file.
@@ -218,6 +223,50 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
         yield put
 
 
+def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
+    with path.open("rb") as file:
+        present = path.stat().st_size - 8
+        size = int.from_bytes(file.read(8), "little")
+        try:
+            if not 2 <= size <= present:
+                raise ValueError(f"a header of {size} bytes in a file of {present + 8}")
+            header = json.loads(file.read(size))
+            header.pop("__metadata__", None)
+            for key, entry in header.items():
+                kind, shape, (start, end) = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"], entry["data_offsets"]
+                if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * kind.itemsize:
+                    raise ValueError(f"{key}: its data is not where the header says")
+                file.seek(8 + size + start)
+                yield key, np.frombuffer(file.read(end - start), kind).reshape(shape).copy()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = f"no type {error}" if isinstance(error, KeyError) else error
+            raise FormatError(f"is not a safetensors file: {reason}", file=str(path)) from None
+
+
+@_whole
+@contextlib.contextmanager
+def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
+    header: dict[str, Any] = {}
+    names = {np.dtype(kind): name for name, kind in SAFETENSORS.items()}
+    with tempfile.TemporaryFile(dir=path.parent) as data:
+
+        def put(key: str, array: Array) -> None:
+            if array.dtype not in names:
+                raise FormatError(f"safetensors have no type {array.dtype}", file=str(path), key=key)
+            start = data.tell()
+            data.write(np.ascontiguousarray(array).data)
+            entry = {"dtype": names[array.dtype], "shape": array.shape, "data_offsets": (start, data.tell())}
+            header[key] = entry
+
+        yield put
+        text = json.dumps(header, ensure_ascii=False).encode()
+        text += b" " * (-len(text) % 8)  # the data is aligned
+        data.seek(0)
+        with path.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            shutil.copyfileobj(data, file)
+
+
 def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
     h5py = import_extra("h5py", "HDF5 files")
     with _open_foreign(lambda: h5py.File(path, "r"), path) as file:
@@ -389,7 +438,22 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
         if not key:
             raise FormatError("has features without a recording_id, which is the key: pass the manifest of cuts",
                               file=str(path))  # fmt: skip
+        for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
+            _check_place(part if kind == "Features" else getattr(part, "features", None), path)
         yield key, np.asarray(_of_library(item.load if kind == "Features" else item.load_features, path))
+
+
+def _check_place(features: Any, path: Path) -> None:
+    """Raise :class:`FormatError` if lhotse would run a command or open a URL to load features, as some places ask for.
+
+    A manifest may be a stranger's.
+    """
+    kind, place = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
+    file = place.rpartition(":")[0] if kind == "kaldiio" and not Path(place).exists() else place
+    is_file = Path(file).exists() and not (kind == "kaldiio" and ("|" in place or place.endswith(".scp")))
+    if place and (not is_file or "url" in kind):
+        raise FormatError(f"has features in {place!r}, which is no file: commands, URLs and script files that a "
+                          "manifest names are not opened", file=str(path))  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -445,6 +509,7 @@ FORMATS = {
     "npy": Format("NumPy: a folder with a file for each key", ("/",), _read_npy, _write_npy),
     "hdf5": Format("HDF5 (h5py): a dataset for each key", (".h5", ".hdf5"), _read_hdf5, _write_hdf5),
     "parquet": Format("Parquet (pyarrow): columns key, shape, values", (".parquet",), _read_parquet, _write_parquet),
+    "safetensors": Format("safetensors", (".safetensors",), _read_safetensors, _write_safetensors),
     "tar": Format("WebDataset: a tar file of key.npy", (".tar",), _read_tar, _write_tar),
     "lhotse": Format("lhotse: a manifest of features", (".jsonl", ".jsonl.gz"), _read_lhotse, _write_lhotse),
 }

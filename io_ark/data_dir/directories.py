@@ -11,7 +11,7 @@ from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments
 from io_ark.data_dir.fix import filtered, fix
 from io_ark.data_dir.lines import Fields, Keys, chunks, field, lines_of, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
-from io_ark.data_dir.split import BY_SPEAKER, Source, count_lines
+from io_ark.data_dir.split import BY_SPEAKER, SourceDir, count_lines
 from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
@@ -82,7 +82,7 @@ def subset(
         speakers, shortest, first, last, per_spk: how they are chosen.
         spk_list, utt_list: the speakers or utterances to keep, or a file of them, instead of a number.
     """
-    src, target, number = Source(source), arguments[-1], "".join(arguments[:-1])
+    src, target, number = SourceDir(source), arguments[-1], "".join(arguments[:-1])
     given = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
     which = next((name for name, value in given.items() if value), "")
     utt2spk = src.need(say)
@@ -124,7 +124,7 @@ def subset(
 
 
 def _choose(
-    say: Say, src: Source, stage: Stage, number: str, which: str, spk_list: str | Keys, utt_list: str | Keys
+    say: Say, src: SourceDir, stage: Stage, number: str, which: str, spk_list: str | Keys, utt_list: str | Keys
 ) -> None:
     """Write utt2spk and spk2utt of a subset."""
     utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
@@ -179,7 +179,7 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
     for folder in sources:
         if os.path.realpath(folder) == os.path.realpath(target):
             raise DataDirError("is a source, and the target is made anew: choose another target", file=target)
-    srcs = [Source(folder) for folder in sources]
+    srcs = [SourceDir(folder) for folder in sources]
     with Stage(target, say, anew=True) as stage, locked(*sources), exits_with(1):
         for src in srcs:
             src.need(say)
@@ -214,8 +214,8 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
         return 0 if skip_fix else fix(say.called("utils/fix_data_dir.sh"), target)
 
 
-def _common_frame_shift(say: Say, srcs: list[Source]) -> str:
-    found: tuple[Source, bytes] | None = None
+def _common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:
+    found: tuple[SourceDir, bytes] | None = None
     for src in srcs:
         if src.path("feats.scp") and (path := src.path("frame_shift")):
             value = b"".join(chunks(path))
@@ -226,11 +226,11 @@ def _common_frame_shift(say: Say, srcs: list[Source]) -> str:
     return found[0].path("frame_shift") if found else ""
 
 
-def _themselves(src: Source) -> Iterator[bytes]:
+def _themselves(src: SourceDir) -> Iterator[bytes]:
     return (b"%b %b\n" % (key, key) for key in (field(line, awk=True) for line in lines_of(src.path("utt2spk"))))
 
 
-def _merge(stage: Stage, srcs: list[Source], name: str, make: Callable[[Source], Iterable[bytes]]) -> None:
+def _merge(stage: Stage, srcs: list[SourceDir], name: str, make: Callable[[SourceDir], Iterable[bytes]]) -> None:
     """Join and sort a file of all directories; of those that lack it, what is made."""
     parts = (chunks(src.path(name)) if src.path(name) else make(src) for src in srcs)
     found = (line for part in parts for chunk in part for line in lines.split_lines(chunk))
@@ -312,7 +312,7 @@ def copy(
     validate_opts: str = "",
 ) -> int:
     """Copy a directory, with prefixes and suffixes for the names of utterances and speakers."""
-    src = Source(source)
+    src = SourceDir(source)
     if not src.path("utt2spk"):
         raise Say("copy_data_dir.sh", say.write, as_script=say.as_script).fails(f"no such file {source}/utt2spk")
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
@@ -393,7 +393,7 @@ def modify_speakers(
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
-    src = Source(source)
+    src = SourceDir(source)
     utt2spk = src.need(say)
     with Stage(target, say) as stage, locked(source):
         if seconds_per_spk_max != -1:
@@ -464,7 +464,7 @@ def _groups(keys: list[bytes], durations: dict[bytes, float], most: int, seconds
 
 def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
     """Copy a directory without most of the utterances whose transcript is that of many others."""
-    src = Source(source)
+    src = SourceDir(source)
     os.makedirs(target, exist_ok=True)
     if not src.path("text"):
         raise say.fails(f"Invalid input directory {source}")

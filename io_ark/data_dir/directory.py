@@ -13,7 +13,7 @@ from io_ark.data_dir import directories, durations, lines, perturb
 from io_ark.data_dir.fix import FILES, fix
 from io_ark.data_dir.lines import Fields, Keys, chunks, lines_of, number_of
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
-from io_ark.data_dir.split import Source, count_lines, split
+from io_ark.data_dir.split import SourceDir, count_lines, split
 from io_ark.data_dir.stage import DataDirError, Say, Stage, locked
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
@@ -361,7 +361,7 @@ class DataDir(os.PathLike[str]):
                     "write: segment recording start end", file=self.file("segments"), line=number, key=lines.field(line)
                 )
             segments.setdefault(found[1], []).append((number_of(found[2]), number_of(found[3]), found[0]))
-        say, src = self._say("to_whole_recordings"), Source(self.path)
+        say, src = self._say("to_whole_recordings"), SourceDir(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, anew=True) as stage, locked(self.path, change=False):
             for name in ("wav.scp", "reco2file_and_channel", "reco2dur", "stm", "glm"):

@@ -11,7 +11,7 @@ from io_ark.data_dir.directories import Renaming, combine, copy, make_spk2utt, r
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur, has_content
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import awk_number, lines_of, number_of
-from io_ark.data_dir.split import Source
+from io_ark.data_dir.split import SourceDir
 from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
@@ -45,7 +45,7 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
     if not shutil.which("sox"):
         say.write("sox: command not found")
         raise DataDirError("install sox: wav.scp will call it", partly=True)
-    src = Source(source)
+    src = SourceDir(source)
     src.need(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     speed = number_of(factor.encode())
@@ -97,7 +97,7 @@ def perturb_speed_3way(
     say: Say, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
     """Make a directory of the audio at speeds 0.9, 1.0 and 1.1."""
-    src = Source(source)
+    src = SourceDir(source)
     if not src.path("wav.scp"):
         raise say.fails(f"expected {source}/wav.scp to exist")
     if os.path.isfile(f"{target}/feats.scp"):

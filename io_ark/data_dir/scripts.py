@@ -46,7 +46,7 @@ validate_text.pl                validate-text       lists.validate_text         
 FOR_PEOPLE = ("strip_cr",)  # options that Kaldi's scripts lack
 
 
-class Script(NamedTuple):
+class KaldiScript(NamedTuple):
     """A row of the table. The options are the function's keyword arguments, with their defaults."""
 
     command: str
@@ -74,7 +74,7 @@ class Script(NamedTuple):
         return code.co_argcount - 1 + code.co_flags // 4 % 2, UNLIMITED if code.co_flags & 4 else code.co_argcount - 1
 
 
-SCRIPTS = {name: Script(*rest) for name, *rest in (line.split(None, 4) for line in _TABLE.strip().splitlines())}
+SCRIPTS = {name: KaldiScript(*rest) for name, *rest in (line.split(None, 4) for line in _TABLE.strip().splitlines())}
 
 
 def converted(name: str, text: str, default: Value) -> Value:
@@ -187,7 +187,7 @@ def any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[d
 _READERS = {"options": shell_options, "flags": flag_options, "first": first_option}
 
 
-def call(script: Script, say: Say, argv: list[str], *, people: bool = False) -> int:
+def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False) -> int:
     """Run a script with these arguments."""
     if script.style == "list":
         return script.function(say, argv)

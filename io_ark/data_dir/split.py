@@ -16,7 +16,7 @@ from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with
 BY_SPEAKER = ("spk2warp", "spk2gender", "cmvn.scp")
 
 
-class Source:
+class SourceDir:
     """A data directory that is read."""
 
     def __init__(self, folder: str) -> None:
@@ -45,7 +45,7 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
     if not number.isdigit() or int(number) < 1:
         say.write(f"Invalid num-split argument {number}")
         raise DataDirError("the number of parts must be a whole number of 1 or more", partly=True)
-    src, parts, base = Source(folder), int(number), f"split{number}{'utt' if per_utt else ''}"
+    src, parts, base = SourceDir(folder), int(number), f"split{number}{'utt' if per_utt else ''}"
     counts = {name: count_lines(src.path(name)) for name in ("utt2spk", "feats.scp", "text")}
     for name, what in (("feats.scp", "feats"), ("text", "text")):
         if src.path(name) and counts[name] != counts["utt2spk"]:
@@ -64,7 +64,7 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
     return 0
 
 
-def _is_newer(src: Source, first: str) -> bool:
+def _is_newer(src: SourceDir, first: str) -> bool:
     """True if the directory has a file that its first part lacks, or has an older version of."""
     if not os.path.isdir(first):
         return True
@@ -77,7 +77,7 @@ def _is_newer(src: Source, first: str) -> bool:
 
 
 class _Split:
-    def __init__(self, say: Say, src: Source, stage: Stage, base: str, parts: int, per_utt: bool) -> None:
+    def __init__(self, say: Say, src: SourceDir, stage: Stage, base: str, parts: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base, self.parts, self.per_utt = say, src, stage, base, parts, per_utt
 
     def name(self, part: int, name: str) -> str:

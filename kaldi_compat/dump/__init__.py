@@ -1,6 +1,74 @@
-"""The bulk job: a whole Kaldi data directory to feature archives, on all cores or GPUs, resumable.
+"""The bulk job: a whole Kaldi data directory to archives, on all cores or GPUs, resumable.
 
 plan -> read -> compute -> encode -> write -> verify -> finalize, one module each. :mod:`kaldi_compat.dump.shard` joins
 them for one archive; :mod:`kaldi_compat.dump.workers` and :mod:`kaldi_compat.dump.ray_engine` run the archives of a
 plan; :mod:`kaldi_compat.dump.finalize` leaves the data directory as Kaldi's ``steps/make_fbank.sh`` does.
+
+The module itself can be called: ``kaldi_compat.dump(data, extractor)`` is :func:`kaldi_compat.dump.dump`.
 """
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kaldi_compat.dump.finalize import Outcome
+
+__all__ = ["dump"]
+
+
+def dump(
+    data: str | os.PathLike[str],
+    extractor: str | Callable[..., Any] = "",
+    *,
+    log: str | os.PathLike[str] = "",
+    archives: str | os.PathLike[str] = "",
+    name: str = "",
+    **options: Any,
+) -> Outcome:
+    """Compute a whole data directory with an extractor, as ``kaldi-compat dump`` does, and write archives.
+
+    Args:
+        data: data directory with wav.scp, and optionally segments.
+        extractor: a feature such as "fbank", a preset such as "zipformer", ``"package.module:name"``,
+            ``"path/to/file.py:name"``, or an object to be called. With ``transformers=`` or ``onnx=``, leave it out.
+        log: directory of plan and logs, ``<data>/log`` by default.
+        archives: directory of the archives, ``<data>/data`` by default.
+        name: of the extractor, as part of file names, if it is an object; by default that of its class.
+        options: those of the program, such as ``nj=8``, ``device="cuda"``, ``resume=True``; and those of a feature,
+            such as ``num_mel_bins=80``.
+
+    Returns:
+        the outcome: ``utterances``, ``wanted``, ``failures`` (pairs of key and reason), ``seconds`` and others.
+
+    Raises:
+        DumpError: the job cannot be started, or cannot continue.
+        OptionError: an unknown option, or an invalid value.
+
+    >>> import numpy as np, io_ark, kaldi_compat
+    >>> with io_ark.writer("ark,scp:wav.ark,wav.scp") as writer:
+    ...     writer["utt1"] = io_ark.Wave(16000.0, np.ones((1, 16000), np.int16))
+    >>> def loudness(audio):
+    ...     return [np.abs(samples).mean(keepdims=True) for samples in audio]
+    >>> kaldi_compat.dump(".", loudness, nj=1).utterances
+    1
+    >>> io_ark.load_scp("xvector.scp")["utt1"]
+    array([3.0517578e-05], dtype=float32)
+    """
+    from kaldi_compat.dump.cli import job_of, run
+    from kaldi_compat.dump.commands import COMMANDS
+
+    with COMMANDS.allowed():
+        return run(job_of(data, extractor, log=log, archives=archives, name=name, options=options))
+
+
+class _CallableModule(ModuleType):
+    def __call__(self, *arguments: Any, **options: Any) -> Outcome:
+        return dump(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule

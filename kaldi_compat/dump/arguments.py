@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
 from kaldi_compat.cli.info import info
 from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, check_overrides, feature_flags
-from kaldi_compat.dump.options import FEATURES, DumpOptions
+from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions
 from kaldi_compat.options.base import Scalar, nearest_name
 from kaldi_compat.options.config import UsageError, flag_table, normalize
 
@@ -36,6 +36,7 @@ DUMP_USAGE = f"""\
 Computes the features of a Kaldi data directory, and writes the same files as steps/make_<feature>.sh.
 
 Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
+       kaldi-compat dump [options] --preset | --module | --transformers | --onnx ... <data> [<log> [<archives>]]
 
   <feature>   {", ".join(FEATURES[:5])},
               {", ".join(FEATURES[5:])}
@@ -48,6 +49,10 @@ e.g.:  kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8
        kaldi-compat dump fbank data/train --conf conf/fbank.conf --nj 8 --resume      after an interruption
        kaldi-compat dump mfcc_pitch data/train exp/make_mfcc mfcc --nj 8 --cmvn speaker
        kaldi-compat dump fbank data/train --device cuda --shard-utterances 5000
+       kaldi-compat dump --preset paraformer --statistics am.mvn data/train
+       kaldi-compat dump --transformers wavlm-large --layers 9,12 data/train --device cuda
+       kaldi-compat dump --onnx campplus.onnx --preset campplus data/train --per-speaker
+       kaldi-compat dump --module my_model.py:Embedding data/train
 
 Options can be before, after or between the arguments: --nj 8 or --nj=8; --resume, --resume=true or --resume true;
 --no-compress or --compress=false. The feature's own options, such as --num-mel-bins=80 of fbank (see
@@ -97,19 +102,34 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
         return DumpArguments(usage(DUMP_USAGE, DumpOptions, CommonOptions))
     if line.standard.version:
         return DumpArguments(version("kaldi-compat"))
-    if not 2 <= len(line.arguments) <= 4:
-        given = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
-        raise UsageError(f"expected <feature> <data> [<log> [<archives>]], but {given} given: {HELP}")
-    feature, data, log, archives = (*line.arguments, "", "")[:4]
-    if feature not in FEATURES:
-        known = nearest_name(feature, FEATURES)
-        hint = f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
-        raise UsageError(f"there is no feature {feature!r}: {hint}")
     values = {field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS}
+    source = next((name for name in SOURCES if values.get(name)), "")
+    wanted = [] if source else ["<feature>"]
+    if not len(wanted) < len(line.arguments) <= len(wanted) + 3:
+        given = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
+        expected = " ".join([*wanted, "<data> [<log> [<archives>]]"])
+        raise UsageError(f"expected {expected}, but {given} given: {HELP}")
+    feature, data, log, archives = (*([""] if source else []), *line.arguments, "", "")[:4]
+    if source:
+        feature = DumpOptions(**values).source_name  # type: ignore[arg-type]
+    elif feature not in FEATURES:
+        raise UsageError(f"there is no feature {feature!r}: {_hint(feature)}")
     of_feature = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
-    check_overrides(of_feature, feature)
+    if source and of_feature:
+        raise UsageError(f"--{of_feature[0].name} is an option of Kaldi's features, which do not go with --{source}")
+    if not source:
+        check_overrides(of_feature, feature)
     overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in of_feature)
     return DumpArguments("", feature, data, log, archives, values, overrides)
+
+
+def _hint(feature: str) -> str:
+    from kaldi_compat.frontends.preset import list_presets
+
+    if feature in list_presets():
+        return f"it is a preset: kaldi-compat dump --preset {feature} <data>"
+    known = nearest_name(feature, FEATURES)
+    return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
 
 
 def _without_command(argv: Sequence[str]) -> DumpArguments:

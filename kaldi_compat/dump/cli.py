@@ -17,7 +17,7 @@ from io_ark.text import printable
 from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
-from kaldi_compat.dump.configuration import conf_texts
+from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, conf_texts
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, as_user_error
 from kaldi_compat.dump.failures import by_reason
@@ -29,10 +29,12 @@ from kaldi_compat.dump.finalize import (
     finalize,
     prepare_archives,
     start_over,
+    vectors_of,
 )
 from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock, share
-from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.model import MATRIX
+from kaldi_compat.dump.options import FEATURES, MODULE, PRESET, TRANSFORMERS, DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import (
     DumpPlan,
     check_inputs,
@@ -42,15 +44,18 @@ from kaldi_compat.dump.plan import (
     make_plan,
     read_plan,
     update_plan,
+    with_trial,
     write_plan,
 )
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
-from kaldi_compat.dump.workers import complete, run_local, verify_archives
+from kaldi_compat.dump.workers import complete, cores, run_local, verify_archives
 from kaldi_compat.dump.write import STATISTICS, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
+from kaldi_compat.options.base import require
+from kaldi_compat.options.config import normalize
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
 AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
@@ -62,6 +67,7 @@ REASONS_SHOWN = 5
 NOTES = {
     "computed_on_cpu": "did not fit into a GPU's memory when it was their turn, and ran on the CPU",
     "without_kernels": "ran on GPUs without the fused kernels: the .log files say why",
+    "resampled": "with another sampling rate {verb} resampled",
     "uncompressed": "with NaN or infinite features {verb} not compressed: see the .log files",
 }
 INTERRUPTED = "interrupted; what is complete is kept, and --resume continues with what is missing"
@@ -98,7 +104,10 @@ def _run(argv: Sequence[str]) -> int:
         values: dict[str, Any] = given.values or {}
         layout = Layout.of(given.data, given.feature, given.log, given.archives)
         with COMMANDS.allowed():
-            return dump(Job(layout, DumpOptions(**values), given.overrides))
+            outcome = run(Job(layout, options_of(values), given.overrides))
+        if not outcome.good_enough:
+            return _say("fewer than 95% of the utterances have features: probably a serious error", FAILED_STATUS)
+        return 0
     except KeyboardInterrupt:
         return _say(INTERRUPTED, INTERRUPTED_STATUS)
     except Exception as error:
@@ -169,8 +178,41 @@ def _say(message: str, status: int = 0) -> int:
     return status
 
 
-def dump(job: Job) -> int:
-    """Run a job, or resume it, and return the exit status.
+def options_of(values: dict[str, Any]) -> DumpOptions:
+    """Return the options of a dump: archives of extractors are compressed if that is asked for."""
+    options = DumpOptions(**values)
+    return replace(options, compress=values.get("compress", False)) if options.source else options
+
+
+def job_of(data: Any, extractor: Any, *, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Job:
+    """Return the job of a call from Python (see :func:`kaldi_compat.dump.dump`)."""
+    if isinstance(extractor, str) and extractor and extractor not in FEATURES:
+        options = {MODULE if ":" in extractor else PRESET: extractor} | options
+    options = {key: _as_option(value) for key, value in options.items()}
+    own = {key: value for key, value in options.items() if normalize(key) in OWN_FLAGS}
+    chosen = options_of(own)
+    is_object = not isinstance(extractor, str)
+    feature = type(extractor).__name__ if is_object else chosen.source_name or extractor
+    if is_object:
+        feature = name or getattr(extractor, "__name__", feature)
+        chosen = replace(chosen, compress=own.get("compress", False))
+    require(bool(feature), "no extractor is given: a feature, a preset, package.module:name, or an object")
+    require(not (is_object and chosen.source), f"an object and {chosen.source}=... exclude each other")
+    given = {key: value for key, value in options.items() if key not in own}
+    require(not (given and (is_object or chosen.source)), f"there is no option {next(iter(given), '')!r}")
+    overrides = tuple(f"--{normalize(key)}={as_text(value)}" for key, value in given.items())
+    return Job(Layout.of(data, feature, log, archives), chosen, overrides, extractor if is_object else None)
+
+
+def _as_option(value: Any) -> Any:
+    """Return a path as a string, and a sequence such as of layers as its members with commas between."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def run(job: Job) -> Outcome:
+    """Run a job, or resume it, and return its outcome; that of a part counts what is complete of all.
 
     Raises:
         DumpError: it cannot be started or cannot continue; complete archives stay.
@@ -189,7 +231,7 @@ def dump(job: Job) -> int:
         check_cluster(job.options.address)
     for name in [name for name, path in job.conf_paths().items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
-    job = with_speeds(job)
+    job = with_model_here(with_speeds(job))
     confs = conf_texts(job)
     check_outputs(job, confs)
     stamps = stamps_of(job, confs)
@@ -206,7 +248,7 @@ def dump(job: Job) -> int:
             check_speakers(job, job.layout.in_data(plan.listing), own)
         before = verify_archives(job, mine, _say) if job.options.resumes or job.options.shard else {}
         missing = [shard for shard in mine if shard.number not in before]
-        prepare_archives(job.layout, [shard.number for shard in missing])
+        prepare_archives(job.layout, plan.trial, [shard.number for shard in missing])
         monitor = Monitor(sum(shard.count for shard in mine), job.options.max_failures, before)
         try:
             _runner(job)(job, plan, missing, monitor)
@@ -220,7 +262,8 @@ def dump(job: Job) -> int:
             )
         if left := len(plan.shards) - len(done):
             archives = "archive is" if left == 1 else "archives are"
-            return _say(f"part {number} of {parts} is done; {left} {archives} left to other parts", 0)
+            _say(f"part {number} of {parts} is done; {left} {archives} left to other parts")
+            return Outcome(sum(n - failed for n, _, failed in done.values()), 0, (), 0.0, {})
         InputWatch(job, plan.settings, stamps).check()
         outcome = finalize(job, plan)
         summarize(job, outcome, monitor)
@@ -228,9 +271,7 @@ def dump(job: Job) -> int:
             from kaldi_compat.dump.report import write_report
 
             write_report(job, plan, outcome, monitor)
-    if not outcome.good_enough:
-        return _say("fewer than 95% of the utterances have features: probably a serious error", FAILED_STATUS)
-    return 0
+    return outcome
 
 
 def _runner(job: Job) -> Any:
@@ -257,6 +298,25 @@ def with_speeds(job: Job) -> Job:
     return changed
 
 
+def with_model_here(job: Job) -> Job:
+    """Return the job with the folder of a model of the hub, which is downloaded if it is not here."""
+    if job.source != TRANSFORMERS:
+        return job
+    from kaldi_compat.torch.extractors import local_folder
+
+    folder = local_folder(job.options.transformers, allow_pickle=job.options.allow_pickle)
+    return replace(job, options=replace(job.options, transformers=folder))
+
+
+def check_kinds(job: Job, plan: DumpPlan) -> None:
+    """Raise :class:`DumpError` unless the outputs of an extractor are as the options need them."""
+    trial, options = plan.trial, job.options
+    if options.cmvn and trial.outputs[trial.first][0] != MATRIX:
+        raise DumpError(f"--cmvn needs matrices of features, and {trial.first} is a {trial.outputs[trial.first][0]}")
+    if options.per_speaker and not vectors_of(plan):
+        raise DumpError("--per-speaker needs vectors, and there are none among the outputs: --pool mean makes them")
+
+
 @contextlib.contextmanager
 def locked_plan(job: Job) -> Iterator[DumpPlan]:
     """Make or read the plan, and lock it: nobody else may work on these archives, except on other parts of the plan."""
@@ -273,7 +333,8 @@ def locked_plan(job: Job) -> Iterator[DumpPlan]:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
                 _say(f"the archives of an earlier dump are made again ({layout.plan}); --resume would keep them")
-            plan = make_plan(job)
+            plan = with_trial(make_plan(job), job, cores(), _say)
+            check_kinds(job, plan)
             start_over(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:

@@ -68,7 +68,9 @@ def conf_texts(job: Job) -> dict[str, str]:
         DumpError: a file cannot be read.
         OptionError: a file is invalid.
     """
-    texts = {}
+    texts: dict[str, str] = {}
+    if job.source:
+        return texts
     for name, path in job.conf_paths().items():
         try:
             texts[name] = path.read_text(encoding="utf-8", errors="surrogateescape") if path else ""

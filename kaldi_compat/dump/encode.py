@@ -14,6 +14,7 @@ from io_ark.codecs import Codec, codec, compressed_block
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams import BytesSource
 from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
+from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.functional.block_cmvn import statistics as cmvn_statistics
@@ -24,9 +25,9 @@ logger = logging.getLogger(__name__)
 class Encoder:
     """Turns features into bytes as ``copy-feats --compress`` does."""
 
-    def __init__(self, options: DumpOptions, *, with_statistics: bool) -> None:
-        self.with_statistics = with_statistics
-        self.matrix = codec("matrix")
+    def __init__(self, options: DumpOptions, *, with_statistics: bool, trial: Trial | None = None) -> None:
+        self.with_statistics, self.trial = with_statistics, trial or Trial()
+        self.matrix, self.integers = codec("matrix"), codec("int-vector")
         self.method = options.compression_method if options.compress else None
         self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
 
@@ -35,15 +36,27 @@ class Encoder:
         if isinstance(features, Encoded):
             return [features]
         block = features.block
+        if isinstance(block, ArrayBlock) and self.trial.outputs[features.name][0] != MATRIX:
+            return [self._exact(features, block)]
         packed = self._packed(block) if isinstance(block, ArrayBlock) else None
         if packed is not None and isinstance(block, ArrayBlock):
             sums = features.statistics
-            if self.with_statistics and sums is None:
+            if self.with_statistics and sums is None and features.name == self.trial.first:
                 sums = self._statistics(packed, block)
-            return [Encoded(features.index, packed, features.durations, sums, frames=block.shapes[:, 0])]
+            frames = block.shapes[:, 0]
+            return [Encoded(features.index, packed, features.durations, sums, features.name, frames=frames)]
         if len(features) > 1:
             return [encoded for each in features.each() for encoded in self(each)]
         return [self._alone(features)]
+
+    def _exact(self, features: Features, block: ArrayBlock) -> Encoded:
+        """Return vectors, or the codes of a codec as matrices, as they are."""
+        if block.values.dtype == np.int32:
+            packed = _entry(block.keys, _written(self.integers, features.value))
+        else:
+            data, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
+            packed = PackedBlock(block.keys, data, objects)
+        return Encoded(features.index, packed, features.durations, None, features.name, frames=block.shapes[:, 0])
 
     def _packed(self, features: ArrayBlock) -> PackedBlock | None:
         """Encode matrices together; None if one of them is empty or cannot be compressed."""
@@ -75,16 +88,19 @@ class Encoder:
                 data, left_uncompressed = _written(self.matrix, matrix), True
         except ArkError as error:
             return failed(features.index, key, error)
-        frames, keys = len(matrix), features.block.keys
+        frames = len(matrix)
         if self.with_statistics and frames and sums is None:
             stored = np.ascontiguousarray(self.matrix.read(BytesSource(data)), np.float32)
             sums = cmvn_statistics(stored, np.array([0, frames]))
-        # A space follows the key in the entry, and a newline here.
-        packed = PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
         return Encoded(
-            features.index, packed, features.durations, sums, frames=np.array([frames]),
-            left_uncompressed=left_uncompressed,
+            features.index, _entry(features.block.keys, data), features.durations, sums, features.name,
+            frames=np.array([frames]), left_uncompressed=left_uncompressed,
         )  # fmt: skip
+
+
+def _entry(keys: bytes, data: bytes) -> PackedBlock:
+    """Return the entry of one object: a space follows its key there, and a newline in ``keys``."""
+    return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
 
 
 def _written(writer: Codec[Any], features: Any) -> bytes:

@@ -16,6 +16,7 @@ from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block
 from kaldi_compat.cli.objects import durations_of, waves_of
 from kaldi_compat.dump.errors import one_line
 from kaldi_compat.dump.failures import reason_for
+from kaldi_compat.dump.options import FEATS
 from kaldi_compat.exact.arrays import Doubles, Integers
 
 if TYPE_CHECKING:
@@ -152,10 +153,12 @@ class Features(Utterances):
     Attributes:
         durations: (utterances,): of the audio, in seconds.
         statistics: CMVN statistics of what the features read back as, (utterances, 2, dim + 1), if they are counted.
+        name: of the output that they belong to; an utterance has the same position in each.
     """
 
     durations: Doubles
     statistics: Doubles | None = None
+    name: str = FEATS
 
     @classmethod
     def of(cls, audio: Audio, features: Any) -> Features:

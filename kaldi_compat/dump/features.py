@@ -11,12 +11,18 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import pasted
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.model import ModelComputer
 from kaldi_compat.dump.noise import UtteranceNoise
-from kaldi_compat.dump.options import Job
+from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
+
+
+def computer_of(job: Job, plan: DumpPlan, device: str = CPU) -> DeviceComputer | ModelComputer:
+    """Return what computes a job's features, or the outputs of its extractor, on a device."""
+    return ModelComputer(job, plan.trial, device) if job.source else DeviceComputer(job, plan, device)
 
 
 class DeviceComputer:
@@ -29,13 +35,15 @@ class DeviceComputer:
 
     Attributes:
         memory: makes the memory that wave files are best read to; None for ordinary memory.
+        window: most utterances, and seconds of audio, that :meth:`submit` takes.
     """
 
-    def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu") -> None:
+    def __init__(self, job: Job, plan: DumpPlan, device: str = CPU) -> None:
         self.tolerance = job.options.paste_length_tolerance
         self.pitch = PitchComputer(job, plan) if job.with_pitch else None
         self.spectral = spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None
+        self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
         """Start computing a batch; call the returned function for the features of all utterances, in any order."""
@@ -99,7 +107,7 @@ class PitchComputer:
 
 def spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
     """Make the computer of spectral features for a device."""
-    if device == "cpu":
+    if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise, product
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
+import io_ark
 from io_ark.codecs import codec
 from io_ark.tables.overwriting import refuse_overwriting
 from kaldi_compat.dump.errors import DumpError
@@ -25,8 +26,10 @@ from kaldi_compat.dump.files import (
     write_whole,
 )
 from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
-from kaldi_compat.dump.options import BY_SPEAKER, OVERALL, PROCESS_CONF, Job, Layout
+from kaldi_compat.dump.model import VECTOR, Trial
+from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan, how_to_start_over
+from kaldi_compat.dump.speakers import KEYS_AT_ONCE, speakers_of
 from kaldi_compat.dump.write import DURATIONS, FRAMES, STATISTICS, Manifest, read_manifest, read_statistics
 from kaldi_compat.exact.arrays import Doubles
 
@@ -73,7 +76,7 @@ def clear_all_unfinished(job: Job) -> None:
     layout = job.layout
     clear_directory(layout.log, f"{layout.log_stem}.")
     for directory in (layout.archives, *layout.archives.glob("storage/*")):
-        clear_directory(directory, f"{layout.stem}.")
+        clear_directory(directory, f"raw_{layout.feature}_")
     clear_directory(layout.archives, f"cmvn_{layout.name}.")
     for name in IN_DATA:
         remove_unfinished(layout.in_data(name))
@@ -107,26 +110,25 @@ def _holds(path: Path, text: str) -> bool:
 def start_over(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives: remove traces of older dumps, keep the old ``feats.scp`` as backup."""
     make_directory(layout.log)
-    features = layout.in_data("feats.scp")
-    if features.is_file():
-        backup = layout.in_data(".backup")
-        make_directory(backup)
-        features.replace(backup / "feats.scp")
+    for output in plan.trial.outputs:
+        if (script := layout.in_data(f"{output}.scp")).is_file():
+            make_directory(layout.in_data(".backup"))
+            script.replace(layout.in_data(".backup") / script.name)
     stem = layout.log_stem
     kinds = ("json", "stats", "log", FRAMES, DURATIONS)
     for pattern in (*(f"{stem}.*.{kind}" for kind in kinds), f"{stem}.failures"):
         for old in layout.log.glob(pattern):
             old.unlink()
-    prepare_archives(layout, [shard.number for shard in plan.shards])
+    prepare_archives(layout, plan.trial, [shard.number for shard in plan.shards])
 
 
-def prepare_archives(layout: Layout, numbers: Iterable[int]) -> None:
+def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> None:
     """Make the directory of the archives, and link these archives, which are to be made, to its ``storage``."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
-        for number in numbers:
-            link_to_storage(layout.archive(number), storage)
+        for number, output in product(numbers, trial.outputs):
+            link_to_storage(layout.archive(number, output), storage)
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
@@ -150,14 +152,19 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     Raises:
         DumpError: an archive is not complete.
     """
-    layout = job.layout
-    _concatenate([layout.script(shard.number) for shard in plan.shards], layout.in_data("feats.scp"))
-    for name, is_wanted in ((FRAMES, job.options.write_utt2num_frames), (DURATIONS, job.options.write_utt2dur)):
+    layout, trial = job.layout, plan.trial
+    for output in trial.outputs:
+        scripts = [layout.script(shard.number, output) for shard in plan.shards]
+        _concatenate(scripts, layout.in_data(f"{output}.scp"))
+    with_frames = job.options.write_utt2num_frames and bool(trial.framed)
+    for name, is_wanted in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
         if is_wanted:
             _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.in_data(name))
     confs = plan.settings["confs"]
-    write_whole(layout.in_data("frame_shift"), frame_shift(next(iter(confs.values()))) + "\n")
-    make_directory(layout.in_data("conf"))
+    if shift := shift_of(plan):
+        write_whole(layout.in_data("frame_shift"), shift + "\n")
+    if confs:
+        make_directory(layout.in_data("conf"))
     # The script keeps no copy of how pitch is processed.
     for name in [name for name in confs if name != PROCESS_CONF]:
         target = layout.in_data("conf") / name
@@ -166,6 +173,11 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     warnings: list[str] = []
     if job.options.cmvn_levels:
         warnings += write_cmvn(job, plan)
+    if job.options.per_speaker:
+        for output in vectors_of(plan):
+            write_speaker_means(job, output)
+    for output in trial.outputs if job.options.format != "ark" else ():
+        warnings += converted(layout, output, job.options.format)
     outcome = outcome_of(job, plan)
     if outcome.wanted > plan.count:
         speakers, listing = layout.in_data(UTT2SPK), layout.in_data(plan.listing)
@@ -213,6 +225,50 @@ def frame_shift(conf: str) -> str:
         return DEFAULT_FRAME_SHIFT
     milliseconds = float(found[-1])
     return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
+
+
+def shift_of(plan: DumpPlan) -> str:
+    """Return the content of ``<data>/frame_shift``; "" if the outputs have no frames, or no constant shift."""
+    for conf in plan.settings["confs"].values():
+        return frame_shift(conf)
+    return f"{plan.trial.frame_shift:g}" if plan.trial.framed and plan.trial.frame_shift else ""
+
+
+def vectors_of(plan: DumpPlan) -> list[str]:
+    """Return the names of the outputs that are a vector of floats for each utterance."""
+    return [name for name, (kind, _) in plan.trial.outputs.items() if kind == VECTOR]
+
+
+def write_speaker_means(job: Job, output: str) -> None:
+    """Write the mean vector of each speaker to ``spk_<output>.scp``, in the order of ``LC_ALL=C sort``."""
+    layout = job.layout
+
+    def runs() -> Iterator[tuple[str, Doubles]]:
+        with io_ark.SequentialReader[Doubles](f"scp:{layout.in_data(output)}.scp", kind="vector") as reader:
+            entries = iter(reader)
+            while chunk := list(islice(entries, KEYS_AT_ONCE)):
+                speakers = speakers_of(job, (in_bytes(key) for key, _ in chunk))
+                for key, vector in chunk:
+                    yield speakers[key], np.append(np.asarray(vector, np.float64), 1.0)
+
+    archive, vectors = layout.archives / f"spk_{output}_{layout.name}.ark", codec("vector")
+    script = archive.with_suffix(".scp")
+    with whole_file(script) as lines, whole_file(archive) as file:
+        for speaker, total in by_speaker(runs):
+            file.write(in_bytes(f"{speaker} "))
+            lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
+            vectors.write(file, (total[:-1] / total[-1]).astype(np.float32), binary=True)
+    _concatenate([script], layout.in_data(f"spk_{output}.scp"))
+
+
+def converted(layout: Layout, output: str, wanted: str) -> list[str]:
+    """Write an output in another format, too, as ``ark convert`` does; return a line if some of it could not be."""
+    from io_ark.cli.ark import main
+
+    source, target = layout.in_data(f"{output}.scp"), f"{layout.in_data(output)}{FORMATS[wanted]}"
+    if source.stat().st_size and main(["convert", str(source), target]):
+        return [f"{target} is not complete: see above"]
+    return []
 
 
 def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:

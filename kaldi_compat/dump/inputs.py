@@ -15,8 +15,9 @@ from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier, parse_rxfilename
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.errors import PlanError
+from kaldi_compat.dump.extractors import module_file
 from kaldi_compat.dump.files import chunks_of
-from kaldi_compat.dump.options import Job
+from kaldi_compat.dump.options import MODULE, ONNX, PRESET, TRANSFORMERS, Job
 
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
 # Files of the data directory, if they are present.
@@ -38,10 +39,26 @@ def input_paths(job: Job, confs: Mapping[str, str]) -> dict[str, Path]:
     """
     found = {name: job.layout.in_data(name) for name in IN_DATA}
     options = configured_options(job, confs).get(job.spectral)
+    found |= extractor_paths(job)
     for name in IN_CONF:
         if path := _file_of_table(getattr(options, name, "")):
             found["--" + name.replace("_", "-")] = path
     return found
+
+
+def extractor_paths(job: Job) -> dict[str, Path]:
+    """Return the files that decide what an extractor computes, by the flags that name them."""
+    options = job.options
+    found = {name: Path(getattr(options, name)) for name in (ONNX, "statistics", "kmeans") if getattr(options, name)}
+    if (preset := Path(options.preset)).suffix == ".json":
+        found[PRESET] = preset
+    if options.source == MODULE and (path := module_file(options.module)):
+        found[MODULE] = path
+    if options.source == TRANSFORMERS:
+        folder = Path(options.transformers)
+        files = [path for path in sorted(folder.glob("*")) if path.suffix in (".json", ".safetensors", ".bin")]
+        found |= {f"{TRANSFORMERS}/{path.name}": path for path in files}
+    return {f"--{name}": path for name, path in found.items()}
 
 
 def _file_of_table(rspecifier: str) -> Path | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.config import parse_real
@@ -22,6 +23,12 @@ BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
+# Options that name an extractor. The first one that is given decides; with --onnx, --preset is the front end before it.
+SOURCES = ONNX, TRANSFORMERS, MODULE, PRESET = "onnx", "transformers", "module", "preset"
+# Names of a dump's outputs by what they hold, if an extractor does not name them.
+FEATS, XVECTOR, LABELS, CODES = "feats", "xvector", "labels", "codes"
+FORMATS = {"ark": "", "npy": "/", "safetensors": ".safetensors", "webdataset": ".tar"}
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +75,24 @@ class DumpOptions(BaseOptions):
     pipes: bool = option(True, "run the commands in wav.scp; if false, utterances that need one fail")
     network: bool = option(True, "read from the URLs in wav.scp; if false, utterances that need one fail")
     report: str = option("", "write an HTML report about the job to this file")
+    preset: str = option("", "compute the front end of a published model; with --onnx, the one in front of the model")
+    statistics: str = option("", "file of the statistics that the preset normalizes by, such as am.mvn")
+    module: str = option("", "compute with a Python object: package.module:name or path/to/file.py:name")
+    transformers: str = option("", "compute with an encoder or codec of transformers: a folder, or a name on the hub")
+    onnx: str = option("", "compute with an ONNX model: of audio, or with --preset of its features")
+    layers: str = option(
+        "",
+        "layers of --transformers such as 9,12: 0 is before the first, empty is the last; codebooks of a codec",
+    )
+    pool: str = option("", "reduce each matrix to a vector", choices=("", "mean"))
+    kmeans: str = option("", "replace each frame by its nearest centroid: a .npy file of shape (clusters, dim)")
+    dtype: str = option(
+        "float32", "precision of models; less than float32 is autocast", choices=("float32", "bfloat16", "float16")
+    )
+    compile: bool = option(False, "compile the model with torch.compile")
+    allow_pickle: bool = option(False, "read pickled weights of --transformers (.bin), which may run any code")
+    per_speaker: bool = option(False, "write the mean vector of each speaker, spk_<name>.scp")
+    format: str = option("ark", "also write the outputs in this format, as `ark convert` does", choices=tuple(FORMATS))
     engine: str = option(
         "auto", "engine to compute with: exact gives Kaldi's bits, on a CPU; auto selects it there", choices=ENGINES
     )
@@ -84,6 +109,17 @@ class DumpOptions(BaseOptions):
             self.engine != "exact" or not self.on_gpu, f"engine=exact computes on a CPU, not on device={self.device}"
         )
         require(self.engine != "triton" or self.on_gpu, "engine=triton computes on a GPU: give device=cuda, too")
+        require(not self.kmeans or not self.pool, "pool and kmeans exclude each other: pooled vectors have no frames")
+        require(
+            all(each.isdecimal() for each in self.layers.split(",")) or not self.layers,
+            f"layers are numbers such as 9,12; not {self.layers!r}",
+        )
+        for name, needed in (("layers", TRANSFORMERS), ("statistics", PRESET)):
+            require(not getattr(self, name) or bool(getattr(self, needed)), f"{name} belongs to {needed}: give it, too")
+        given = [name for name in SOURCES if getattr(self, name)]
+        require(
+            len(given) < 2 or given == [ONNX, PRESET], f"{' and '.join(given)} exclude each other: give one of them"
+        )
         parse_part(self.shard)
         parse_speeds(self.speeds)
 
@@ -109,6 +145,18 @@ class DumpOptions(BaseOptions):
     def cmvn_levels(self) -> tuple[str, ...]:
         """The requested statistics."""
         return tuple(filter(None, self.cmvn.split(",")))
+
+    @property
+    def source(self) -> str:
+        """The option that names the extractor; "" if there is none."""
+        return next((name for name in SOURCES if getattr(self, name)), "")
+
+    @property
+    def source_name(self) -> str:
+        """Name of the extractor, as part of file names."""
+        given: str = getattr(self, self.source, "").rstrip("/")
+        name = given.rpartition(":")[2] if self.source == MODULE else Path(given).stem if given else ""
+        return _NOT_IN_NAMES.sub("-", Path(given).name if self.source == TRANSFORMERS else name)
 
     @property
     def wants_statistics(self) -> bool:
@@ -192,13 +240,14 @@ class Layout:
         """Start of the archives' names."""
         return f"raw_{self.feature}_{self.name}"
 
-    def archive(self, shard: int) -> Path:
-        """Path of an archive."""
-        return self.archives / f"{self.stem}.{shard}.ark"
+    def archive(self, shard: int, output: str = FEATS) -> Path:
+        """Path of an archive, and of those of other outputs that belong to it."""
+        stem = self.stem if output == FEATS else f"raw_{self.feature}_{output}_{self.name}"
+        return self.archives / f"{stem}.{shard}.ark"
 
-    def script(self, shard: int) -> Path:
+    def script(self, shard: int, output: str = FEATS) -> Path:
         """Path of an archive's script file."""
-        return self.archives / f"{self.stem}.{shard}.scp"
+        return self.archive(shard, output).with_suffix(".scp")
 
     @property
     def log_stem(self) -> str:
@@ -242,11 +291,18 @@ class Job:
         options: how it runs.
         overrides: options of the feature given on the command line, which win over its configuration file: lines
             ``--name=value``.
+        extractor: the object to compute with, if Python's :func:`kaldi_compat.dump` got one.
     """
 
     layout: Layout
     options: DumpOptions = field(default_factory=DumpOptions)
     overrides: tuple[str, ...] = ()
+    extractor: Any = None
+
+    @property
+    def source(self) -> str:
+        """Kind of extractor that computes: one of :data:`SOURCES` or "object"; "" for Kaldi's features."""
+        return "object" if self.extractor is not None else self.options.source
 
     @property
     def feature(self) -> str:
@@ -256,12 +312,12 @@ class Job:
     @property
     def spectral(self) -> str:
         """Name of the spectral feature that is computed, or "" if none is."""
-        return spectral_of(self.feature)
+        return "" if self.source else spectral_of(self.feature)
 
     @property
     def with_pitch(self) -> bool:
         """True if pitch is computed, alone or to be pasted."""
-        return self.feature.endswith(PITCH)
+        return not self.source and self.feature.endswith(PITCH)
 
     @property
     def main_conf(self) -> str:

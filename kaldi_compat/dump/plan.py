@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
@@ -24,14 +25,15 @@ from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.failures import shorten
 from kaldi_compat.dump.files import read_sealed, write_sealed
-from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of
+from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of, extractor_paths
+from kaldi_compat.dump.model import Trial, trial_of, try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import normalize
 
 logger = logging.getLogger(__name__)
 
-VERSION = 3
+VERSION = 4
 # Options that decide the bytes of the archives. The others may differ when a dump is resumed.
 DECISIVE = (
     "engine",
@@ -43,6 +45,12 @@ DECISIVE = (
     "network",
     "speeds",
     "processor",
+    "preset",
+    "module",
+    "layers",
+    "pool",
+    "dtype",
+    "compile",
 )
 LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
@@ -88,6 +96,11 @@ class DumpPlan:
         return sum(shard.count for shard in self.shards)
 
     @property
+    def trial(self) -> Trial:
+        """What the trial at the start found out about the extractor."""
+        return trial_of(self.settings)
+
+    @property
     def seed(self) -> int:
         """Seed of the dithering noise."""
         return int(self.settings["options"]["seed"])
@@ -123,6 +136,22 @@ def make_plan(job: Job) -> DumpPlan:
     return DumpPlan(listing, settings_of(job), shards)
 
 
+def with_trial(plan: DumpPlan, job: Job, cores: int, say: Callable[[str], object]) -> DumpPlan:
+    """Return a new plan with the outputs of the job's extractor, which are tried out.
+
+    Raises:
+        DumpError: it cannot be opened, or fails.
+    """
+    if not job.source:
+        return plan
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    most = min(cores, int(wanted)) if wanted.isdecimal() else cores
+    trial, said = try_extractor(job, max(1, most // min(job.options.nj, cores)))
+    for line in said:
+        say(line)
+    return replace(plan, settings=plan.settings | {"trial": dataclasses.asdict(trial)})
+
+
 def listing_of(job: Job) -> str:
     """Return the name of the file that lists the utterances: segments if it exists."""
     return SEGMENTS if job.layout.in_data(SEGMENTS).exists() else SCRIPT
@@ -137,6 +166,7 @@ def check_inputs(job: Job) -> None:
                     f"{str(place)!r}: a script file cannot name files in a directory with a {name} in its name"
                 )
     needed = [job.layout.in_data(SCRIPT), *filter(None, job.conf_paths().values())]
+    needed += [path for name, path in extractor_paths(job).items() if name != "--preset"]
     if job.layout.in_data("spk2warp").exists():
         needed.append(job.layout.in_data(UTT2SPK))
     for path in needed:
@@ -245,7 +275,7 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
             f"{since}: archives {_ranges(with_failures)} would be made again, which have failed utterances: do so with "
             "--retry-failed, or set it back"
         )
-    return replace(plan, settings=settings_of(job))
+    return replace(plan, settings=plan.settings | settings_of(job))
 
 
 def _ranges(numbers: Sequence[int]) -> str:

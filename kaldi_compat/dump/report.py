@@ -20,7 +20,7 @@ from io_ark.text import printable
 from kaldi_compat import __version__
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.finalize import Outcome, frame_shift, summed
+from kaldi_compat.dump.finalize import Outcome, shift_of, summed
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.progress import HOUR, Monitor
@@ -85,7 +85,7 @@ def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> It
         ("utterances with features", f"{outcome.utterances} of {outcome.wanted}"),
         ("hours of audio", f"{outcome.seconds / HOUR:.2f}"),
         ("failures", str(len(outcome.failures))),
-        ("archives", str(len(plan.shards))),
+        ("archives", f"{len(plan.shards)}, {_sizes(job, plan)}"),
         ("this run", monitor.summary(outcome.bound)),
         ("made", f"{time.strftime('%Y-%m-%d %H:%M:%S %z')} by kaldi-compat {__version__}"),
         ("command line", hide_secrets(shlex.join(sys.argv))),
@@ -118,6 +118,14 @@ def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> It
     yield "Options", table([(name, str(value)) for name, value in (vars(job.options) | used).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
+
+
+def _sizes(job: Job, plan: DumpPlan) -> str:
+    """Describe the size of each output."""
+    numbers = [shard.number for shard in plan.shards]
+    sizes = {name: sum(job.layout.archive(number, name).stat().st_size for number in numbers)
+             for name in plan.trial.outputs}  # fmt: skip
+    return ", ".join(f"{name}: {size / 2**20:.1f} MiB" for name, size in sizes.items())
 
 
 def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
@@ -161,14 +169,22 @@ def _durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
 
 
 def pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
-    """Draw the features of some utterances, evenly spread over the list."""
-    shift = float(frame_shift(next(iter(plan.settings["confs"].values()))))
+    """Draw each output of some utterances, evenly spread over the list: matrices as images, vectors as curves."""
+    for output in plan.trial.outputs:
+        yield from _pictures_of(job, output, float(shift_of(plan) or 1.0))
+
+
+def _pictures_of(job: Job, output: str, shift: float) -> Iterable[str]:
     try:
-        features: Any = io_ark.load_scp(str(job.layout.in_data("feats.scp")))
+        features: Any = io_ark.load_scp(str(job.layout.in_data(f"{output}.scp")))
         keys = list(features)
         for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(PICTURES, len(keys))).astype(int)]:
             whole = np.asarray(features[key])
-            if whole.size:
+            if whole.ndim == 1 and whole.size:
+                drawn = curve(np.arange(len(whole)), [("", whole)], ("index", f"value of {output}"))
+                caption = f"{_escaped(key)}: {output}, {len(whole)} numbers"
+                yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
+            elif whole.size:
                 drawn = feature_image(whole[:MAX_FRAMES], shift, "dimension", f"features of {printable(key)}")
                 cut = f", the first {MAX_FRAMES} frames" if len(whole) > MAX_FRAMES else ""
                 caption = f"{_escaped(key)}: {whole.shape[0]} frames x {whole.shape[1]}{cut}"

@@ -21,7 +21,7 @@ from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
 from kaldi_compat.dump.errors import EXPECTED, DumpError
-from kaldi_compat.dump.features import DeviceComputer
+from kaldi_compat.dump.features import computer_of
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of
@@ -55,10 +55,11 @@ class ShardRunner:
         self.owns_process = owns_process
         self.plan = plan
         self.inputs = InputWatch(job, plan.settings, plan.stamps)
-        self.compute = DeviceComputer(job, plan, device)
+        self.compute = computer_of(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
         self.wants_statistics = job.options.wants_statistics
-        self.encode = Encoder(job.options, with_statistics=self.wants_statistics)
+        self.trial = plan.trial
+        self.encode = Encoder(job.options, with_statistics=self.wants_statistics, trial=self.trial)
         self.recordings = Script.open(str(job.layout.in_data(SCRIPT))) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
@@ -70,7 +71,8 @@ class ShardRunner:
         with log_file(self.job.layout.of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
             try:
-                writer = ArchiveWriter(self.job.layout, shard.number, self._speakers(shard))
+                outputs = tuple(self.trial.outputs)
+                writer = ArchiveWriter(self.job.layout, shard.number, self._speakers(shard), outputs, self.trial.framed)
                 return self._make(shard, writer, report)
             except BaseException as error:
                 if isinstance(error, Exception) and not isinstance(error, EXPECTED):
@@ -78,7 +80,7 @@ class ShardRunner:
                 if writer is not None:
                     writer.abandon()
                 # An interruption may come when the file exists and the writer does not yet.
-                clear_unfinished(self.job.layout, shard.number, own=True)
+                clear_unfinished(self.job.layout, shard.number, tuple(self.trial.outputs), own=True)
                 if isinstance(error, Exception):
                     self.inputs.check()  # a change explains the error better than its message
                 raise
@@ -100,7 +102,8 @@ class ShardRunner:
         with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
             for results in self._results(shard, reading, computing):
                 for result in results:
-                    count, seconds = count + len(result), seconds + result.seconds
+                    if isinstance(result, Failure) or result.name == self.trial.first:
+                        count, seconds = count + len(result), seconds + result.seconds
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
@@ -145,7 +148,9 @@ class ShardRunner:
         most, most_bytes = options.window_utterances, waiting_bytes(options)
         found = read_ahead(tasks, self.read, options.readers, most, reading, most_bytes)
         with contextlib.closing(found):
-            yield from batches(found, options.window_utterances, options.seconds_in_batch)
+            # How many utterances are read together depends on time, and must not decide batches of models.
+            entries = (one for each in found for one in each.each()) if self.job.source else found
+            yield from batches(entries, *self.compute.window)
 
 
 def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[list[Entry]]:

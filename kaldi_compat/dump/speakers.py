@@ -36,13 +36,14 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
         lines: its lines, or those of a part of the job.
     """
     path = job.layout.in_data(UTT2SPK)
-    by_speaker = BY_SPEAKER in job.options.cmvn_levels
+    flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
+    by_speaker = job.options.per_speaker or BY_SPEAKER in job.options.cmvn_levels
     if by_speaker and not path.is_file():
         raise DumpError(
-            f"{path} is missing, and --cmvn={BY_SPEAKER} needs it; to make each utterance its own speaker: "
+            f"{path} is missing, and {flag} needs it; to make each utterance its own speaker: "
             f"awk '{{print $1, $1}}' {listing} > {path}"
         )
-    if not (job.options.wants_statistics and path.is_file()):
+    if not ((by_speaker or job.options.wants_statistics) and path.is_file()):
         return
     missing, first = 0, b""
     keys = filter(None, map(_key_of, lines))
@@ -56,7 +57,7 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
     if by_speaker and missing:
         raise DumpError(
             f"{path} lacks {missing} of the utterances in {listing}, the first one {_text(first)}, and "
-            f"--cmvn={BY_SPEAKER} needs everyone's speaker: add them, or utils/fix_data_dir.sh drops the utterances"
+            f"{flag} needs everyone's speaker: add them, or utils/fix_data_dir.sh drops the utterances"
         )
 
 

@@ -182,7 +182,7 @@ class _Workers:
         for worker in self.workers:
             _end(worker)
             if worker.shard:
-                clear_unfinished(self.job.layout, worker.shard.number)
+                clear_unfinished(self.job.layout, worker.shard.number, tuple(self.plan.trial.outputs))
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from kaldi_compat.dump.files import (
     write_sealed,
     writing,
 )
-from kaldi_compat.dump.options import Layout
+from kaldi_compat.dump.options import FEATS, Layout
 from kaldi_compat.exact.arrays import Doubles
 
 # Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
@@ -97,7 +97,7 @@ def verified_manifest(
     path = layout.manifest(shard)
     try:
         manifest = Manifest(**read_sealed(path)[0])
-        described = manifest.shard == shard and {ARCHIVE, SCRIPT, *LENGTHS} <= manifest.files.keys()
+        described = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -112,8 +112,14 @@ def verified_manifest(
 
 
 def _file_of(layout: Layout, shard: int, name: str) -> Path:
-    places = {ARCHIVE: layout.archive(shard), SCRIPT: layout.script(shard)}
-    return places.get(name, layout.of_archive(shard, name))
+    kind, _, output = name.partition(":")
+    places = {ARCHIVE: layout.archive, SCRIPT: layout.script}
+    return places[kind](shard, output or FEATS) if kind in places else layout.of_archive(shard, name)
+
+
+def of_output(kind: str, output: str) -> str:
+    """Return how manifests call the archive or script file of an output."""
+    return kind if output == FEATS else f"{kind}:{output}"
 
 
 def _check(path: Path, size: int, checksum: int | None) -> None:
@@ -146,25 +152,31 @@ class ArchiveWriter:
         shard: the archive's number.
         speakers: the speaker of each utterance, to keep CMVN statistics by speaker; an utterance without one is its
             own speaker. None: keep no statistics.
+        outputs: names of the outputs, each with an archive of its own. The first one counts the utterances.
+        framed: name of the one that utt2num_frames counts; "" for none.
     """
 
-    def __init__(self, layout: Layout, shard: int, speakers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, layout: Layout, shard: int, speakers: Mapping[str, str] | None = None,
+        outputs: Sequence[str] = (FEATS,), framed: str = FEATS,
+    ) -> None:  # fmt: skip
         self.layout = layout
         self.shard = shard
+        self.outputs, self.framed = outputs, framed
         self.speakers = speakers
         self.uncompressed = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
-        for path in layout.archive(shard), layout.script(shard):
-            check_place(path)
+        tables = [of_output(kind, output) for output in outputs for kind in (ARCHIVE, SCRIPT)]
+        for name in tables:
+            check_place(_file_of(layout, shard, name))
         with writing(layout.archive(shard)):
-            clear_unfinished(layout, shard)
+            clear_unfinished(layout, shard, outputs)
             # An archive that is made again is incomplete from here on.
             layout.manifest(shard).unlink(missing_ok=True)
-        names = (ARCHIVE, SCRIPT, *LENGTHS, *([STATISTICS] if speakers is not None else []))
         self._files: dict[str, WholeFile] = {}
         try:
-            for name in names:
+            for name in (*tables, *LENGTHS, *([STATISTICS] if speakers is not None else [])):
                 self._files[name] = WholeFile(_file_of(layout, shard, name))
         except BaseException:
             for file in self._files.values():
@@ -173,7 +185,7 @@ class ArchiveWriter:
         # The sum of the utterances of one speaker that came last. Lists are usually sorted by speaker.
         self._run: tuple[str, Doubles] | None = None
         self._matrix = codec("double-matrix")
-        self._verification = _Verification(self._files[ARCHIVE])
+        self._verifications = {name: _Verification(self._files[of_output(ARCHIVE, name)]) for name in outputs}
 
     @property
     def done(self) -> int:
@@ -185,17 +197,20 @@ class ArchiveWriter:
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
             return
-        packed, archive = entry.block, self._files[ARCHIVE]
+        packed, archive = entry.block, self._files[of_output(ARCHIVE, entry.name)]
         offsets = packed.objects + archive.size
         archive.write(packed.data.data)
-        self._verification.follow()
-        name = os.fsencode(self.layout.archive(self.shard))
-        self._files[SCRIPT].write(script_lines(packed.keys, offsets, name).data)
-        self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
+        self._verifications[entry.name].follow()
+        name = os.fsencode(self.layout.archive(self.shard, entry.name))
+        self._files[of_output(SCRIPT, entry.name)].write(script_lines(packed.keys, offsets, name).data)
+        if entry.name == self.framed:
+            self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
+        self.uncompressed += entry.left_uncompressed
+        if entry.name != self.outputs[0]:
+            return
         self._files[DURATIONS].write(number_lines(packed.keys, entry.durations))
         self.utterances += len(entry.frames)
         self.seconds += float(entry.durations.sum())
-        self.uncompressed += entry.left_uncompressed
         if self.speakers is not None and entry.statistics is not None:
             for key, statistics in zip(split_keys(packed.keys), entry.statistics, strict=True):
                 self._count(self.speakers.get(key) or key, statistics)
@@ -220,8 +235,9 @@ class ArchiveWriter:
             OutputError: the archive cannot be written, or does not read back as it was written.
         """
         self._end_run()
-        self._files[ARCHIVE].close()
-        self._verification.finish()
+        for name, verification in self._verifications.items():
+            self._files[of_output(ARCHIVE, name)].close()
+            verification.finish()
         files = {name: file.finish() for name, file in self._files.items()}
         work = work | {"uncompressed": self.uncompressed}
         manifest = Manifest(self.shard, files, self.utterances, self.seconds, self.failures, work)
@@ -230,7 +246,8 @@ class ArchiveWriter:
 
     def abandon(self) -> None:
         """Delete what was written."""
-        self._verification.stop()
+        for verification in self._verifications.values():
+            verification.stop()
         for file in self._files.values():
             file.abandon()
 
@@ -291,9 +308,10 @@ class _Verification:
         self._thread.shutdown()
 
 
-def clear_unfinished(layout: Layout, shard: int, *, own: bool = False) -> None:
+def clear_unfinished(layout: Layout, shard: int, outputs: Sequence[str] = (FEATS,), *, own: bool = False) -> None:
     """Remove the temporary files that a killed process left of an archive; with ``own`` those of this process too."""
-    names = (ARCHIVE, SCRIPT, *LENGTHS, STATISTICS)
+    names = [of_output(kind, output) for output in outputs for kind in (ARCHIVE, SCRIPT)]
+    names += [*LENGTHS, STATISTICS]
     for path in (layout.manifest(shard), *(_file_of(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)
 

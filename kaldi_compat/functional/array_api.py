@@ -55,6 +55,11 @@ class Tracing(NamedTuple):
 UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
+def compiler_says(torch: Any, question: str) -> bool:
+    """Return the answer of ``torch.compiler`` to a question such as ``is_compiling``; False if it does not know it."""
+    return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
+
+
 def tracing(x: Any) -> Tracing:
     """Return what records the operations on ``x``: nothing if it is an array.
 
@@ -65,7 +70,7 @@ def tracing(x: Any) -> Tracing:
     if isinstance(x, np.ndarray):
         return UNTRACED
     torch = namespace(x)
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if compiler_says(torch, "is_compiling") or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
     followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
     return DIFFERENTIATED if followed else UNTRACED
@@ -200,7 +205,9 @@ def keeps_precision(x: Any) -> bool:
     # what runs an ONNX graph decides; WebGPU has no float64
     if torch is np or x.dtype == torch.float64 or tracing(x).to_onnx:
         return True
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+    if x.device.type != "cpu" or compiler_says(torch, "is_compiling"):
+        return False
+    if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
         return False
     # Since torch 2.9, reading the older setting fails once the newer one was used; the newer one reflects the older.
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)

@@ -26,12 +26,20 @@ from io_ark.cli.formats import FORMATS, Settings, format_of
 from tests.support.ark_program import Ark
 from tests.support.processes import memory_below
 
-WHOLE = ("npz", "hdf5", "parquet", "tar")  # of which nothing remains if they are not finished
+WHOLE = ("npz", "hdf5", "parquet", "safetensors", "tar")  # of which nothing remains if they are not finished
 FEATS = {
     key: np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i, key in enumerate(["b.1", "a/2", "ü%"])
 }
 NEEDED = {"hdf5": "h5py", "parquet": "pyarrow", "lhotse": "lhotse"}
-TARGETS = {"npz": "o.npz", "npy": "o/", "hdf5": "o.h5", "parquet": "o.parquet", "tar": "o.tar", "lhotse": "o.jsonl.gz"}
+TARGETS = {
+    "npz": "o.npz",
+    "npy": "o/",
+    "hdf5": "o.h5",
+    "parquet": "o.parquet",
+    "tar": "o.tar",
+    "safetensors": "o.safetensors",
+    "lhotse": "o.jsonl.gz",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -267,6 +275,34 @@ def test_other_lhotse_manifests_convert_or_say_what_they_are(ark: Ark) -> None:
     assert ark("convert nameless.jsonl o.ark", 2).err.count("without a recording_id") == 1
 
 
+@pytest.mark.parametrize("of_cuts", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("kaldiio", "touch made |"),
+        ("kaldiio", "names.scp"),
+        ("kaldiio", "http://127.0.0.1:1/a.ark:3"),
+        ("lilcom_chunky", "pipe:touch made"),
+        ("lilcom_chunky", "http://127.0.0.1:1/a"),
+        ("lilcom_url", "http:"),
+        ("numpy_files", "nosuch"),
+    ],
+)
+def test_lhotse_manifests_run_no_command_and_open_no_url(kind: str, place: str, of_cuts: bool, ark: Ark) -> None:
+    lhotse = pytest.importorskip("lhotse")
+    for name in "http:", "touch made |":  # maybe from the same stranger
+        Path(name).mkdir()
+    Path("names.scp").write_text("k touch made |\n")
+    found: Any = lhotse.Features("f", 5, 3, 0.01, 16000, 0.0, 0.05, kind, place, "k", recording_id="r", channels=0)
+    if of_cuts:
+        cut = lhotse.MonoCut("c", 0, 0.05, 0, features=found)
+        lhotse.CutSet.from_cuts([cut, cut.append(cut.with_id("d"))]).to_file("x.jsonl")
+    else:
+        lhotse.FeatureSet.from_features([found]).to_file("x.jsonl")
+    assert "that a manifest names are not opened" in ark("convert x.jsonl x.ark", 2).err
+    assert not Path("made").exists()
+
+
 def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:
     assert "ends in .jsonl or .jsonl.gz" in ark("convert --to=lhotse feats.ark manifest", 2).err
     assert not Path("manifest").exists()
@@ -371,6 +407,32 @@ NULLS: dict[str, dict[str, Any]] = {
     "array": {"key": ["a", "b"], "shape": [[1], [1]], "values": [[1.0], None]},
     "value": {"key": ["a", "b"], "shape": [[1], [2]], "values": [[1], [2, None]]},
 }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\xff" * 8, (2**40).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'.ljust(60),
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
+        (60).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}'.ljust(60) + b"12345678",
+    ],
+)  # fmt: skip
+def test_damaged_safetensors_file_is_an_error(content: bytes, ark: Ark) -> None:
+    Path("d.safetensors").write_bytes(content)
+    said = ark("convert d.safetensors o.ark", 2).err
+    assert said.startswith("ark: d.safetensors: is not a safetensors file: ") and len(said.splitlines()) == 1
+
+
+def test_safetensors_reads_the_file_and_is_read() -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    main(["convert", "feats.ark", "o.safetensors"])
+    found = library.load_file("o.safetensors")
+    expected = dict(io_ark.read("feats.ark"))
+    assert found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in found)
+    library.save_file(found, "theirs.safetensors")
+    main(["convert", "theirs.safetensors", "back.ark"])
+    assert all(np.array_equal(value, expected[key]) for key, value in io_ark.read("back.ark"))
 
 
 @pytest.mark.parametrize("name", NULLS)

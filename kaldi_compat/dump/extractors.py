@@ -1,0 +1,296 @@
+"""Extractors map audio to arrays: presets, Python objects, encoders and codecs of transformers, ONNX models.
+
+This module opens them. An extractor is called with a batch, and gives what :func:`by_utterance` takes apart.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.extras import import_extra
+from kaldi_compat.dump.errors import DumpError, one_line
+from kaldi_compat.dump.options import CPU, MODULE, ONNX, PRESET, TRANSFORMERS, Job
+from kaldi_compat.errors import AudioError
+from kaldi_compat.frontends.base import PresetFrontend
+
+Array = npt.NDArray[Any]
+DEFAULT_RATE = 16000
+LIST, PADDED = "list", "padded"
+ALONE, EQUAL = "alone", "equal"
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """An extractor that is ready to be called on a device.
+
+    Attributes:
+        call: takes a batch, as ``takes`` says, and returns the arrays of its utterances.
+        name: for messages.
+        sample_rate: rate of the audio it takes, in Hz; None: any, and ``call`` gets the rates as a second argument.
+        frame_shift: seconds from row to row of its matrices; None if it does not say.
+        max_batch_seconds: audio of a batch, padding included; 0 if it does not say.
+        takes: "list": float32 arrays ``(T,)`` in -1 to 1; "padded": a tensor ``(B, T)`` and lengths ``(B,)``.
+        notes: warnings about it that the user should see.
+        checks_rows: its ``frame_shift`` was declared, so that the number of rows follows from the duration.
+        batching: "padded", "equal" (only utterances of one length together) or "alone"; "" if a trial decides.
+        weights: digest of the weights of a Python object; "" if files hold all that decides its numbers.
+    """
+
+    call: Callable[..., Any]
+    name: str
+    sample_rate: int | None = DEFAULT_RATE
+    frame_shift: float | None = None
+    max_batch_seconds: float = 0.0
+    takes: str = LIST
+    batching: str = ""
+    weights: str = ""
+    checks_rows: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def open_extractor(job: Job, device: str, threads: int) -> Extractor:
+    """Open the extractor of a job.
+
+    Raises:
+        DumpError: it cannot be opened; says why in one line.
+    """
+    openers = {PRESET: _open_preset, MODULE: _open_module, ONNX: _open_onnx, TRANSFORMERS: _open_transformers}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        opened = of_object(job.extractor, job, device) if job.extractor else openers[job.source](job, device, threads)
+    return replace(opened, notes=tuple(str(each.message) for each in caught))
+
+
+def _open_preset(job: Job, device: str, threads: int) -> Extractor:
+    options = job.options
+    if options.engine == "exact":
+        return _of_frontend(array_frontend(job), device)
+    from kaldi_compat.torch.frontend import Frontend
+
+    frontend: Any = Frontend(options.preset, statistics=options.statistics or None, engine=options.engine)  # type: ignore[arg-type]
+    return _of_frontend(frontend.to(device), device)
+
+
+def array_frontend(job: Job) -> Any:
+    """Return the front end of ``--preset`` without torch."""
+    from kaldi_compat.frontends.numpy import Frontend
+
+    return Frontend(job.options.preset, statistics=job.options.statistics or None)
+
+
+def _of_frontend(frontend: Any, device: str) -> Extractor:
+    name, shift = frontend.preset.name, _shift_of(frontend)
+    if device != CPU:
+        return Extractor(frontend, name, frontend.sampling_rate, shift, takes=PADDED)
+    convert: Callable[[Array], Any] = np.asarray
+    if hasattr(frontend, "parameters"):
+        from torch import from_numpy as convert
+
+    def call(audio: Sequence[Array], rates: Sequence[float]) -> list[Any]:
+        return [frontend(convert(each), sampling_rate=int(rate)) for each, rate in zip(audio, rates, strict=True)]
+
+    return Extractor(call, name, None, shift, batching=ALONE)
+
+
+def _shift_of(frontend: Any) -> float:
+    """Return the seconds from frame to frame: those of the feature, times the strides of the steps."""
+    strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
+               if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
+    return float(np.prod([frontend.preset.options.frame_shift / 1000, *strides]).round(9))
+
+
+def _open_module(job: Job, device: str, threads: int) -> Extractor:
+    given = job.options.module
+    place, colon, name = given.rpartition(":")
+    if not colon or not name:
+        raise DumpError(f"--module={given}: expected package.module:name or path/to/file.py:name")
+    try:
+        target = _imported(place)
+        for part in name.split("."):
+            target = getattr(target, part)
+        return of_object(_made(target, device), job, device)
+    except DumpError:
+        raise
+    except Exception as error:
+        raise DumpError(f"--module={given} cannot be made: {type(error).__name__}: {one_line(error)}") from error
+
+
+def module_file(given: str) -> Path | None:
+    """Return the file of ``--module``; None if it is not one that can be found."""
+    place = given.rpartition(":")[0]
+    if place.endswith(".py"):
+        return Path(place)
+    with _WorkingDirectory():
+        try:
+            spec = importlib.util.find_spec(place) if place else None
+        except (ImportError, ValueError):
+            return None
+    return Path(spec.origin) if spec and spec.origin and spec.has_location else None
+
+
+def _imported(place: str) -> Any:
+    if not place.endswith(".py"):
+        with _WorkingDirectory():
+            return importlib.import_module(place)
+    path = Path(place).absolute()
+    if not path.is_file():
+        raise DumpError(f"--module: there is no file {place}")
+    spec = importlib.util.spec_from_file_location(f"dumped_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class _WorkingDirectory:
+    """Find modules in the working directory too, as ``python -m`` does."""
+
+    def __enter__(self) -> None:
+        sys.path.insert(0, "")
+        importlib.invalidate_caches()
+
+    def __exit__(self, *_: object) -> None:
+        sys.path.remove("")
+
+
+def _made(target: Any, device: str) -> Any:
+    """Return the extractor that a class or factory makes; an object, or a function of audio, is one already."""
+    if not (inspect.isclass(target) or inspect.isroutine(target)):
+        return target
+    parameters = inspect.signature(target).parameters
+    needed = [
+        name for name, each in parameters.items() if each.default is each.empty and each.kind < each.VAR_POSITIONAL
+    ]
+    if not inspect.isclass(target) and [name for name in needed if name != "device"]:
+        return target
+    make: Callable[..., Any] = target
+    return make(device=device) if "device" in parameters else make()
+
+
+def of_object(made: Any, job: Job, device: str) -> Extractor:
+    """Return the extractor that a Python object is."""
+    name = job.feature
+    if not callable(made):
+        raise DumpError(f"{name}: a {type(made).__name__} cannot be called: expected a class or factory of a callable")
+    weights = ""
+    if "torch" in sys.modules:
+        from kaldi_compat.torch.extractors import prepare, weights_of
+
+        made = prepare(made, device, compiled=job.options.compile)
+        weights = weights_of(made)
+    if isinstance(made, PresetFrontend):
+        return _of_frontend(made, device)
+    takes, rate, shift = (getattr(made, each, None) for each in ("takes", "sample_rate", "frame_shift"))
+    most = getattr(made, "max_batch_seconds", None) or 0.0
+    if takes not in (None, LIST, PADDED):
+        raise DumpError(f"{name}.takes is {takes!r}: expected {LIST!r} or {PADDED!r}")
+    for what, value in (("sample_rate", rate), ("frame_shift", shift), ("max_batch_seconds", most or None)):
+        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise DumpError(f"{name}.{what} is {value!r}: expected a positive number")
+    return Extractor(
+        made, name, int(rate or DEFAULT_RATE), shift, float(most), takes or LIST, weights=weights,
+        checks_rows=shift is not None,
+    )  # fmt: skip
+
+
+def _open_transformers(job: Job, device: str, threads: int) -> Extractor:
+    from kaldi_compat.torch.extractors import open_pretrained
+
+    options, layers = job.options, [int(each) for each in job.options.layers.split(",") if each]
+    made = open_pretrained(
+        Path(options.transformers), layers, device=device, compiled=options.compile, allow_pickle=options.allow_pickle
+    )
+    return Extractor(made, job.feature, made.sample_rate, made.frame_shift)
+
+
+def _open_onnx(job: Job, device: str, threads: int) -> Extractor:
+    runtime = import_extra("onnxruntime", "--onnx")
+    path, settings = job.options.onnx, runtime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = threads, 3
+    provider = "CPUExecutionProvider" if device == CPU else "CUDAExecutionProvider"
+    if provider not in runtime.get_available_providers():
+        raise DumpError(f"--device={device}: this onnxruntime has no {provider}: install onnxruntime-gpu")
+    where = {} if device == CPU else {"device_id": device.partition(":")[2] or "0"}
+    try:
+        session = runtime.InferenceSession(path, settings, providers=[(provider, where)])
+    except Exception as error:
+        raise DumpError(f"--onnx={path} cannot be opened: {one_line(error)[:300]}") from error
+    inputs, outputs = [each.name for each in session.get_inputs()], [each.name for each in session.get_outputs()]
+    if len(inputs) != 1:
+        raise DumpError(f"--onnx={path} has the inputs {', '.join(inputs)}: expected one, of audio or features")
+    frontend = array_frontend(job) if job.options.preset else None
+
+    def one(samples: Array, rate: float) -> Any:
+        values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
+        if not len(values):
+            raise AudioError("the audio is too short for a frame")
+        found = [value[0] for value in session.run(None, {inputs[0]: values[None]})]
+        return found[0] if len(found) == 1 else dict(zip(outputs, found, strict=True))
+
+    if frontend is None:
+        return Extractor(lambda audio: [one(each, 0) for each in audio], job.feature, batching=ALONE)
+
+    return Extractor(lambda audio, rates: list(map(one, audio, rates)), job.feature, None, batching=ALONE)
+
+
+def by_utterance(output: Any, count: int) -> Iterator[Any]:
+    """Yield what a call returned for each utterance of its batch: an array, or a dictionary of them.
+
+    Args:
+        output: a list or padded array with an entry for each utterance, the latter with their lengths as a second
+            member of a tuple if they differ; or a dictionary of those.
+        count: number of utterances.
+
+    Raises:
+        ValueError: it does not have an entry for each of them.
+    """
+    if isinstance(output, dict):
+        parts = {name: list(by_utterance(value, count)) for name, value in output.items()}
+        yield from ({name: part[i] for name, part in parts.items()} for i in range(count))
+        return
+    lengths = None
+    if isinstance(output, tuple) and len(output) == 2:
+        output, lengths = output[0], as_array(output[1]).tolist()
+    if not isinstance(output, list | tuple):
+        output = as_array(output)
+    found = len(output) if np.ndim(output) or isinstance(output, list | tuple) else 0
+    for number in (found, len(lengths or output) if found else 0):
+        if number != count:
+            raise ValueError(f"returned {number} results for {count} utterances")
+    for each, length in zip(output, lengths or [None] * count, strict=True):
+        if length is not None and length > len(each):
+            raise ValueError(f"returned {len(each)} rows where its lengths say {length}")
+        yield each if length is None else each[:length]
+
+
+def as_array(value: Any) -> Array:
+    """Return a tensor or array as a NumPy array: float32, int32, or another type that is not supported.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if value is None:
+        raise ValueError("returned nothing")
+    if hasattr(value, "detach"):
+        value = value.detach()
+        value = (value.float() if value.is_floating_point() else value).cpu().numpy()
+    if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"returned a {type(value).__name__}: expected an array or a tensor")
+    if value.dtype.kind == "f":
+        return np.ascontiguousarray(value, np.float32)
+    if value.dtype.kind in "iu":
+        if value.size and not -(2**31) <= int(value.min()) <= int(value.max()) < 2**31:
+            raise ValueError("returned integers that do not fit 32 bits")
+        return np.ascontiguousarray(value, np.int32)
+    raise ValueError(f"returned an array of {value.dtype}: expected floats or integers")

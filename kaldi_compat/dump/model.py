@@ -1,0 +1,407 @@
+"""Compute with an extractor: batches by duration, without an utterance's numbers depending on its batch."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from io_ark.blocks import block_of
+from kaldi_compat.dump.devices import devices_of
+from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.errors import DumpError, PlanError, one_line
+from kaldi_compat.dump.extractors import (
+    ALONE,
+    DEFAULT_RATE,
+    EQUAL,
+    PADDED,
+    Array,
+    Extractor,
+    as_array,
+    by_utterance,
+    open_extractor,
+)
+from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
+from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.frontends.audio import INT16_SCALE
+
+logger = logging.getLogger(__name__)
+
+MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "int-matrix"
+DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
+SECONDS_ON_CPU, SECONDS_ON_GPU = 60.0, 300.0
+BATCHES_IN_WINDOW = 8  # utterances of so many batches are sorted by duration
+TRIAL_SECONDS = (1.0, 1.44, 3.0, 2.0)
+# Largest difference that a batch may make, of the largest value.
+TOLERANCE, TOLERANCE_OF_HALF = 1e-5, 3e-2
+# A declared frame shift is off by this many rows, and this share of them, at most.
+ROWS_OFF, SHARE_OFF = 5, 0.05
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+RESERVED = ("wav", "cmvn")  # .scp of a data directory that mean something else
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a trial at the start found out about an extractor; a part of the plan.
+
+    Attributes:
+        outputs: kind of each output by its name, and its number of columns (0 for vectors of any length).
+        batching: how utterances are computed together: "padded", "equal" or "alone".
+        frame_shift: seconds from row to row of the matrices; 0 if they have no constant one.
+        threads: of a model on a CPU, which may decide the last digits.
+        weights: digest of the weights of a Python object.
+    """
+
+    outputs: dict[str, tuple[str, int]] = field(default_factory=lambda: {FEATS: (MATRIX, 0)})
+    batching: str = ALONE
+    frame_shift: float = 0.0
+    threads: int = 1
+    weights: str = ""
+
+    @property
+    def first(self) -> str:
+        """Name of the first output."""
+        return next(iter(self.outputs))
+
+    @property
+    def framed(self) -> str:
+        """Name of the first output with a row or number for each frame; "" if there is none."""
+        return next((name for name, (kind, _) in self.outputs.items() if kind != VECTOR), "")
+
+
+class Model:
+    """An extractor on a device, with what follows it.
+
+    Args:
+        job: the job.
+        device: where it computes.
+        threads: number of threads on a CPU.
+    """
+
+    def __init__(self, job: Job, device: str, threads: int) -> None:
+        self.options, self.device, self.threads = job.options, device, threads
+        self.extractor: Extractor = open_extractor(job, device, threads)
+        self.centroids = _centroids(self.options.kmeans) if self.options.kmeans else None
+
+    def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
+        """Return the outputs of each utterance by name, unchecked."""
+        extractor = self.extractor
+        with self._inference():
+            arguments: Any = (audio,) if extractor.sample_rate else (audio, rates)
+            if extractor.takes == PADDED:
+                from kaldi_compat.torch.extractors import pad
+
+                arguments = pad(audio, self.device)
+            return [self._finished(each) for each in by_utterance(extractor.call(*arguments), len(audio))]
+
+    def _inference(self) -> contextlib.AbstractContextManager[None]:
+        if "torch" not in sys.modules and self.extractor.takes != PADDED:
+            return contextlib.nullcontext()
+        from kaldi_compat.torch.extractors import inference
+
+        return inference(self.device, self.options.dtype, self.threads)
+
+    def is_full(self, error: BaseException) -> bool:
+        """Return True if an error says that memory is short."""
+        if isinstance(error, MemoryError) or "torch" not in sys.modules:
+            return isinstance(error, MemoryError)
+        from kaldi_compat.torch.extractors import is_full
+
+        return is_full(error)
+
+    def is_lost(self) -> bool:
+        """Return True if the GPU does nothing any more."""
+        if self.device == CPU:
+            return False
+        from kaldi_compat.torch.extractors import is_lost
+
+        return is_lost(self.device)
+
+    def _finished(self, output: Any) -> dict[str, Any]:
+        """Return an utterance's arrays, pooled or as labels; an error in the place of one that is wrong."""
+        parts = output if isinstance(output, dict) else {"": output}
+        if not parts:
+            raise ValueError("returned nothing")
+        arrays = {str(name): self._reduced(as_array(value)) for name, value in parts.items()}
+        return {name or DEFAULT_NAMES[kind_of(value)]: value for name, value in arrays.items()}
+
+    def _reduced(self, value: Array) -> Array:
+        if value.ndim == 2 and value.dtype == np.float32 and len(value):
+            if self.options.pool:
+                return np.asarray(value.mean(0, dtype=np.float64), np.float32)
+            if self.centroids is not None:
+                if value.shape[1] != self.centroids.shape[1]:
+                    raise ValueError(f"{value.shape[1]} columns, but the centroids have {self.centroids.shape[1]}")
+                half = 0.5 * (self.centroids**2).sum(1)
+                return np.asarray(np.argmin(half - value @ self.centroids.T, axis=1), np.int32)
+        return value
+
+
+def kind_of(value: Array) -> str:
+    """Return the kind of an output.
+
+    Raises:
+        ValueError: it is neither a vector nor a matrix.
+    """
+    kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
+    if (value.ndim, value.dtype.kind) not in kinds:
+        raise ValueError(f"returned an array of shape {value.shape}: expected a vector or a matrix for each utterance")
+    return kinds[value.ndim, value.dtype.kind]
+
+
+def _centroids(path: str) -> Array:
+    try:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind != "f" or not found.size:
+            raise ValueError("expected an array of floats of shape (clusters, dim)")
+    except (OSError, ValueError, EOFError) as error:
+        raise DumpError(f"--kmeans={path}: {one_line(error)}") from None
+    return np.asarray(found, np.float32)
+
+
+_kept: list[tuple[Any, Model]] = []  # the model of a trial, for the first computer in this process
+
+
+def try_extractor(job: Job, threads: int) -> tuple[Trial, list[str]]:
+    """Open an extractor, and find out by noise what it returns, and whether padding changes it.
+
+    Returns:
+        the result, and lines about it that the user should know.
+
+    Raises:
+        DumpError: it cannot be opened, or fails.
+    """
+    _kept.clear()
+    device = devices_of(job.options.device)[0]
+    model = Model(job, device, threads)
+    extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
+    audio = [_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
+    try:
+        alone = [model([each], [rate])[0] for each in audio]
+        outputs = {name: (kind := kind_of(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
+                   for name, value in alone[0].items()}  # fmt: skip
+        for each in alone:
+            check_outputs_of(each, outputs)
+    except Exception as error:
+        if isinstance(error, DumpError):
+            raise
+        raise DumpError(f"{extractor.name} fails for a trial of noise: {_text(error)}") from error
+    for name in outputs:
+        if not _NAME.fullmatch(name) or name in RESERVED:
+            raise DumpError(
+                f"{extractor.name} returns an output {name!r}, which cannot be the name of a file {name}.scp"
+            )
+    said = list(extractor.notes)
+    batching = extractor.batching or _batching(model, audio, alone, said)
+    trial = Trial(outputs, batching, threads=threads, weights=extractor.weights)
+    shift = extractor.frame_shift
+    if shift is None and trial.framed:
+        first, second = (len(alone[i][trial.framed]) for i in (0, 2))
+        shift = (TRIAL_SECONDS[2] - TRIAL_SECONDS[0]) / (second - first) if second > first else 0.0
+    _kept.append((_key(job, device, threads), model))
+    return replace(trial, frame_shift=float(f"{shift or 0.0:.5g}")), said
+
+
+def _key(job: Job, device: str, threads: int) -> Any:
+    return job.options, id(job.extractor), device, threads
+
+
+def _batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], said: list[str]) -> str:
+    rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
+    name = model.extractor.name
+    if (off := _difference(model, audio, rates, alone)) is None:
+        return PADDED
+    other = audio[0][::-1] / 2
+    of_other = model([other], rates[:1])[0]
+    if _difference(model, [audio[0], other], rates[:2], [alone[0], of_other]) is None:
+        said.append(f"padding changes the outputs of {name} ({off}): only utterances of equal length share a batch")
+        return EQUAL
+    said.append(f"the outputs of {name} depend on the batch ({off}): utterances are computed one by one")
+    return ALONE
+
+
+def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]) -> str | None:
+    """Return how the outputs of a batch differ from those of each utterance alone; None if they are the same."""
+    largest = 0.0
+    try:
+        for own, whole in zip(model(audio, rates), alone, strict=True):
+            for name, value in whole.items():
+                if own[name].shape != value.shape:
+                    return f"{len(own[name])} rows instead of {len(value)}"
+                if value.dtype == np.int32:
+                    largest = max(largest, float((own[name] != value).any()))
+                else:
+                    scale = float(np.abs(value).max()) or 1.0
+                    largest = max(largest, float(np.abs(own[name] - value).max()) / scale)
+    except Exception as error:
+        if model.is_lost():
+            raise
+        return _text(error)
+    tolerance = TOLERANCE if model.options.dtype == "float32" else TOLERANCE_OF_HALF
+    return None if largest <= tolerance else f"by {largest:.1e} of the largest value"
+
+
+def _noise(samples: int) -> Array:
+    """Return noise of changing loudness: 16 bits, in -1 to 1."""
+    noise = np.random.default_rng(samples).normal(0, 3000, samples) * (1 + np.sin(np.arange(samples) / 800))
+    return np.asarray(np.clip(np.rint(noise), -32768, 32767) / INT16_SCALE, np.float32)
+
+
+def _text(error: BaseException) -> str:
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return f"{kind}{one_line(error)[:300]}"
+
+
+def check_outputs_of(found: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
+    """Raise ValueError unless an utterance's outputs are of these kinds, not empty, and finite."""
+    if found.keys() != outputs.keys():
+        raise ValueError(f"returned {', '.join(found)} instead of {', '.join(outputs)}")
+    for name, (kind, columns) in outputs.items():
+        value = found[name]
+        if not len(value):
+            raise ValueError(f"{name} is empty: the audio is too short")
+        if kind_of(value) != kind:
+            raise ValueError(f"{name} is a {kind_of(value)} here, and was a {kind}")
+        if columns and value.shape[-1] != columns:
+            raise ValueError(f"{name} has {value.shape[-1]} columns here, and had {columns}")
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"{name} has NaN or infinities")
+
+
+class PreparedAudio(NamedTuple):
+    """Audio as an extractor takes it."""
+
+    audio: Audio
+    samples: Array
+    rate: float
+
+
+class ModelComputer:
+    """Computes the outputs of a job's extractor.
+
+    Args:
+        job: the job.
+        trial: what is known about the extractor.
+        device: cpu, or a GPU such as cuda:1.
+    """
+
+    memory = None
+
+    def __init__(self, job: Job, trial: Trial, device: str) -> None:
+        self.trial, self.device = trial, device
+        key, kept = _key(job, device, trial.threads), _kept[:]
+        _kept.clear()
+        self.model = kept[0][1] if kept and kept[0][0] == key else Model(job, device, trial.threads)
+        extractor = self.model.extractor
+        if extractor.weights != trial.weights:
+            raise PlanError(
+                f"the weights of {extractor.name} are not those that the plan was made for: give the same, which each "
+                "process must load or initialize alike, or start again without --resume"
+            )
+        usual = SECONDS_ON_CPU if device == CPU else SECONDS_ON_GPU
+        self.limit = job.options.batch_seconds or extractor.max_batch_seconds or usual
+        self.window = job.options.window_utterances, BATCHES_IN_WINDOW * self.limit
+        self.counts = {"halved": 0.0, "resampled": 0.0}
+
+    def figures(self) -> dict[str, float]:
+        """Return counts for the summary since the last call."""
+        found, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
+        return found
+
+    def submit(self, batch: Sequence[Audio]) -> Any:
+        """Compute a window of utterances; the returned function gives their results."""
+        results: list[Result] = []
+        ready: list[PreparedAudio] = []
+        for audio in batch:
+            try:
+                ready.append(self._prepared(audio))
+            except Exception as error:
+                results.append(failed(audio.index, audio.key, error))
+        ready.sort(key=lambda each: (len(each.samples), each.audio.index))
+        left = deque(ready)
+        while left:
+            group = self._next_group(left)
+            results += self._computed(group, left)
+        results.sort(key=attrgetter("index"))
+        return lambda: results
+
+    def _prepared(self, audio: Audio) -> PreparedAudio:
+        wave, wanted = audio.value, self.model.extractor.sample_rate
+        if not wave.samples.size:
+            raise ValueError("the audio is empty")
+        if len(wave.samples) > 1:
+            logger.warning("%s: of %d channels the first one is used", audio.key, len(wave.samples))
+        samples = np.asarray(wave.samples[0], np.float32) / np.float32(INT16_SCALE)
+        rate = float(wave.sample_frequency)
+        if wanted and rate != wanted:
+            self.counts["resampled"] += 1
+            samples = resample_waveform(samples, rate, wanted)
+        return PreparedAudio(audio, samples, rate)
+
+    def _next_group(self, left: deque[PreparedAudio]) -> list[PreparedAudio]:
+        """Take utterances of a batch, the shortest first, whose padded audio has at most the limit of seconds."""
+        group = [left.popleft()]
+        if self.trial.batching == ALONE:
+            return group
+        while left:
+            following = left[0]
+            same = len(following.samples) == len(group[0].samples) or self.trial.batching == PADDED
+            if not same or (len(group) + 1) * following.audio.seconds > self.limit:
+                break
+            group.append(left.popleft())
+        return group
+
+    def _computed(self, group: list[PreparedAudio], left: deque[PreparedAudio]) -> list[Result]:
+        """Return the results of a group; if memory is short, put it back to be taken in halves."""
+        try:
+            found = self.model([each.samples for each in group], [each.rate for each in group])
+        except Exception as error:
+            if self.model.is_lost():
+                raise
+            if self.model.is_full(error):
+                if len(group) > 1:
+                    self.counts["halved"] += 1
+                    self.limit = len(group) // 2 * group[-1].audio.seconds
+                    left.extendleft(reversed(group))
+                    return []
+                error = MemoryError()
+            if len(group) > 1:  # one of them is to blame
+                return [result for each in group for result in self._computed([each], left)]
+            audio = group[0].audio
+            if isinstance(error, MemoryError):
+                return [failed(audio.index, audio.key, error)]
+            return [Failure(audio.index, audio.key, _text(error))]
+        return [result for each, own in zip(group, found, strict=True) for result in self._results(each, own)]
+
+    def _results(self, utterance: PreparedAudio, found: dict[str, Any]) -> Iterator[Result]:
+        audio, shift = utterance.audio, self.model.extractor.frame_shift
+        try:
+            check_outputs_of(found, self.trial.outputs)
+            if self.model.extractor.checks_rows and shift and self.trial.framed:
+                rows, expected = len(found[self.trial.framed]), audio.seconds / shift
+                if abs(rows - expected) > ROWS_OFF + SHARE_OFF * expected:
+                    raise ValueError(
+                        f"{rows} rows, but its frame shift of {shift:g} s makes {expected:.0f} of the audio"
+                    )
+        except ValueError as error:
+            yield Failure(audio.index, audio.key, _text(error))
+            return
+        for name, (kind, _) in self.trial.outputs.items():
+            value = found[name].astype(np.float32) if kind == CODE_MATRIX else found[name]
+            yield Features(audio.index, block_of([audio.key], [value]), audio.durations(), name=name)
+
+
+def trial_of(settings: dict[str, Any]) -> Trial:
+    """Return the trial that the settings of a plan hold; that of Kaldi's features if they hold none."""
+    found = settings.get("trial")
+    if found is None:
+        return Trial()
+    return Trial(**(found | {"outputs": {name: tuple(kind) for name, kind in found["outputs"].items()}}))

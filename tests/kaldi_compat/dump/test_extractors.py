@@ -1,0 +1,442 @@
+"""The dump of presets, Python objects and ONNX models: what comes out, and what becomes of bad extractors."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import tarfile
+import warnings
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any, ClassVar
+
+import kaldi_native_io
+import kaldiio
+import numpy as np
+import pytest
+import torch
+
+import io_ark
+import kaldi_compat
+from kaldi_compat.dump import cli as command
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.errors import OptionError
+from kaldi_compat.frontends.preset import Preset, list_presets
+from tests.support.dump_data import audio, failures, keys_of, make_data, results, write_wav
+from tests.support.extractors import add_fault, arrays, module_data, waves
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return module_data(tmp_path)
+
+
+def said(*arguments: str, status: int = 0) -> str:
+    """Run ``kaldi-compat dump`` and return what it says."""
+    with redirect_stderr(io.StringIO()) as stderr:
+        assert command.main(["dump", *arguments, "--nj=1"]) == status, stderr.getvalue()
+    return stderr.getvalue()
+
+
+def refused(*arguments: str, status: int = 255) -> str:
+    """Return the one line of a dump that is refused."""
+    line = said(*arguments, status=status)
+    assert line.startswith("kaldi-compat: ") and len(line.splitlines()) == 1 and "internal" not in line, line
+    return line
+
+
+@pytest.mark.parametrize("preset", list_presets())
+def test_preset_is_the_frontend_to_the_bit(tmp_path: Path, preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data(tmp_path, 2, samples=(9000, 30001))
+    write_wav(data / "wav" / "other.wav", audio(4000, seed=3), rate=8000)
+    with open(data / "wav.scp", "a") as script:
+        script.write(f"zz {data}/wav/other.wav\n")
+    (data / "utt2spk").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frontend = kaldi_compat.Frontend(preset)  # type: ignore[arg-type]
+        assert kaldi_compat.dump(data, preset, nj=1).utterances == 3
+        expected = {
+            key: frontend(torch.from_numpy(each), sampling_rate=rate).numpy()
+            for key, (each, rate) in waves(data).items()
+        }
+    found = arrays(data / "feats.scp")
+    assert list(found) == list(expected)
+    assert all(found[key].tobytes() == value.tobytes() for key, value in expected.items())
+    counts = dict(line.split() for line in (data / "utt2num_frames").read_text().splitlines())
+    assert counts == {key: str(len(value)) for key, value in expected.items()}
+
+
+def test_preset_with_statistics_and_without_torch(data: Path, tmp_path: Path) -> None:
+    from kaldi_compat.frontends.numpy import Frontend
+
+    stats = str(tmp_path / "cmvn.mat")
+    io_ark.save(stats, np.array([[5.0] * 560 + [10.0], [50.0] * 560 + [0.0]]))
+    said("--preset=paraformer", f"--statistics={stats}", "--engine=exact", str(data))
+    frontend = Frontend("paraformer", statistics=stats)
+    found = arrays(data / "feats.scp")
+    for key, (samples, rate) in waves(data).items():
+        np.testing.assert_array_equal(found[key], frontend(samples, sampling_rate=rate))
+    assert (data / "frame_shift").read_text() == "0.06\n"
+    io_ark.save(stats, np.array([[6.0] * 560 + [10.0], [50.0] * 560 + [0.0]]))
+    assert "--statistics changed since the plan" in refused(
+        "--preset=paraformer", f"--statistics={stats}", "--engine=exact", str(data), "--resume"
+    )
+
+
+def test_exact_presets_do_not_import_torch(data: Path) -> None:
+    from tests.support.processes import python
+
+    python(
+        "import sys; from kaldi_compat.dump.cli import main;"
+        f"assert main(['dump', '--preset', 'wenet', '--engine', 'exact', {str(data)!r}, '--nj', '1']) == 0;"
+        "assert 'torch' not in sys.modules"
+    )
+
+
+def test_module_of_a_file_writes_a_set_for_each_name(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data))
+    means, loudness = arrays(data / "means.scp"), arrays(data / "loudness.scp")
+    assert list(means) == list(loudness) == keys_of(data / "wav.scp")
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_allclose(loudness[key], np.abs(samples).mean(keepdims=True), rtol=1e-6)
+        assert means[key].shape == (len(samples) // 160, 4)
+    assert (data / "frame_shift").read_text() == "0.01\n"
+    counts = (data / "utt2num_frames").read_text().split()[1::2]
+    assert counts == [str(len(value)) for value in means.values()]
+    theirs = kaldiio.load_scp(str(data / "means.scp"))
+    with kaldi_native_io.SequentialFloatVectorReader(f"scp:{data}/loudness.scp") as reader:
+        for key, vector in reader:
+            np.testing.assert_array_equal(vector, loudness[key])
+            np.testing.assert_array_equal(theirs[key], means[key])
+
+
+def test_archives_and_windows_do_not_change_the_outputs(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data))
+    alone = arrays(data / "means.scp")
+    said("--module=extract.py:Mean", str(data), "--shard-utterances=2", "--window-utterances=3", "--batch-seconds=2")
+    assert {key: value.tobytes() for key, value in arrays(data / "means.scp").items()} == {
+        key: value.tobytes() for key, value in alone.items()
+    }
+
+
+def test_module_of_a_package_is_found_in_the_working_directory(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_features").mkdir()
+    (tmp_path / "my_features" / "loud.py").write_text(
+        "def make(device):\n    return lambda audio: [abs(x).mean(keepdims=True) for x in audio]\n"
+    )
+    try:
+        said("--module=my_features.loud:make", str(data))
+    finally:
+        for name in [name for name in sys.modules if name.startswith("my_features")]:
+            del sys.modules[name]
+    assert len(arrays(data / "xvector.scp")) == 9
+    assert not (data / "utt2num_frames").exists() and not (data / "frame_shift").exists()
+    assert len((data / "utt2dur").read_text().splitlines()) == 9
+
+
+FAULTS = {
+    1: "RuntimeError: one bad utterance",
+    2: "means has NaN or infinities",
+    3: "means has 3 columns here, and had 4",
+    4: "returned a str: expected an array or a tensor",
+    5: "returned nothing",
+    6: "means is empty: the audio is too short",
+    7: "returned other instead of means",
+    8: "not enough memory for it: cut it into segments",
+    9: "means is a int-matrix here, and was a matrix",
+}
+
+
+def test_faults_of_an_extractor_fail_their_utterances_only(data: Path) -> None:
+    keys = [*keys_of(data / "wav.scp"), "zz0", "zz1"]
+    with open(data / "wav.scp", "a") as script:
+        script.writelines(f"{key} {data}/wav/{key}.wav\n" for key in keys[9:])
+    for key, fault in zip(keys, FAULTS, strict=False):
+        add_fault(data, key, fault)
+    for key in keys[9:]:
+        write_wav(data / "wav" / f"{key}.wav", audio(7000, seed=1))
+    said("--module=extract.py:Faulty", str(data), status=1)
+    assert keys_of(data / "means.scp") == ["zz0", "zz1"]
+    lines = dict(line.split(" ", 1) for line in failures(data).splitlines())
+    assert lines == {key: FAULTS[fault] for key, fault in zip(keys, FAULTS, strict=False)}
+
+
+def test_wrong_number_of_rows_fails(data: Path) -> None:
+    said("--module=extract.py:rows_off", str(data), status=1)
+    assert "0.01 s makes" in failures(data)
+
+
+def test_empty_audio_fails_alone(data: Path) -> None:
+    key = keys_of(data / "wav.scp")[4]
+    write_wav(data / "wav" / f"{key}.wav", audio(0, seed=1))
+    said("--module=extract.py:Mean", str(data), status=1)
+    assert failures(data).startswith(f"{key} ") and failures(data).endswith("a wave file has no samples\n")
+
+
+def test_resume_refuses_a_changed_module_and_a_missing_one(data: Path, tmp_path: Path) -> None:
+    said("--module=extract.py:Mean", str(data))
+    before = results(data)
+    assert said("--module=extract.py:Mean", str(data), "--resume").count("nothing was left") == 1
+    (tmp_path / "extract.py").write_text((tmp_path / "extract.py").read_text().replace("160", "320"))
+    assert "--module changed since the plan" in refused("--module=extract.py:Mean", str(data), "--resume")
+    (tmp_path / "extract.py").unlink()
+    assert "extract.py is missing" in refused("--module=extract.py:Mean", str(data), "--resume")
+    assert results(data) == before
+
+
+class Scale(torch.nn.Module):
+    """Multiplies by its weight: (B, T) and lengths to vectors."""
+
+    takes = "padded"
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+
+    def forward(self, audio: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        mask = torch.arange(audio.shape[1]) < lengths[:, None]
+        return self.factor * (audio.abs() * mask).sum(1, keepdim=True) / lengths[:, None]
+
+
+def test_resume_refuses_an_object_with_other_weights(data: Path) -> None:
+    outcome = kaldi_compat.dump(data, Scale(2.0), nj=2, shard_utterances=2)
+    assert outcome.utterances == outcome.wanted == 9 and not outcome.failures
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [2 * np.abs(samples).mean()], rtol=1e-5)
+    (data / "log" / "dump_Scale_train.1.json").unlink()
+    with pytest.raises(DumpError, match="the weights of Scale are not those"):
+        kaldi_compat.dump(data, Scale(3.0), nj=1, resume=True)
+    assert kaldi_compat.dump(data, Scale(2.0), nj=1, resume=True).utterances == 9
+
+
+class Leaky(Scale):
+    """Divides by the padded length, so that padding changes the result."""
+
+    calls: ClassVar[list[tuple[int, ...]]] = []
+
+    def forward(self, audio: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        self.calls.append(tuple(lengths.tolist()))
+        return audio.abs().mean(1, keepdim=True)
+
+
+class Mixing(Scale):
+    """Subtracts the mean over the batch."""
+
+    def forward(self, audio: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        loud = super().forward(audio, lengths)
+        return loud - loud.mean() / 2
+
+
+def test_padding_that_leaks_is_found_and_avoided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_data(tmp_path, 12, samples=(6000,))
+    for i, key in enumerate(keys_of(data / "wav.scp")):
+        write_wav(data / "wav" / f"{key}.wav", audio(6000 + 1000 * (i % 3), seed=i))
+    Leaky.calls.clear()
+    kaldi_compat.dump(data, Leaky(1.0), nj=1)
+    assert "padding changes the outputs of Leaky (by" in capsys.readouterr().err
+    assert sorted(map(len, Leaky.calls))[-3:] == [4, 4, 4], "those of equal length are computed together"
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [np.abs(samples).mean()], rtol=1e-5)
+    kaldi_compat.dump(data, Mixing(1.0), nj=1)
+    assert "depend on the batch" in capsys.readouterr().err
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [np.abs(samples).mean() / 2], rtol=1e-4)
+
+
+class Full(Scale):
+    """Has memory for 3 s of padded audio."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def forward(self, audio: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        self.sizes.append(len(audio))
+        if audio.numel() > 3 * 16000 and len(audio) != 4:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return super().forward(audio, lengths)
+
+
+def test_batch_is_halved_when_memory_is_short_and_that_is_remembered(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 24)
+    for i, key in enumerate(keys_of(data / "wav.scp")):
+        write_wav(data / "wav" / f"{key}.wav", audio(8000, seed=i))
+    Full.sizes.clear()
+    assert kaldi_compat.dump(data, Full(1.0), nj=1).utterances == 24
+    assert Full.sizes[Full.sizes.index(24) :] == [24, 12, 6, 6, 6, 6]
+
+
+def test_speaker_means_are_those_of_the_recipes(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data), "--per-speaker")
+    vectors, speakers = arrays(data / "loudness.scp"), arrays(data / "spk_loudness.scp")
+    assert list(speakers) == ["spk0", "spk1", "spk2"] and not (data / "spk_means.scp").exists()
+    for speaker, mean in speakers.items():
+        own = [value for key, value in vectors.items() if key.startswith(speaker)]
+        np.testing.assert_allclose(mean, np.mean(own, 0), rtol=1e-6)
+    (data / "utt2spk").unlink()
+    assert "--per-speaker needs it" in refused("--module=extract.py:Mean", str(data), "--per-speaker")
+    (data / "utt2spk").write_text("".join(f"{key} a\n" for key in keys_of(data / "wav.scp")))
+    assert "--pool mean makes them" in refused("--preset=zipformer", str(data), "--per-speaker")
+
+
+def test_pool_and_kmeans_follow_any_matrix(data: Path, tmp_path: Path) -> None:
+    from kaldi_compat import Frontend
+
+    frames = {key: Frontend("wenet")(torch.from_numpy(x)).numpy() for key, (x, _) in waves(data).items()}
+    centroids = np.concatenate(list(frames.values()))[::97]
+    np.save(tmp_path / "centroids.npy", centroids)
+    said("--preset=wenet", "--kmeans=centroids.npy", str(data))
+    labels = arrays(data / "labels.scp")
+    for key, value in frames.items():
+        distances = ((value[:, None].astype(np.float64) - centroids) ** 2).sum(-1)
+        np.testing.assert_array_equal(labels[key], distances.argmin(1))
+        assert labels[key].dtype == np.int32
+    counts = (data / "utt2num_frames").read_text().split()[1::2]
+    assert counts == [str(len(value)) for value in frames.values()]
+    said("--preset=wenet", "--pool=mean", str(data))
+    for key, value in frames.items():
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], value.mean(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "wanted, name",
+    [("npy", "loudness"), ("webdataset", "loudness.tar"), ("safetensors", "loudness.safetensors")],
+)
+def test_other_formats_hold_the_same(data: Path, wanted: str, name: str) -> None:
+    said("--module=extract.py:Mean", str(data), f"--format={wanted}")
+    expected = arrays(data / "loudness.scp")
+    if wanted == "npy":
+        found = {path.stem: np.load(path) for path in (data / "loudness").iterdir()}
+    elif wanted == "safetensors":
+        found = pytest.importorskip("safetensors.numpy").load_file(data / name)
+    else:
+        with tarfile.open(data / name) as tar:
+            found = {each.name[:-4]: np.load(io.BytesIO(tar.extractfile(each).read())) for each in tar}  # type: ignore[union-attr]
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[key], value) for key, value in expected.items())
+
+
+def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data))
+    plain = (data / "data" / "raw_Mean_means_train.1.ark").stat().st_size
+    exact, loudness = arrays(data / "means.scp"), results(data)["raw_Mean_loudness_train.1.ark"]
+    said("--module=extract.py:Mean", str(data), "--compress")
+    assert (data / "data" / "raw_Mean_means_train.1.ark").stat().st_size < plain / 2
+    assert results(data)["raw_Mean_loudness_train.1.ark"] == loudness
+    for key, value in arrays(data / "means.scp").items():
+        np.testing.assert_allclose(value, exact[key], atol=0.02)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--module=nothing.py:Mean"], "nothing.py is missing"),
+        (["--module=extract.py:Other"], "AttributeError"),
+        (["--module=extract.py"], "expected package.module:name"),
+        (["--module=no_such_package.x:y"], "No module named 'no_such_package'"),
+        (["--module=json:JSONDecoder"], "cannot be called"),
+        (["--module=os.path:join"], "fails for a trial"),
+        (["--preset=zipformr"], "did you mean"),
+        (["--onnx=none.onnx"], "none.onnx is missing"),
+        (["--transformers=./none"], "there is no such folder"),
+        (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
+        (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
+    ],
+)
+def test_mistakes_are_one_line_at_the_start(data: Path, arguments: Sequence[str], message: str) -> None:
+    assert message in refused(*arguments, str(data))
+    assert not list(data.glob("*.scp")) or keys_of(data / "wav.scp")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--preset=wenet", "--module=a:b"], "exclude each other"),
+        (["--preset=wenet", "--num-mel-bins=80"], "is an option of Kaldi's features"),
+        (["--preset=wenet", "--layers=3"], "layers belongs to transformers"),
+        (["--transformers=x", "--layers=a"], "layers are numbers"),
+        (["--module=a:b", "--kmeans=c.npy", "--pool=mean"], "exclude each other"),
+        (["--module=a:b", "--format=xml"], "format"),
+        (["zipformer"], "it is a preset: kaldi-compat dump --preset zipformer"),
+    ],
+)
+def test_invalid_command_lines(data: Path, arguments: Sequence[str], message: str) -> None:
+    status = 2 if arguments == ["zipformer"] or "--num-mel-bins=80" in arguments else None
+    with redirect_stderr(io.StringIO()) as stderr:
+        found = command.main(["dump", *arguments, str(data)])
+    assert message in stderr.getvalue() and found == (status or found) and found in (2, 255)
+
+
+def test_python_options_are_those_of_the_program(data: Path) -> None:
+    assert kaldi_compat.dump(data, "fbank", num_mel_bins=40, dither=0, nj=1).utterances == 9
+    assert io_ark.load_scp(str(data / "feats.scp"))["spk0-utt000"].shape[1] == 40
+    assert kaldi_compat.dump(data, "extract.py:Mean", nj=1, pool="mean").utterances == 9
+    with pytest.raises(OptionError, match="no option 'num_mel_bins'"):
+        kaldi_compat.dump(data, "wenet", num_mel_bins=40)
+    with pytest.raises(OptionError, match="no extractor"):
+        kaldi_compat.dump(data)
+    with pytest.raises(DumpError, match="is missing"):
+        kaldi_compat.dump(data / "none", "wenet")
+
+
+def test_output_cannot_take_the_place_of_an_input(data: Path) -> None:
+    script = (data / "wav.scp").read_bytes()
+
+    def wav(audio: list[Any]) -> dict[str, Any]:
+        return {"wav": [np.ones(3, np.float32) for _ in audio]}
+
+    with pytest.raises(DumpError, match="cannot be the name of a file"):
+        kaldi_compat.dump(data, wav, nj=1)
+    assert (data / "wav.scp").read_bytes() == script
+    assert re.search("wenet", str(Preset.of("wenet").name))
+
+
+def save_onnx(path: Path, columns: int, *, outputs: int = 1, inputs: int = 1) -> np.ndarray:
+    """Save a model of the mean over frames and a projection, as of an embedding, and return its weights."""
+    onnx = pytest.importorskip("onnx")
+    weights = np.random.default_rng(0).normal(size=(columns, 5)).astype(np.float32)
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [make.make_node("ReduceMean", ["feats"], ["mean"], axes=[1], keepdims=0)]
+    nodes += [make.make_node("MatMul", ["mean", "w"], [f"embs{i}"]) for i in range(outputs)]
+    given = [make.make_tensor_value_info(f"feats{i or ''}", kind, ["B", "T", columns]) for i in range(inputs)]
+    made = [make.make_tensor_value_info(f"embs{i}", kind, ["B", 5]) for i in range(outputs)]
+    graph = make.make_graph(nodes, "g", given, made, [onnx.numpy_helper.from_array(weights, "w")])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8), path)
+    return weights
+
+
+def test_onnx_model_behind_a_preset(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    from kaldi_compat.frontends.numpy import Frontend
+
+    weights = save_onnx(tmp_path / "ecapa.onnx", 80)
+    said("--onnx=ecapa.onnx", "--preset=wespeaker", str(data), "--per-speaker")
+    frontend = Frontend("wespeaker")
+    found = arrays(data / "xvector.scp")
+    for key, (samples, rate) in waves(data).items():
+        np.testing.assert_allclose(found[key], frontend(samples, sampling_rate=rate).mean(0) @ weights, atol=1e-5)
+    assert list(arrays(data / "spk_xvector.scp")) == ["spk0", "spk1", "spk2"]
+    assert not (data / "frame_shift").exists()
+    save_onnx(tmp_path / "two.onnx", 80, outputs=2)
+    said("--onnx=two.onnx", "--preset=wespeaker", str(data))
+    assert arrays(data / "embs1.scp").keys() == found.keys()
+
+
+def test_onnx_models_that_do_not_fit_are_one_line(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    save_onnx(tmp_path / "narrow.onnx", 40)
+    assert "fails for a trial" in refused("--onnx=narrow.onnx", "--preset=wespeaker", str(data))
+    save_onnx(tmp_path / "two.onnx", 80, inputs=2)
+    assert "has the inputs feats, feats1" in refused("--onnx=two.onnx", "--preset=wespeaker", str(data))
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    assert "bad.onnx cannot be opened" in refused("--onnx=bad.onnx", str(data))
+    assert "is missing" in refused("--onnx=none.onnx", str(data))
+
+
+def test_report_draws_each_output(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data), "--report=page.html")
+    page = Path("page.html").read_text()
+    assert "means: 0." in page and "loudness: 0.0 MiB" in page
+    assert page.count("loudness, 1 numbers") == 4 and "frames x 4" in page and "Durations" in page
