@@ -17,7 +17,7 @@ from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError, OpenError, WriteError
 from io_ark.tables import readers
 from kaldi_standins import kaldi, kaldi_io, kaldi_native_io, kaldiio, torchaudio_kaldi_io
-from tests.io_ark.streams.test_access import MATRIX, check_refused
+from tests.io_ark.streams.test_access import MATRIX, check_private_addresses, check_refused
 from tests.io_ark.tables.test_interrupted_readers import (
     OWN,
     Step,
@@ -192,6 +192,10 @@ def test_commands_and_urls_are_refused_everywhere(
     what: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_refused(DOORS, what, by, tmp_path, monkeypatch)
+
+
+def test_no_door_to_a_script_file_reaches_a_private_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_private_addresses(DOORS, 16, tmp_path, monkeypatch)
 
 
 def file_object(file: Any) -> Any:
