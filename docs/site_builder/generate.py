@@ -39,6 +39,7 @@ API = {
     "Streaming": ("kaldi_compat:torch.streaming.*",),
     "Data sets and batches": ("kaldi_compat:torch.data.*",),
     "Plots": ("kaldi_compat.plot",),
+    "Bulk jobs": ("kaldi_compat.dump", "kaldi_compat.dump:dump"),
     "Front ends of models": (
         "kaldi_compat:frontends.*",
         "kaldi_compat:torch.(frontend|export)",
