@@ -136,9 +136,10 @@ class Finder:
                 if found := self._explained(attempt):
                     return found
             self._attempts.sort(key=lambda each: each.cost)
-            if stage == self._at_starts and any(_has_more(each.sheet.values.shape[1]) for each in self._searches):
+            begun = self._begun[:1] if stage == self._at_starts else []
+            if any(_has_more(each.search.sheet.values.shape[1]) for each in begun):
                 stages.sort(key=lambda each: each[0] != self._of_parts)
-            elif stage == self._at_starts and self._least() > OTHER_AUDIO[self._is_usual]:
+            elif begun and self._least() > OTHER_AUDIO[self._is_usual]:
                 stages.sort(key=lambda each: each[0] != self._mistaken)
             if self._score < LIKELY and self._least() >= HOPELESS:  # neither the features nor energies resemble it
                 stages = [each for each in stages if each[0] == self._mistaken]

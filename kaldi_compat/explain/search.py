@@ -395,7 +395,8 @@ class Search:
         for length in sorted(usual):
             size: Changes = {"frame_length": length}
             psf = size | {"window_type": "rectangular", "low_freq": 0.0, "mel": "snapped-more",
-                          "whole": ("preemphasis",), "padding": "zeros", "remove_dc_offset": False}  # fmt: skip
+                          "whole": ("preemphasis",), "padding": "zeros", "remove_dc_offset": False,
+                          "floor": EPSILON_64 * model("fbank", size).fft_points(rate)}  # fmt: skip
             if 3 <= dim <= 256:
                 yield model("fbank", size | {"num_mel_bins": dim}), None
                 yield model("fbank", psf | {"num_mel_bins": dim}), None
@@ -413,7 +414,8 @@ class Search:
                     if bins > dim:
                         yield model("mfcc", ceps | {"num_ceps": dim + 1, "use_energy": False}), whole[1:]
                 other = {"num_ceps": dim, "num_mel_bins": max(dim, 26), "energy": "spectrum"}
-                yield model("mfcc", psf | other), None
+                for energy_first in (True, False):
+                    yield model("mfcc", psf | other | {"use_energy": energy_first}), None
             if 4 <= dim <= 24:
                 for has_energy, lpc in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
                     yield model("plp", size | {"num_ceps": dim, "lpc_order": lpc, "use_energy": has_energy}), None

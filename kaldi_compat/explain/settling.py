@@ -106,14 +106,17 @@ class Settling:
             candidate = self._with_padding(candidate)
             self.sheet = self._with_silence(candidate)
             best = self._varied(candidate)
-            if best is not None and best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
-                edged = self._mapped(_edges(best.candidate))
+            for _ in range(2):  # a floor may have hidden which edges fit
+                if best is None or best.fit.residual <= self.tolerance:
+                    break
+                edged = self._mapped(_edges(best.candidate.changed({"source": candidate.source})))
                 other = self._best([best, *edged]).candidate
-                if other.key != best.candidate.key:
-                    edges = {name: other.model.value(name) for name in ("padding", "whole")}
-                    framed = candidate.changed({"snip_edges": other.model.value("snip_edges")} | edges)
-                    again = self._varied(framed.changed({"start": other.start, "source": other.source}))
-                    best = self._best([best, *edged, *([again] if again else [])])
+                if other.key == best.candidate.key:
+                    break
+                edges = {name: other.model.value(name) for name in ("padding", "whole")}
+                framed = candidate.changed({"snip_edges": other.model.value("snip_edges")} | edges)
+                again = self._varied(framed.changed({"start": other.start, "source": other.source}))
+                best = self._best([best, *edged, *([again] if again else [])])
         except KaldiCompatError:
             return None
         if best is None:
