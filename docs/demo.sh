@@ -20,3 +20,10 @@ while read -r key where; do
     echo "  $key: $seconds s of audio, $frames frames x $(feat-to-dim "scp:echo $key $where |" - 2>/dev/null) bins"
 done < "$out/fbank.scp"
 python "$docs/picture.py" "$out/fbank.scp" "$out/fbank.png"
+
+echo
+echo "Features of the first one with another window, and what kaldi-compat explain says of them:"
+read -r key wave < main.scp
+head -n 1 main.scp | compute-fbank-feats --dither=0 --num-mel-bins=80 --window-type=hamming scp:- "ark:$out/other.ark" \
+    2> /dev/null
+kaldi-compat explain "$out/other.ark:$key" "$wave"
