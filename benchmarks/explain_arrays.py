@@ -14,7 +14,7 @@ import argparse
 import importlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -523,6 +523,31 @@ def verdict(case: Case, answer: Any) -> str:
     return "partly" if answer.verdict == "partly" else "missed"
 
 
+def report(cases: Iterable[Case], only: str = "") -> None:
+    """Print the table of the answers to cases whose name contains a word, and the answers that are not right."""
+    table: dict[str, Counter[str]] = defaultdict(Counter)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for case in cases:
+        if only in case.kind + case.name:
+            array = case.make()
+            array = np.where(np.isfinite(array), array, 0) if case.kind == "random" else array
+            begin = time.process_time()
+            answer = explain(array, case.audio, case.rate)
+            seconds[case.kind].append(time.process_time() - begin)
+            found = verdict(case, answer)
+            table[case.kind][found] += 1
+            if found != "right" or only:
+                print(f"{found}: {case.kind}: {case.name}: {seconds[case.kind][-1]:.1f} s: {answer}", flush=True)
+    columns = ("right", "partly", "missed", "wrong")
+    print(f"{'kind':24}" + "".join(f"{each:>8}" for each in columns) + "  seconds, median and largest")
+    for kind, counts in table.items():
+        row = "".join(f"{counts[each]:8}" for each in columns)
+        print(f"{kind:24}{row}  {np.median(seconds[kind]):.2f} {max(seconds[kind]):.2f}")
+    every = [each for times in seconds.values() for each in times]
+    total = "".join(f"{sum(counts[each] for counts in table.values()):8}" for each in columns)
+    print(f"{'all':24}{total}  {np.median(every):.2f} {max(every):.2f}")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -544,29 +569,7 @@ def main() -> None:
     audio = speech()
     makers = (of_kaldi, of_librosa, of_torchaudio, of_transformers, of_nemo, of_python_speech_features, of_resampled)
     cases = [*(case for make in makers for case in make(audio)), *of_nothing()]
-    table: dict[str, Counter[str]] = defaultdict(Counter)
-    seconds: dict[str, list[float]] = defaultdict(list)
-    for case in cases[part::parts]:
-        if given.only in case.kind + case.name:
-            array = case.make()
-            array = np.where(np.isfinite(array), array, 0) if case.kind == "random" else array
-            begin = time.process_time()
-            answer = explain(array, case.audio, case.rate)
-            seconds[case.kind].append(time.process_time() - begin)
-            found = verdict(case, answer)
-            table[case.kind][found] += 1
-            if found != "right" or given.only:
-                print(f"{found}: {case.kind}: {case.name}: {seconds[case.kind][-1]:.1f} s: {answer}", flush=True)
-    columns = ("right", "partly", "missed", "wrong")
-    print(f"{'kind':24}" + "".join(f"{each:>8}" for each in columns) + "  seconds, median and largest")
-    for kind, counts in table.items():
-        row = "".join(f"{counts[each]:8}" for each in columns)
-        print(f"{kind:24}{row}  {np.median(seconds[kind]):.2f} {max(seconds[kind]):.2f}")
-    every = [each for times in seconds.values() for each in times]
-    total = {each: sum(counts[each] for counts in table.values()) for each in columns}
-    print(
-        f"{'all':24}" + "".join(f"{total[each]:8}" for each in columns) + f"  {np.median(every):.2f} {max(every):.2f}"
-    )
+    report(cases[part::parts], given.only)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,6 @@ API = {
     ),
     "Explaining and grading features": ("kaldi_compat:explain.*", "kaldi_compat.explain.conform"),
     "Functions": ("kaldi_compat.functional.*",),
-    "Bulk dumps": ("kaldi_compat.dump",),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_standins.*",),
     "io_ark": ("io_ark", "io_ark.codecs", "io_ark.errors", "io_ark.models"),

@@ -17,7 +17,6 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.explanation import Explanation, explain
 from kaldi_compat.explain.models import ATTRIBUTES, KINDS, FeatureModel
-from kaldi_compat.explain.settling import frames_in_words
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset
 
@@ -81,29 +80,24 @@ class WrongResult:
         if min(len(features), len(result)) >= FEWEST:
             shift, *_ = fits.shifted(features.astype(np.float64), result, min(MOST_SHIFT, abs(more)))
         first, second = fits.overlap(features, result, shift)
-        ends = {"start": -shift, "end": more + shift}
-        said = [f"{frames_in_words(abs(count))} {'too many' if count > 0 else 'left out'} at the {where}"
-                for where, count in ends.items() if count]  # fmt: skip
+        said = fits.frames_said({"start": -shift, "end": more + shift})
         return first, second, " and ".join(said)
 
-    def frames_in_words(self) -> str:
-        """Return in words how many frames too many or too few a result has; an empty string if it has Kaldi's."""
-        said = self.aligned(self.expected)[2]
-        return said and f"{said}: {len(self.result)}, not {len(self.expected)}"
+    def frames_in_words(self, features: Array) -> str:
+        """Return in words how many frames a result has more or less than features; "" if it has as many."""
+        said = self.aligned(features)[2]
+        return said and f"{said}: {len(self.result)}, not {len(features)}"
 
     def shape_in_words(self) -> str:
         """Return in words what is wrong with the shape of a result, other than the number of frames."""
         have, want = self.result.shape, self.expected.shape
-        if len(have) == len(want) and (len(have) < 2 or have[1:] == want[1:]) and self.asked is not None:
-            return ""
-        if have == want:
-            return ""
+        only_frames = len(have) == len(want) and (len(have) < 2 or have[1:] == want[1:]) and self.asked is not None
         turned = ", as if transposed" if have == want[::-1] else ""
-        return f"the shape is {have}, not {want}{turned}"
+        return "" if have == want or only_frames else f"the shape is {have}, not {want}{turned}"
 
     def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
         """Return True if a model gives a share of the result, and the rest within so many times the tolerance."""
-        features, result, _ = self.aligned(self._computed(model))
+        features, result, _ = self.aligned(self.computed(model))
         if features.shape != result.shape or not features.size:
             return False
         with np.errstate(all="ignore"):
@@ -111,22 +105,16 @@ class WrongResult:
         error = np.nan_to_num(error, nan=np.inf)
         return bool(np.quantile(error, share) <= self.tolerance and error.max() <= outliers * self.tolerance)
 
-    def frames_after(self, model: FeatureModel) -> str:
-        """Return in words which frames a result has that a model does not give, or the other way round."""
-        features = self._computed(model)
-        said = self.aligned(features)[2]
-        return said and f"{said}: {len(self.result)}, not {len(features)}"
-
     def steps_after(self, model: FeatureModel) -> str | None:
         """Return in words what makes the result of a model, such as an offset; None if no simple step does."""
-        first, second, _ = self.aligned(self._computed(model).astype(np.float64))
+        first, second, _ = self.aligned(self.computed(model).astype(np.float64))
         if first.shape != second.shape or len(first) < FEWEST:
             return None
         fit = fits.simplest(first, second, self.tolerance)
         limit = self.tolerance * max(1.0, float(np.abs(second).max()) / 100)
         return None if fit.words >= fits.WORDS_PER_COLUMN or fit.residual > limit else fit.name
 
-    def _computed(self, variant: FeatureModel) -> Array:
+    def computed(self, variant: FeatureModel) -> Array:
         """Compute a variant of the feature; an array without frames if there is none."""
         try:
             features = variant.compute(self.given.astype(np.float32), self.options["sample_frequency"])
@@ -164,59 +152,55 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
     mistakes leaves a vector without an explanation.
     """
     found: dict[str, Cause] = {}
-    unexplained: list[WrongResult] = []
-    searched = 0
-    in_vain: Counter[str] = Counter()
     named: dict[str, Cause | None] = {}
+    in_vain: Counter[str] = Counter()
+    searched = 0
     for difference in differences:
-        program = difference.options["program"]
-        try:
+        program, cause = difference.options["program"], None
+        with contextlib.suppress(Exception):  # the scorecard must not be lost
             cause = _at_once(difference, found.values())
             if cause is None and searched < SEARCHES and in_vain[program] < FRUITLESS:
                 searched += 1
                 cause = _searched(difference)
                 in_vain[program] += cause is None
-        except Exception:  # the scorecard must not be lost
-            cause = None
         named[difference.id] = cause
         if cause is not None and cause.name:
             key = _without_numbers(cause.name) if cause.changes is None else cause.name
             found.setdefault(key, cause).vectors.append(difference.id)
-        elif cause is None:
-            unexplained.append(difference)
     with contextlib.suppress(Exception):
-        for difference in [*unexplained]:  # by causes that were found after it
-            if cause := _known(difference, [each for each in found.values() if each.changes is not None]):
-                cause.vectors.append(difference.id)
-                named[difference.id] = cause
-                unexplained.remove(difference)
+        for difference in differences:
+            if named[difference.id] is None:  # by causes that were found after it
+                named[difference.id] = cause = _known(difference, found.values())
+                if cause:
+                    cause.vectors.append(difference.id)
         for difference in differences:
             if frames := _frames(difference, named[difference.id]):
                 found.setdefault(_without_numbers(frames), Cause(frames)).vectors.append(difference.id)
         _join(found, {each.id: each for each in differences})
+    unexplained = [each for each in differences if named[each.id] is None]
     return sorted([*found.values(), *_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
 
 def _at_once(difference: WrongResult, found: Iterable[Cause]) -> Cause | None:
     """Return the cause that needs no search: the shape, nothing but the frames, a known mistake, an ignored option."""
-    shape = difference.shape_in_words()
-    if shape and difference.asked is None:
-        return _stored(difference) or Cause(f"{difference.options['program']}: {shape}")
-    if difference.asked is not None and difference.is_explained_by(difference.asked):
+    shape, asked = difference.shape_in_words(), difference.asked
+    if asked is None:
+        return _stored(difference) or (Cause(f"{difference.options['program']}: {shape}") if shape else None)
+    if difference.is_explained_by(asked):
         return Cause("", [], {})  # the values are right
-    if shape:
-        return _known(difference, found) or _ignored(difference) or Cause(shape)
-    return _stored(difference) or _known(difference, found) or _rounding(difference) or _ignored(difference)
+    known = _known(difference, found)
+    if not known and not shape and difference.is_explained_by(asked, outliers=30, share=0.95):
+        return Cause("rounding, of a few values", [], {})
+    return known or _ignored(difference, asked) or (Cause(shape) if shape else None)
 
 
 def _frames(difference: WrongResult, cause: Cause | None) -> str:
     """Return in words the frames that a result has too many or too few, beyond what its cause makes of them."""
     asked = difference.asked
-    if asked is None:
+    if asked is None or (cause is not None and cause.changes is None):
         return ""
-    if cause is None or cause.changes is None:
-        return difference.frames_in_words() if cause is None else ""
-    return difference.frames_after(_changed(asked, cause.changes))
+    made = difference.expected if cause is None else difference.computed(_changed(asked, cause.changes or {}))
+    return difference.frames_in_words(made)
 
 
 def _join(found: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
@@ -264,18 +248,8 @@ def _without_numbers(words: str) -> str:
     return re.sub(r"[-+\d.e]*\d", "#", words)
 
 
-def _rounding(difference: WrongResult) -> Cause | None:
-    asked = difference.asked
-    if asked is None or not difference.is_explained_by(asked, outliers=30, share=0.95):
-        return None
-    return Cause("rounding, of a few values", [], {})
-
-
-def _ignored(difference: WrongResult) -> Cause | None:
+def _ignored(difference: WrongResult, asked: FeatureModel) -> Cause | None:
     """Return the options whose defaults, in place of the values that are asked for, explain a result: one or all."""
-    asked = difference.asked
-    if asked is None:
-        return None
     plain = FeatureModel(asked.kind)
     reset = {name: plain.value(name) for name in [*asked.options, "warp"] if asked.value(name) != plain.value(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
@@ -330,13 +304,11 @@ def _compared(difference: WrongResult, asked: FeatureModel, found: Explanation) 
     names = [*dict.fromkeys([*made.options, *asked.options]), *ATTRIBUTES]
     changes = {name: made.value(name) for name in names if made.value(name) != asked.value(name)}
     changes = _fewest(difference, asked, changes)
-    after = (
-        "" if difference.is_explained_by(_changed(asked, changes)) else difference.steps_after(_changed(asked, changes))
-    )
-    name = "; ".join(
-        part for part in (_name(asked.kind, changes), "; ".join(steps) if after is None else after) if part
-    )
-    return Cause(name or "larger errors than of rounding", [], None if after is None else changes, after or "")
+    model = _changed(asked, changes)
+    after = "" if difference.is_explained_by(model) else difference.steps_after(model)
+    said = [_name(asked.kind, changes), "; ".join(steps) if after is None else after]
+    name = "; ".join(each for each in said if each) or "larger errors than of rounding"
+    return Cause(name, [], None if after is None else changes, after or "")
 
 
 def _name(kind: str, changes: dict[str, Any]) -> str:

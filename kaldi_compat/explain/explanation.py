@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,31 +16,13 @@ from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.explain import fits
-from kaldi_compat.explain.arrangements import (
-    PLAIN,
-    Arrangement,
-    arrangements_of,
-    checked,
-    orientations,
-    sliding_arrangements,
-    spans,
-    storage,
-    why_no_features,
-)
+from kaldi_compat.explain import arrangements, fits, settling
+from kaldi_compat.explain.arrangements import Arrangement
 from kaldi_compat.explain.finding import Finding, found_in
 from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.explain.search import UNLIKE, Sheet, TimeLimit
-from kaldi_compat.explain.settling import (
-    Settled,
-    again,
-    covered,
-    features_of,
-    frames_in_words,
-    masked_in_words,
-    spread_of,
-)
+from kaldi_compat.explain.settling import Settled
 from kaldi_compat.explain.sources import AudioSource, channels_of, checked_audio
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import list_presets
@@ -187,13 +170,15 @@ def explain(
     >>> print(found)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
-    said, target = checked(features)
+    said, target = arrangements.checked(features)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
-        return _between(target, checked(audio)[1], said, tolerance * max(1.0, float(np.abs(target).max()) / 100))
+        return _between(
+            target, arrangements.checked(audio)[1], said, tolerance * max(1.0, float(np.abs(target).max()) / 100)
+        )
     require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
     recording = checked_audio(audio, sample_frequency)
-    why = why_no_features(target)
+    why = arrangements.why_no_features(target)
     if why:
         return _nothing(why, target)
     with np.errstate(all="ignore"):
@@ -209,12 +194,12 @@ def _explained(
 ) -> Explanation:
     """Return what explains an array: a preset, or else what the search finds."""
     clock, channels = TimeLimit(SECONDS), channels_of(recording, rate)
-    for turned, values in orientations(target):
+    for turned, values in arrangements.orientations(target):
         for source in channels:
             preset = _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance))
             if preset is not None:
                 return preset
-    stored, step = storage(target)
+    stored, step = arrangements.storage(target)
 
     def tolerated(sheet: Sheet) -> float:
         return max(_tolerance_of(sheet.values[sheet.rows], tolerance), step)
@@ -222,10 +207,7 @@ def _explained(
     finding = found_in(target, said, channels, recording, tolerated, clock)
     if finding is None:
         return _nothing("it has the form of no feature of this audio", target)
-    if finding.settled is None:
-        rows, columns = target.shape
-        return _nothing(f"no feature of this audio has about {rows} frames and {columns} columns", target)
-    return _of_finding(finding, finding.settled, stored, tolerated(finding.sheet))
+    return _of_finding(finding, stored, tolerated(finding.sheet))
 
 
 def _tolerance_of(values: Doubles, tolerance: float) -> float:
@@ -260,37 +242,31 @@ def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: fl
     return None
 
 
-def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance: float) -> Explanation:
+def _of_finding(finding: Finding, stored: list[str], tolerance: float) -> Explanation:
     """Return the explanation by what was found, and by rounding, noise or a part of the array if these are left."""
-    sheet, left, words = finding.sheet, "", list[str]()
-    words += [settled.rounding] * bool(settled.rounding)
+    sheet, settled, left = finding.sheet, finding.settled, ""
+    words = [settled.rounding] * bool(settled.rounding)
     is_exact = (settled.fit.residual <= tolerance or bool(words)) and _is_surprising(settled)
     unexplained = _unexplained_rows(settled, sheet)
-    others = (~covered(sheet)).any()
-    if not is_exact:
-        noise = _dithering(settled) if finding.cost < UNLIKE else ""
-        if (
-            not noise and finding.cost < UNLIKE
-        ):  # options may imitate it: a floor is as high as what it leaves of quiet bins
-            for plain in _plain_ones(finding):
-                noise = _dithering(plain)
-                if noise:
-                    settled = plain
-                    break
-        if noise:
-            words, left = [noise], "noise, which has no seed that is known"
+    others = (~settling.covered(sheet)).any()
+    if not is_exact and finding.cost < UNLIKE:
+        # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
+        noisy = ((each, noise) for each in (settled, *_plain_ones(finding)) if (noise := _dithering(each)))
+        other, noise = next(noisy, (None, ""))
+        if other is not None:
+            settled, words, left = other, [noise], "noise, which has no seed that is known"
         elif not others and settled.left() < PARTLY and finding.cost < PARTLY:
             settled, left = _focused(settled, sheet, tolerance)
     if is_exact and unexplained:
         is_exact, left = False, unexplained
     if is_exact and others:
-        places = np.flatnonzero(~covered(sheet))
+        places = np.flatnonzero(~settling.covered(sheet))
         pitch = _pitch(settled, sheet, places)
         words += [pitch] * bool(pitch)
-        is_exact, left = bool(pitch), "" if pitch else spans(places, "column")
+        is_exact, left = bool(pitch), "" if pitch else arrangements.spans(places, "column")
     candidate, model = settled.candidate, settled.candidate.model
     loudness = candidate.source.loudness.get(model.scale, "")
-    masked = masked_in_words(settled, sheet, tolerance)
+    masked = settling.masked_in_words(settled, sheet, tolerance)
     padding = [each for each in masked if "padding" in each]
     steps = [
         candidate.source.said, f"the samples' factor is {loudness}" if loudness else "", *sheet.said, *padding, *stored,
@@ -304,17 +280,11 @@ def _of_finding(finding: Finding, settled: Settled, stored: list[str], tolerance
 def _plain_ones(finding: Finding) -> Iterator[Settled]:
     """Yield the features with which the search began, as they are."""
     for attempt in finding.begun[:2]:
-        if attempt.search.sheet is not finding.sheet:
-            continue
         begun = attempt.candidate
         framed = (begun.changed(each) for each in attempt.search.framings(begun))
-        for candidate in (
-            begun,
-            *(each for each in framed if each.model.value("snip_edges") and not each.model.padding),
-        ):
-            made = again(None, candidate, finding.sheet, np.inf)
-            if made is not None:
-                yield made
+        snipped = (each for each in framed if each.model.value("snip_edges") and not each.model.padding)
+        made = (settling.mapped(each, finding.sheet, np.inf) for each in (begun, *snipped))
+        yield from (each for each in made if each and attempt.search.sheet is finding.sheet)
 
 
 def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
@@ -329,24 +299,18 @@ def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
     except KaldiCompatError:
         return ""
     given = sheet.values[settled.row : settled.row + len(settled.target)][:, places]
-    for made, words in (
-        (processed, "of compute-and-process-kaldi-pitch-feats"),
-        (track, "of compute-kaldi-pitch-feats"),
-    ):
+    for made, program in ((processed, "compute-and-process-kaldi-pitch-feats"), (track, "compute-kaldi-pitch-feats")):
         part = made[settled.frame : settled.frame + len(given)].astype(np.float64)
         if part.shape == given.shape and (np.abs(part - given).max(0) < PITCH_ERROR * given.std(0)).all():
-            return f"{spans(places, 'column')}: pitch {words}"
+            return f"{arrangements.spans(places, 'column')}: pitch of {program}"
     return ""
 
 
 def _unexplained_rows(settled: Settled, sheet: Sheet) -> str:
     """Return in words the rows beyond the features that say something."""
-    after = sheet.rows[settled.row + len(settled.target) :]
-    count = int(np.flatnonzero(after)[-1]) + 1 if after.any() else 0
-    said = [f"{frames_in_words(count)} too many at the end"] if count else []
-    before = int(sheet.rows[: settled.row].sum())
-    said += [f"{frames_in_words(before)} too many at the start"] if before else []
-    return ", ".join(said)
+    after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
+    counts = {"end": int(after[-1]) + 1 if len(after) else 0, "start": int(sheet.rows[: settled.row].sum())}
+    return ", ".join(fits.frames_said(counts))
 
 
 def _is_surprising(settled: Settled) -> bool:
@@ -363,16 +327,16 @@ def _focused(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[Settled,
     wrong = np.abs(first - second) > tolerance
     rows = wrong.mean(1) > FEW
     if 0 < rows.sum() <= FEW * len(rows) and not wrong[~rows].any():
-        return settled, spans(np.flatnonzero(settled.cells.rows)[rows] + settled.row, "frame")
+        return settled, arrangements.spans(np.flatnonzero(settled.cells.rows)[rows] + settled.row, "frame")
     alike = np.array([fits.similarity(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)])
     good = alike < GOOD_COLUMN
     if 0.25 * len(good) <= good.sum() < len(good):
         columns = settled.cells.columns.copy()
         columns[np.flatnonzero(columns)[~good]] = False
         some = replace(sheet, columns=columns)
-        other = again(settled, settled.candidate, some, tolerance)
+        other = settling.mapped(settled.candidate, some, tolerance, arrangement=settled.arrangement)
         if other is not None and other.fit.residual <= tolerance:
-            return other, spans(np.flatnonzero(sheet.columns & ~columns), "column")
+            return other, arrangements.spans(np.flatnonzero(sheet.columns & ~columns), "column")
     return settled, f"{settled.left():.2g} of the spread"
 
 
@@ -383,7 +347,7 @@ def _dithering(settled: Settled) -> str:
     noise = rng.normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.model.scale)
 
     def computed(source: AudioSource) -> Doubles:
-        features = settled.arrangement.apply(features_of(candidate.changed({"source": source})))
+        features = settled.arrangement.apply(settling.features_of(candidate.changed({"source": source})))
         return features[settled.frame : settled.frame + count]
 
     plain = computed(candidate.source)
@@ -397,7 +361,7 @@ def _dithering(settled: Settled) -> str:
         made = slope * _deviation(computed(noisy) - plain)
         ratio = float(np.median(left) / max(np.median(made), 1e-30))
         size *= ratio
-    much = spread_of(made) > np.median(spread_of(made))
+    much = settling.spread_of(made) > np.median(settling.spread_of(made))
     if not much.any() or much.all():
         return ""
     shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
@@ -424,18 +388,16 @@ def _between(target: Doubles, features: Doubles, said: list[str], tolerance: flo
 def _mapped(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> list[Explanation]:
     """Return what maps features to an array, the best first; nothing if their columns have nothing in common."""
     answers: list[Explanation] = []
-    for turned, straight in orientations(target):
+    for turned, straight in arrangements.orientations(target):
         if turned == ["transposed"] and (target.shape[1] == features.shape[1] or target.shape[0] != features.shape[1]):
             continue
-        rows = np.ones(len(straight), bool)
         changes = list(turned)
         for where, way in (("end", 1), ("start", -1)):  # rows of the same values are padding if there are too many
             padded = _padded(straight[::way], len(features))
             if padded:
                 changes.append(f"{padded} rows of padding at the {where}")
                 straight = straight[: len(straight) - padded] if way == 1 else straight[padded:]
-                rows = rows[: len(straight)]
-        stored, step = storage(straight)
+        stored, step = arrangements.storage(straight)
         limit = max(tolerance, step)
         for arrangement in _arranged(straight, features):
             applied = arrangement.apply(features)
@@ -443,11 +405,8 @@ def _mapped(target: Doubles, features: Doubles, said: list[str], tolerance: floa
                 continue
             shift, first, second = fits.shifted(applied, straight)
             fit = fits.simplest(first, second, limit)
-            moved = [_shift_name(shift)] if shift else []
-            more = len(straight) + shift - len(applied)
-            if more and not changes:
-                moved.append(f"{frames_in_words(abs(more))} {'too many' if more > 0 else 'left out'} at the end")
-            steps = [*said, *changes, *stored, arrangement.said, *moved, fit.name]
+            counts = {"start": -shift, "end": 0 if changes else len(straight) + shift - len(applied)}
+            steps = [*said, *changes, *stored, arrangement.said, *fits.frames_said(counts), fit.name]
             answers.append(_answer(None, None, steps, fit, second, limit, Cells.all_of(second)))
             if answers[-1].is_exact:
                 break
@@ -457,22 +416,22 @@ def _mapped(target: Doubles, features: Doubles, said: list[str], tolerance: floa
 def _padded(target: Doubles, frames: int) -> int:
     """Return the number of rows of one value, or of the same values, at the end of an array of too many frames."""
     same = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
-    counts = [len(target) if each.all() else int(np.argmin(each[::-1])) for each in same]
-    found = max(counts)
+    found = max(len(target) if each.all() else int(np.argmin(each[::-1])) for each in same)
     return found if len(target) - frames > 4 and 1 < found < len(target) else 0
 
 
 def _arranged(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
     """Yield what may have been done to features to give an array."""
     columns = features.shape[1]
-    yield PLAIN
-    yield from (each for each in arrangements_of(target) if each.said)
+    yield arrangements.PLAIN
+    yield from (each for each in arrangements.arrangements_of(target) if each.said)
     for ratio in range(2, 11):
         if abs(len(features) / ratio - len(target)) <= 1:
-            yield Arrangement(f"one frame in {ratio}", slice(None), functools.partial(_every, ratio=ratio), ratio)
+            yield Arrangement(
+                f"one frame in {ratio}", slice(None), operator.itemgetter(slice(None, None, ratio)), ratio
+            )
             if target.shape[1] == ratio * columns:
-                options = StackFramesOptions(size=ratio)
-                joined = functools.partial(stack_frames, options=options)
+                joined = functools.partial(stack_frames, options=StackFramesOptions(size=ratio))
                 yield Arrangement(f"{ratio} frames stacked, every {ratio}", slice(0, columns), joined, ratio)
     for shift in (0, 1, -1, 2, -2):
         order = fits.columns_of(*fits.overlap(features, target, shift))
@@ -480,16 +439,7 @@ def _arranged(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
             take = functools.partial(np.take, indices=order, axis=1)
             yield Arrangement(fits.order_name(order, columns), slice(None), take)
             break
-    yield from sliding_arrangements()
-
-
-def _every(features: Doubles, ratio: int) -> Doubles:
-    return features[::ratio]
-
-
-def _shift_name(shift: int) -> str:
-    what = "left out" if shift > 0 else "too many"
-    return f"{abs(shift)} frame{'s' * (abs(shift) > 1)} {what} at the start"
+    yield from arrangements.sliding_arrangements()
 
 
 def _answer(
@@ -510,5 +460,5 @@ def _where(wrong: npt.NDArray[np.bool_]) -> str:
     for axis, name in ((1, "frame"), (0, "column")):
         places = np.flatnonzero(wrong.any(axis))
         if 0 < len(places) <= max(1, FEW * wrong.shape[1 - axis]):
-            return f"only in {spans(places, name)}"
+            return f"only in {arrangements.spans(places, name)}"
     return ""

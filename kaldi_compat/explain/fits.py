@@ -216,6 +216,12 @@ def shifted(features: Doubles, target: Doubles, most: int = 4) -> tuple[int, Dou
     return (best, *overlap(features, target, best))
 
 
+def frames_said(counts: dict[str, int]) -> list[str]:
+    """Return in words how many frames an array has too many (or, below zero, lacks) at its ends."""
+    return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
+            for where, n in counts.items() if n]  # fmt: skip
+
+
 def correlations(features: Doubles, target: Doubles) -> Doubles:
     """Return the correlation of each of the target's columns with each of the features'; 0 of a constant column."""
     a, b = (x - x.mean(0) for x in (features, target))

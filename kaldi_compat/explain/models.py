@@ -328,7 +328,7 @@ class FeatureModel:
             spectrum = np.sqrt(spectrum + self.root)
         log_energy = np.log(np.maximum(energies, max(self.value("energy_floor") or 0.0, EPSILON)))
         if self.energy == "spectrum" and self.floor != EPSILON:
-            log_energy = np.log(np.maximum(energies, self.floor or LEAST))
+            log_energy = np.log(np.maximum(energies, self.floor / self.fft_points(rate) or LEAST))
         if self.kind == "spectrogram":
             if self.bins in ("power", "magnitude"):
                 return spectrum

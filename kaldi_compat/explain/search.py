@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -18,7 +19,7 @@ from kaldi_compat.explain.arrangements import Arrangement, Mask
 from kaldi_compat.explain.fits import correlations, similarity
 from kaldi_compat.explain.models import DCTS, EPSILON, MELS, PADDINGS, SLANEYS, FeatureModel, Scale, milliseconds
 from kaldi_compat.explain.sources import AudioSource
-from kaldi_compat.explain.timing import Timing
+from kaldi_compat.explain.timing import Pattern, Timing
 
 Changes = dict[str, Any]
 
@@ -40,7 +41,9 @@ MUCH_BETTER = {
 }
 OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
 LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
-EDGE_STEPS = {"low_freq": 0.5, "high_freq": -5.0}  # in Hz: how features change with the edges of the filters
+EDGES = ("low_freq", "high_freq")
+# In Hz, and of a factor: how features change with numbers.
+STEPS = {"low_freq": 0.5, "high_freq": -5.0, "preemphasis_coefficient": -1e-3, "warp": 1e-3}
 NARROW = 60  # filters by which the centres of columns are found
 LOCAL = 0.6  # correlation of a column with one narrow filter, if it is a filter itself
 FEWEST_AT_FLOOR = 2, 3  # cells of a column, and of all, at their least value, if there is a floor
@@ -76,6 +79,7 @@ CHOICES: dict[str, Sequence[Any]] = {
     "root": (0.0, 1e-9, 1e-6),
 }  # fmt: skip
 MEL = {"mel", "low_freq", "high_freq", "warp", "corner"}
+OF_CEPSTRA = ("num_ceps", "cepstral_lifter", "use_energy")
 CEPSTRA = {"num_mel_bins", "cepstral_lifter", "raw_energy"}
 OF_KIND = {
     "fbank": {"use_power", "use_log_fbank", "raw_energy", "root"} | MEL,
@@ -86,7 +90,6 @@ OF_KIND = {
 FOR_ALL = {"round_to_power_of_two", "points", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
            "whole", "in_place"}  # fmt: skip
 NOT_OF_PLP = {"points", "in_place", "window"}
-NUMBERS = {"warp": 0.1, "preemphasis_coefficient": 0.05, "low_freq": 60.0, "high_freq": 600.0, "frame_length": 4.0}
 STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
                  "remove_dc_offset": False, "low_freq": 0.0}  # fmt: skip
 TINY, EPSILON_64 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float64).eps)
@@ -216,10 +219,11 @@ class Search:
         sheet: the array.
         clock: when to end.
         unit: factor that brings the samples to -1 to 1.
+        by_differences: compare changes from row to row: what a window subtracts hardly changes.
     """
 
-    def __init__(self, sheet: Sheet, clock: TimeLimit, unit: float) -> None:
-        self.sheet, self.clock = sheet, clock
+    def __init__(self, sheet: Sheet, clock: TimeLimit, unit: float, *, by_differences: bool = False) -> None:
+        self.sheet, self.clock, self.by_differences = sheet, clock, by_differences
         self.levels = (unit, unit * 32768)
         self._rows = self._chosen_rows()
         values = sheet.own[self._rows][:, sheet.own_columns]
@@ -232,7 +236,6 @@ class Search:
         self._spectra: dict[tuple[Any, ...], tuple[Floats, Doubles]] = {}
         self._peaks: dict[tuple[Any, ...], float] = {}
         self._wide: dict[tuple[Any, ...], Floats] = {}
-        self.by_differences = False  # compare changes from row to row: what a window subtracts hardly changes
 
     def _chosen_rows(self) -> Any:
         rows = np.flatnonzero(self.sheet.rows)
@@ -243,11 +246,17 @@ class Search:
         first = np.linspace(0, len(rows) - BLOCK, MOST_ROWS // BLOCK).astype(int)
         return rows[(first[:, None] + np.arange(BLOCK)).ravel()]
 
+    @functools.cached_property
+    def pattern(self) -> Pattern | None:
+        """What the array shows of time; None if no column says something."""
+        values = self.sheet.own[:, self.sheet.own_columns]
+        return Pattern(values, self.sheet.rows) if values.shape[1] else None
+
     # Costs.
 
     def cost(self, candidate: Candidate) -> float:
         """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
-        key = (*candidate.key, self.by_differences)
+        key = candidate.key
         if key not in self._costs:
             try:
                 self._costs[key] = self._unexplained(candidate)
@@ -308,12 +317,10 @@ class Search:
     def _largest(self, candidate: Candidate) -> float:
         """Return the largest log energy of all rows that count, before the floor below it."""
         model, rate = candidate.model, candidate.source.rate
-        bands = FeatureModel("spectrogram" if model.kind == "spectrogram" else "fbank", {
-            name: each for name, each in model.options.items()
-            if name not in ("num_ceps", "cepstral_lifter", "use_energy")
-        }).changed("bins", model.bins)  # fmt: skip
-        for name in ("scale", "window", "points", "mel", "corner", "padding", "whole", "warp", "added"):
-            bands = bands.changed(name, model.value(name))
+        options = {name: each for name, each in model.options.items() if name not in OF_CEPSTRA}
+        bands = dataclasses.replace(
+            model, kind="fbank" if model.kind == "mfcc" else model.kind, options=options, span=0.0, dct="kaldi"
+        )
         other = dataclasses.replace(candidate, model=bands)
         if other.key not in self._peaks:
             shift, size = model.shift(rate), model.size(rate)
@@ -377,9 +384,9 @@ class Search:
         for length in sorted(wide):
             stft = {"frame_length": length} | STFT | {"round_to_power_of_two": False, "padding": "reflect-window"}
             if 3 <= dim <= 256:
-                yield model("fbank", stft | {"num_mel_bins": dim, "mel": "hertz"}), None
-                yield model("fbank", stft | {"num_mel_bins": dim, "mel": "slaney", "use_power": False}), None
-                yield model("fbank", stft | {"num_mel_bins": dim, "mel": "hertz", "use_log_fbank": False}), None
+                for mel, change in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):
+                    is_usual = (mel, change) == ("hertz", "use_power")
+                    yield model("fbank", stft | {"num_mel_bins": dim, "mel": mel, change: is_usual}), None
             for bins, mel in itertools.product((40, 80, 128) if 4 <= dim <= 80 else (), ("hertz", "slaney")):
                 if bins >= dim:
                     other = stft | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
@@ -387,8 +394,12 @@ class Search:
                     yield model("mfcc", other | {"scale": self.levels[0], "floor": 1e-10, "span": DB_80}), None
         for length in sorted(usual):
             size: Changes = {"frame_length": length}
+            psf = size | {"window_type": "rectangular", "low_freq": 0.0, "mel": "snapped-more",
+                          "whole": ("preemphasis",), "padding": "zeros", "remove_dc_offset": False,
+                          "floor": EPSILON_64 * model("fbank", size).fft_points(rate)}  # fmt: skip
             if 3 <= dim <= 256:
                 yield model("fbank", size | {"num_mel_bins": dim}), None
+                yield model("fbank", psf | {"num_mel_bins": dim}), None
             if 4 <= dim <= 257:
                 for last in (False, True):
                     energy = {"use_energy": True, "htk_compat": last, "num_mel_bins": dim - 1}
@@ -402,11 +413,9 @@ class Search:
                     yield model("mfcc", ceps | {"use_energy": False}), turned
                     if bins > dim:
                         yield model("mfcc", ceps | {"num_ceps": dim + 1, "use_energy": False}), whole[1:]
-                yield model("mfcc", size | {
-                    "num_ceps": dim, "num_mel_bins": max(dim, 26), "window_type": "rectangular", "low_freq": 0.0,
-                    "mel": "snapped-more", "whole": ("preemphasis",), "energy": "spectrum", "padding": "zeros",
-                    "remove_dc_offset": False,
-                }), None  # fmt: skip
+                other = {"num_ceps": dim, "num_mel_bins": max(dim, 26), "energy": "spectrum"}
+                for energy_first in (True, False):
+                    yield model("mfcc", psf | other | {"use_energy": energy_first}), None
             if 4 <= dim <= 24:
                 for has_energy, lpc in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
                     yield model("plp", size | {"num_ceps": dim, "lpc_order": lpc, "use_energy": has_energy}), None
@@ -510,8 +519,8 @@ class Search:
     def _changes(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Iterator[Changes]:
         """Yield all changes of one option."""
         rate, model = candidate.source.rate, candidate.model
-        for name in candidate.options:
-            if name in CHOICES and (name != "in_place" or model.value("preemphasis_coefficient")):
+        for name in CHOICES:
+            if name in candidate.options and (name != "in_place" or model.value("preemphasis_coefficient")):
                 yield from ({name: value} for value in CHOICES[name] if value != model.value(name))
         lengths = dict.fromkeys([*LENGTHS_MS, *(milliseconds(each, rate) for each in LENGTHS)])
         for length in lengths:
@@ -572,7 +581,7 @@ class Search:
                       for each in self.centred(candidate)]  # fmt: skip
         tried.sort(key=lambda each: each[:2])
         if "low_freq" in candidate.options and before < UNLIKE:
-            moved = self.with_edges(candidate)
+            moved = self.refined(candidate, EDGES)
             if self.cost(moved) < 0.5 * tried[0][0]:
                 return moved
         for cost, _, changes in tried:
@@ -583,22 +592,38 @@ class Search:
                 candidate = changed
         return candidate
 
-    def refined(self, candidate: Candidate) -> Candidate:
-        """Choose options that are numbers ever more finely."""
-        names = [name for name in NUMBERS if name in candidate.options | {"frame_length"}]
-        before = NOTHING
-        while EXPLAINED < self.cost(candidate) < 0.9 * before and not self.clock.is_over():
-            before = self.cost(candidate)
-            near = {name: self._nearer(self._nearer(candidate, name, NUMBERS[name]), name, NUMBERS[name] / 3)
-                    for name in names}  # fmt: skip
-            name = min(near, key=lambda each: self.cost(near[each]))
-            best, around = near[name], NUMBERS[name] / 3
-            while around > NUMBERS[name] / 500:
-                around /= 3
-                best = self._nearer(best, name, around)
-            candidate = self._rounded(best, [name]) if self.cost(best) < before else candidate
-        moved = self.with_edges(candidate) if "low_freq" in names else candidate
-        return moved if self.cost(moved) < 0.5 * self.cost(candidate) else candidate
+    def refined(self, candidate: Candidate, names: Sequence[str] = tuple(STEPS)) -> Candidate:
+        """Change options that are numbers at once, in steps that least squares give: each alone only comes near."""
+        names = [name for name in names if name in candidate.options]
+        best, before, nyquist = (
+            min((candidate, *self.centred(candidate)), key=self.cost),
+            NOTHING,
+            candidate.source.rate / 2,
+        )
+        chosen, wanted = np.flatnonzero(self.sheet.own_columns)[self._told], self._values - self._values.mean(0)
+        while names and EXPLAINED < self.cost(best) < before and not self.clock.is_over():
+            before, values = self.cost(best), {name: self._number(best, name) for name in names}
+            try:
+                plain = self._features(best)[:, chosen]
+                stepped = [best.changed({name: values[name] + STEPS[name]}) for name in names]
+                moved = [self._features(each)[:, chosen] - plain for each in stepped]
+            except KaldiCompatError:
+                break
+            design = np.stack([(each - each.mean(0)).ravel() for each in (plain, *moved)], axis=1)
+            scale, *shares = np.linalg.lstsq(design, wanted.ravel(), rcond=None)[0]
+            nearer = [best]
+            for part in (1, 0.5, 0.25):
+                shift = {
+                    name: part * STEPS[name] * share / (scale or 1) for name, share in zip(names, shares, strict=True)
+                }
+                nearer.append(
+                    best.changed({name: float(np.clip(values[name] + shift[name], 0, nyquist)) for name in names})
+                )
+            best = min(nearer, key=self.cost)
+        best = self._rounded(best, names)
+        if "high_freq" in names:
+            best = best.changed({"high_freq": self._named_edge(self._number(best, "high_freq"), best.source.rate)})
+        return best if self.cost(best) < self.cost(candidate) else candidate
 
     def _rounded(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
         """Return a candidate whose numbers have as few digits as explain about as much."""
@@ -608,38 +633,6 @@ class Search:
             changed = (candidate.changed({name: round(value, digits)}) for digits in range(-2, 5))
             candidate = next((each for each in changed if self.cost(each) <= limit), candidate)
         return candidate
-
-    def with_edges(self, candidate: Candidate) -> Candidate:
-        """Change low_freq and high_freq at once, in steps that least squares give: each alone only comes near."""
-        best, before = min((candidate, *self.centred(candidate)), key=self.cost), NOTHING
-        while EXPLAINED < self.cost(best) < before and not self.clock.is_over():
-            before = self.cost(best)
-            values = {name: self._number(best, name) for name in EDGE_STEPS}
-            chosen = np.flatnonzero(self.sheet.own_columns)[self._told]
-            try:
-                plain = self._features(best)[:, chosen]
-                stepped = [best.changed({name: values[name] + step}) for name, step in EDGE_STEPS.items()]
-                moved = [self._features(each)[:, chosen] - plain for each in stepped]
-            except KaldiCompatError:
-                break
-            design = np.stack([(each - each.mean(0)).ravel() for each in (plain, *moved)], axis=1)
-            wanted = (self._values - self._values.mean(0)).ravel()
-            scale, *shares = np.linalg.lstsq(design, wanted, rcond=None)[0]
-            nearer = [best]
-            for part in (1, 0.5, 0.25):
-                nyquist = best.source.rate / 2
-                edges = {name: float(np.clip(values[name] + part * step * share / (scale or 1), 0, nyquist))
-                         for (name, step), share in zip(EDGE_STEPS.items(), shares, strict=True)}  # fmt: skip
-                nearer.append(best.changed(edges))
-            best = min(nearer, key=self.cost)
-        best = self._rounded(best, list(EDGE_STEPS))
-        return best.changed({"high_freq": self._named_edge(self._number(best, "high_freq"), best.source.rate)})
-
-    def _nearer(self, candidate: Candidate, name: str, around: float) -> Candidate:
-        """Return the best of some values of an option around that of a candidate."""
-        value = self._number(candidate, name)
-        near = (candidate.changed({name: value + around * k / 4}) for k in range(-4, 5))
-        return min((candidate, *near), key=self.cost)
 
     def _number(self, candidate: Candidate, name: str) -> float:
         """Return the value of an option that is a number; that of high_freq in Hz."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from kaldi_compat.explain import fits
 from kaldi_compat.explain.arrangements import Arrangement, Mask, spans
 from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.models import DCTS
-from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, alike_framings, floored_cells
+from kaldi_compat.explain.search import DB_80, FLOORS, NOTHING, Candidate, Search, Sheet, alike_framings, floored_cells
 from kaldi_compat.explain.sources import ZEROS, with_zeros
 
 LARGEST_LOG = 300.0  # of a floor
@@ -82,20 +82,10 @@ class Settled:
 
     def shift_words(self) -> list[str]:
         """Return in words which frames are missing, or too many, at both ends."""
-        said = []
-        if self.frame:
-            said.append(f"{frames_in_words(self.frame)} left out at the start")
-        if self.row:
-            said.append(f"{frames_in_words(self.row)} too many at the start")
         missing = self.frames - self.frame - len(self.target)
-        if missing and not self.candidate.source.said.endswith(ZEROS):
-            said.append(f"{frames_in_words(missing)} left out at the end")
-        return said
-
-
-def frames_in_words(count: int) -> str:
-    """Return a number of frames in words."""
-    return f"{count} frame{'s' * (count > 1)}"
+        padded = self.candidate.source.said.endswith(ZEROS)
+        return [*fits.frames_said({"start": -self.frame}), *fits.frames_said({"start": self.row}),
+                *fits.frames_said({"end": 0 if padded else -missing})]  # fmt: skip
 
 
 class Settling:
@@ -103,7 +93,6 @@ class Settling:
 
     Args:
         search: the search.
-        sheet: the array.
         tolerance: largest absolute difference that counts as explained.
     """
 
@@ -117,20 +106,23 @@ class Settling:
             candidate = self._with_padding(candidate)
             self.sheet = self._with_silence(candidate)
             best = self._varied(candidate)
-            if best is not None and best.fit.residual > self.tolerance:  # a floor may have hidden which edges fit
-                edged = [made for each in _edges(best.candidate) for made in self._arranged(each)]
+            for _ in range(2):  # a floor may have hidden which edges fit
+                if best is None or best.fit.residual <= self.tolerance:
+                    break
+                edged = self._mapped(_edges(best.candidate.changed({"source": candidate.source})))
                 other = self._best([best, *edged]).candidate
-                if other.key != best.candidate.key:
-                    edges = {name: other.model.value(name) for name in ("padding", "whole")}
-                    framed = candidate.changed({"snip_edges": other.model.value("snip_edges")} | edges)
-                    again = self._varied(framed.changed({"start": other.start, "source": other.source}))
-                    best = self._best([best, *edged, *([again] if again else [])])
+                if other.key == best.candidate.key:
+                    break
+                edges = {name: other.model.value(name) for name in ("padding", "whole")}
+                framed = candidate.changed({"snip_edges": other.model.value("snip_edges")} | edges)
+                again = self._varied(framed.changed({"start": other.start, "source": other.source}))
+                best = self._best([best, *edged, *([again] if again else [])])
         except KaldiCompatError:
             return None
         if best is None:
             return None
         if len(self.sheet.values) > MAX_ROWS:
-            best = self._mapped(best.candidate, best.arrangement, self.sheet.values) or best
+            best = mapped(best.candidate, self.sheet, self.tolerance) or best
         is_near = self.tolerance < best.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance
         return within_rounding(best, self.sheet, self.tolerance) if is_near else best
 
@@ -138,21 +130,26 @@ class Settling:
         """Return the best of the variations of a candidate that change no column's shape."""
         shapes = SAME_SHAPE.get(candidate.model.mel, (candidate.model.mel,))
         bases = [each for mel in shapes for each in self._leveled(candidate.changed({"mel": mel}))]
-        variations = {each.key: each for base in bases for each in self._alike(base)}
-        found = [each for variation in variations.values() for each in self._arranged(variation)]
+        found = self._mapped({each.key: each for base in bases for each in self._alike(base)}.values())
         return self._best(found) if found else None
 
-    def features(self, candidate: Candidate, rows: int) -> Doubles:
-        """Return the features of a candidate: all, or about as many as the first rows need."""
-        model, rate = candidate.model, candidate.source.rate
-        samples = candidate.source.samples[max(candidate.offset, 0) :]
-        if candidate.offset < 0:
-            samples = np.pad(samples, (-candidate.offset, 0))
-        if rows < len(self.sheet.values):
-            needed = candidate.start + (rows + 2) * self.sheet.arrangement.stride
-            samples = samples[: needed * model.shift(rate) + model.size(rate) + model.fft_points(rate)]
-        features = np.clip(model.compute(samples, rate).astype(np.float64), -1e30, 1e30)
-        return features if candidate.order is None else features[:, list(candidate.order)]
+    def _mapped(self, candidates: Iterable[Candidate]) -> list[Settled]:
+        found = [mapped(each, self.sheet, self.tolerance, rows=MAX_ROWS) for each in candidates]
+        return [each for each in found if each]
+
+    def _seen(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
+        """Return a candidate's features, those at rows of the array, and the mask of the rows that they have."""
+        stride, rows = self.sheet.arrangement.stride, len(self._values)
+        features = features_of(candidate, rows * stride if rows < len(self.sheet.values) else None)
+        at = candidate.start + np.arange(rows) * stride
+        inside = (at >= 0) & (at < len(features))
+        return features, features[at[inside]], inside
+
+    def _told(self, candidate: Candidate) -> tuple[Doubles, Doubles, Doubles]:
+        """Return a candidate's features, and those and the array's values in the rows that count."""
+        features, seen, inside = self._seen(candidate)
+        told = self.sheet.rows[: len(inside)] & inside
+        return features, seen[told[inside]], self.sheet.own[: len(inside)][told]
 
     def _best(self, found: Sequence[Settled]) -> Settled:
         """Return the simplest one that explains the array, or else the nearest."""
@@ -164,28 +161,23 @@ class Settling:
 
     def _with_padding(self, candidate: Candidate) -> Candidate:
         """Return the candidate with the edges that the array's first and last rows have."""
-        alike = alike_framings(candidate)
+        alike, costs = alike_framings(candidate), {}
         if len(alike) == 1:
             return alike[0]
-        rows = len(self._values)
-        stride, costs = self.sheet.arrangement.stride, {}
-        own, columns = self.sheet.own[:rows], self.sheet.own_columns
+        own, rows, columns = self.sheet.own, self.sheet.rows[: len(self._values)], self.sheet.own_columns
         for number, each in enumerate(alike):
-            at = each.start + np.arange(rows) * stride
             try:
-                features = self.features(each, rows)
+                _, features, inside = self._seen(each)
             except KaldiCompatError:
                 continue
-            inside = (at >= 0) & (at < len(features))
-            told = inside & self.sheet.rows[:rows]
+            told = inside & rows
             if told.sum() < 2:
                 continue
-            first, second = features[at[told]][:, columns], own[told][:, columns]
-            deviation = np.maximum(second.std(0), 1e-30)
-            left = _left_by_lines(first, second) / deviation
-            missing = int((self.sheet.rows[:rows] & ~inside).sum())
-            outside = max(0, -each.start) + max(0, each.start - stride)
+            second = own[: len(rows)][told][:, columns]
+            left = _left_by_lines(features[rows[inside]][:, columns], second) / np.maximum(second.std(0), 1e-30)
+            outside = max(0, -each.start) + max(0, each.start - self.sheet.arrangement.stride)
             error = float(np.sqrt((left**2).mean(1)).max())  # of the worst row
+            missing = int((rows & ~inside).sum())
             costs[number] = (missing, round(math.log10(max(error, 1e-4)) * 2), outside, len(each.model.settings()))
         return alike[min(costs, key=lambda number: costs[number])] if costs else candidate
 
@@ -194,76 +186,61 @@ class Settling:
         model, rows = candidate.model, len(self._values)
         if model.kind not in ("fbank", "spectrogram") or model.bins in ("power", "magnitude") or self.sheet.rows.all():
             return self.sheet
-        features = self.features(candidate.changed({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0}), rows)
-        at = candidate.start + np.arange(rows) * self.sheet.arrangement.stride
-        inside = (at >= 0) & (at < len(features))
+        _, features, inside = self._seen(candidate.changed({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0}))
         silent = np.zeros(len(self.sheet.rows), bool)
-        silent[:rows][inside] = (features[at[inside]][:, 1:] < math.log(1e-30)).all(1)
+        silent[:rows][inside] = (features[:, 1:] < math.log(1e-30)).all(1)
         if silent.any():  # but for those that are masked
             silent[silent] = (self.sheet.values[silent] == np.median(self.sheet.values[silent], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | silent)
 
     def _leveled(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with floors, scales and offsets that leave the shape of its columns."""
-        model, search = candidate.model, self.search
+        model, levels = candidate.model, self.search.levels
         yield candidate
-        peak, deviation = (float(each(candidate.source.samples)) for each in (_peak, np.std))  # type: ignore[arg-type]
-        scales = {1.0: 0, **dict.fromkeys(search.levels), 1 / max(peak, 1e-30): 0, 1 / max(deviation, 1e-30): 0}
+        scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
         is_log = model.value("use_log_fbank") if model.kind == "fbank" else model.bins in ("kaldi", "log")
         if model.kind == "plp" or not is_log:
             yield from (candidate.changed({"scale": each}) for each in scales if each != 1)
             return
-        power = 1.0 if model.value("use_power") is False else 2.0
         if model.added:
             yield from (candidate.changed({"floor": each}) for each in FLOORS[:4])
-        if not model.added and not model.span:
+        elif not model.span:
             yield from (candidate.changed({"scale": each}) for each in scales if each != model.scale)
-            yield from (candidate.changed({"scale": each, "floor": 1e-10}) for each in search.levels)
-            plain = candidate.changed({"scale": 1.0, "floor": 0.0})
-            for low, high, largest in self._floor_of(plain):
-                known = [(scale, floor) for scale in scales for floor in FLOORS
-                         if low - FLOOR_ERROR < math.log(floor) - power * math.log(scale) < high + FLOOR_ERROR
-                         ]  # fmt: skip
-                yield from (candidate.changed({"scale": scale, "floor": floor}) for scale, floor in known)
-                if low - FLOOR_ERROR < largest - DB_80 < high + FLOOR_ERROR:
-                    floored = {"floor": 1e-10, "span": DB_80}
-                    yield from (candidate.changed({"scale": scale} | floored) for scale in search.levels)
-                if not known and abs(low) < LARGEST_LOG:
-                    yield candidate.changed({"scale": 1.0, "floor": float(f"{math.exp((low + high) / 2):.5g}")})
+            yield from (candidate.changed({"scale": each, "floor": 1e-10}) for each in levels)
+            floor, largest = self._floor_of(candidate.changed({"scale": 1.0, "floor": 0.0}))
+            power = 1.0 if model.value("use_power") is False else 2.0
+            known = [(scale, each) for scale in scales for each in FLOORS
+                     if abs(math.log(each) - power * math.log(scale) - floor) < FLOOR_ERROR]  # fmt: skip
+            yield from (candidate.changed({"scale": scale, "floor": each}) for scale, each in known)
+            if abs(largest - DB_80 - floor) < FLOOR_ERROR:
+                yield from (candidate.changed({"scale": each, "floor": 1e-10, "span": DB_80}) for each in levels)
+            if not known and abs(floor) < LARGEST_LOG:
+                yield candidate.changed({"scale": 1.0, "floor": float(f"{math.exp(floor):.5g}")})
         if model.has_energy:
             least = self.sheet.own[:, -1 if model.value("htk_compat") else 0][self.sheet.rows].min()
             if abs(least) < 60:
                 yield candidate.changed({"energy_floor": float(f"{math.exp(least):.5g}")})
                 yield candidate.changed({"energy_floor": 1.0})
 
-    def _floor_of(self, candidate: Candidate) -> Iterator[tuple[float, float, float]]:
-        """Yield between which log energies there is a floor, and the largest one, if there is a floor."""
-        rows = len(self._values)
-        at = candidate.start + np.arange(rows) * self.sheet.arrangement.stride
-        features = self.features(candidate, rows)
-        inside = (at >= 0) & (at < len(features)) & self.sheet.rows[:rows]
-        energies = features[at[inside]]
-        first = int(bool(candidate.model.value("use_energy")) and not candidate.model.value("htk_compat"))
-        values = self.sheet.own[:rows][inside]
-        least, is_least = values.min(0), floored_cells(values)
+    def _floor_of(self, candidate: Candidate) -> tuple[float, float]:
+        """Return the log energy of the array's floor, or NaN, and the largest one."""
+        features, energies, values = self._told(candidate)
+        is_least = floored_cells(values)
         columns = self.sheet.own_columns & is_least.any(0)
-        columns[:first] = False
+        columns[: int(bool(candidate.model.value("use_energy")) and not candidate.model.value("htk_compat"))] = False
         if candidate.model.kind == "mfcc" or not columns.any():
-            return
-        below = np.where(is_least, energies, -np.inf)[:, columns].max(0)
+            return math.nan, math.nan
         # Where the slope of a column is known, its least value is exactly the floor.
         found = []
         for column in np.flatnonzero(columns):
-            other = ~is_least[:, column]
-            if other.sum() > 3:
-                slope, offset = fits.line(energies[other, column], values[other, column])
+            above, given = (each[~is_least[:, column], column] for each in (energies, values))
+            if len(above) > 3:
+                slope, offset = fits.line(above, given)
                 known = next((each for each in SLOPES if abs(slope - each) < SLOPE_ERROR * each), 0.0)
-                if known:
-                    slope, offset = known, float(np.median(values[other, column] - known * energies[other, column]))
-                found.append((least[column] - offset) / slope if slope else np.nan)
-        floor = float(np.nanmedian(found)) if found else float(below.max())
-        if np.isfinite(floor):
-            yield floor, floor, float(features.max())
+                slope, offset = (known, float(np.median(given - known * above))) if known else (slope, offset)
+                found += [(values[:, column].min() - offset) / slope] if slope else []
+        floor = float(np.median(found)) if found else float(np.where(is_least, energies, -np.inf)[:, columns].max())
+        return floor, float(features.max())
 
     def _alike(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield candidates whose columns differ in scale or offset only."""
@@ -287,71 +264,66 @@ class Settling:
         """Return the lifter that gives the columns of cepstra the sizes that the array's have, if there is one."""
         if candidate.order is not None or self.sheet.own.shape[1] < 4:
             return []
-        rows = len(self._values)
-        features = self.features(candidate.changed({"cepstral_lifter": 0}), rows)
-        at = candidate.start + np.arange(rows) * self.sheet.arrangement.stride
-        inside = (at >= 0) & (at < len(features)) & self.sheet.rows[:rows]
+        _, features, values = self._told(candidate.changed({"cepstral_lifter": 0}))
         with np.errstate(divide="ignore", invalid="ignore"):
-            sizes = (self.sheet.own[:rows][inside].std(0) / features[at[inside]].std(0))[1:]
+            sizes = (values.std(0) / features.std(0))[1:]
         for lifter in LIFTERS:
             weights = 1 + 0.5 * lifter * np.sin(np.pi * np.arange(1, len(sizes) + 1) / lifter)
             if np.ptp(sizes - weights * sizes[0] / weights[0]) < 1e-3 * sizes.max():
                 return [lifter]
         return []
 
-    def _arranged(self, candidate: Candidate) -> Iterator[Settled]:
-        found = self._mapped(candidate, self.sheet.arrangement, self._values)
-        if found:
-            yield found
 
-    def mapped_as(self, candidate: Candidate, arrangement: Arrangement) -> Settled | None:
-        """Return a candidate with another arrangement, mapped to the array."""
-        return self._mapped(candidate, arrangement, self.sheet.values)
-
-    def _mapped(self, candidate: Candidate, arrangement: Arrangement, values: Doubles) -> Settled | None:
-        """Return the candidate with the simplest map from its features to the array."""
-        try:
-            features = arrangement.apply(self.features(candidate, len(values)))
-        except KaldiCompatError:
-            return None
-        return mapped(candidate, arrangement, features, values, self.sheet, self.tolerance)
+def features_of(candidate: Candidate, frames: int | None = None) -> Doubles:
+    """Return the features of a candidate: all, or about as many as so many frames from its start need."""
+    model, rate, offset = candidate.model, candidate.source.rate, candidate.offset
+    samples = np.pad(candidate.source.samples[max(offset, 0) :], (max(-offset, 0), 0))
+    if frames is not None:
+        length = (candidate.start + frames + 8) * model.shift(rate) + model.size(rate) + model.fft_points(rate)
+        samples = samples[:length]
+    features = np.clip(model.compute(samples, rate).astype(np.float64), -1e30, 1e30)
+    return features if candidate.order is None else features[:, list(candidate.order)]
 
 
 def mapped(
-    candidate: Candidate, arrangement: Arrangement, features: Doubles, values: Doubles, sheet: Sheet, tolerance: float
-) -> Settled | None:
-    """Return features that have been arranged with the simplest map to an array."""
-    columns, stride = sheet.columns, max(arrangement.stride, 1)
+    candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
+    rows: int | None = None,
+) -> Settled | None:  # fmt: skip
+    """Return a candidate with the simplest map from its features to an array; None if there is none.
+
+    Args:
+        candidate: the candidate.
+        sheet: the array.
+        tolerance: largest absolute difference that counts as explained.
+        arrangement: another one than the sheet's.
+        rows: number of the first rows that are compared; None for all.
+    """
+    arrangement = arrangement or sheet.arrangement
+    values, columns, stride = sheet.values[:rows], sheet.columns, max(arrangement.stride, 1)
+    frames = len(values) * stride if len(values) < len(sheet.values) else None
+    try:
+        features = arrangement.apply(features_of(candidate, frames))
+    except KaldiCompatError:
+        return None
     if not arrangement.said:  # some of the columns are another feature's
         values, columns = values[:, arrangement.columns], columns[arrangement.columns]
     if features.shape[1] != values.shape[1]:
         return None
-    starts = {round(candidate.start / stride) + more for more in ((0,) if stride == 1 else (-2, -1, 0, 1))}
-    best: tuple[float, int] | None = None
-    for start in starts if len(starts) > 1 else ():
-        frame, row, count = (
-            max(start, 0),
-            max(-start, 0),
-            min(len(features) - max(start, 0), len(values) - max(-start, 0)),
-        )
-        if count > 1:
-            cost = fits.similarity(features[frame : frame + count][:, columns], values[row : row + count][:, columns])
-            best = min((cost, start), best or (9.0, 0))
-    start = best[1] if best else next(iter(starts))
-    frame, row = max(start, 0), max(-start, 0)
-    count = min(len(features) - frame, len(values) - row)
-    if count < 2:
-        return None
-    part, target = features[frame : frame + count], values[row : row + count]
+    start = about = round(candidate.start / stride)
+    best = NOTHING
+    for near in range(about - 2, about + 2) if stride > 1 else ():
+        first, second = fits.overlap(features, values, near)
+        if len(first) > 1 and (cost := fits.similarity(first[:, columns], second[:, columns])) < best:
+            start, best = near, cost
+    part, target = fits.overlap(features, values, start)
+    row, count = max(-start, 0), len(target)
     cells = Cells(sheet.rows[row : row + count], columns)
-    if cells.rows.sum() < 2:
+    if count < 2 or cells.rows.sum() < 2:
         return None
-    told = np.flatnonzero(cells.rows)
-    others = [] if len(features) == count else [features]
-    if told[-1] + 1 < count:
-        others.append(part[: told[-1] + 1])
+    last = int(np.flatnonzero(cells.rows)[-1]) + 1
+    others = [features] * (len(features) != count) + [part[:last]] * (last < count)
     fit = fits.simplest(part, target, tolerance, cells, others)
-    return Settled(candidate, arrangement, fit, row, frame, len(features), target, cells)
+    return Settled(candidate, arrangement, fit, row, max(start, 0), len(features), target, cells)
 
 
 def _edges(candidate: Candidate) -> Iterator[Candidate]:
@@ -366,24 +338,6 @@ def _edges(candidate: Candidate) -> Iterator[Candidate]:
             yield framed.changed({"whole": whole})
 
 
-def again(settled: Settled | None, candidate: Candidate, sheet: Sheet, tolerance: float) -> Settled | None:
-    """Return a candidate mapped to an array, in the arrangement of what is settled or the sheet's."""
-    arrangement = sheet.arrangement if settled is None else settled.arrangement
-    try:
-        features = arrangement.apply(features_of(candidate))
-    except KaldiCompatError:
-        return None
-    return mapped(candidate, arrangement, features, sheet.values, sheet, tolerance)
-
-
-def features_of(candidate: Candidate) -> Doubles:
-    """Return all features of a candidate."""
-    source = candidate.source
-    samples = source.samples[max(candidate.offset, 0) :]
-    features = candidate.model.compute(samples, source.rate).astype(np.float64)
-    return features if candidate.order is None else features[:, list(candidate.order)]
-
-
 def spread_of(rounding: Doubles) -> Doubles:
     """Return the largest value in the frame and its neighbours, and in the column and its neighbours."""
     for axis in (0, 1):
@@ -395,7 +349,7 @@ def within_rounding(settled: Settled, sheet: Sheet, tolerance: float) -> Settled
     """Return what is settled with a more accurate FFT or with words, if rounding explains the differences."""
     candidate = settled.candidate
     accurate = candidate.changed({"precise": True, "source": candidate.source.rounded()})
-    other = again(settled, accurate, sheet, tolerance)
+    other = mapped(accurate, sheet, tolerance, arrangement=settled.arrangement)
     if other is None:
         return settled
     if other.fit.residual <= tolerance:
@@ -444,7 +398,3 @@ def _left_by_lines(first: Doubles, second: Doubles) -> Doubles:
     a, b = first - np.median(first, axis=0), second - np.median(second, axis=0)
     power = np.maximum((a * a).sum(0), 1e-30)
     return np.asarray(b - a * ((a * b).sum(0) / power))
-
-
-def _peak(samples: Doubles) -> float:
-    return float(np.abs(samples).max())

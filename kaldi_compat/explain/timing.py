@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,6 @@ MOST = 9  # assumptions about parts
 UNLIKELY = 0.6  # share of the best one's score that they have at least
 COMPONENTS = 4  # of the array that are compared with the bands
 MARGIN = 8  # frames that an array may begin before the audio, or end after it
-WIDTH = 1.0  # of the smoothing of energies, in frame shifts
 FAR = 0.02  # by which each frame from the beginning makes frames of the whole audio less likely
 TRIED_LAGS, APART = 6, 3
 CERTAIN = 0.6  # share of frames that are certainly where they are assumed
@@ -50,99 +48,89 @@ class Timing:
     is_whole: bool
 
 
-def timings(target: Doubles, rows: Mask, source: AudioSource, stride: int = 1, *, parts: bool = True) -> list[Timing]:
-    """Return when the rows of an array may have been, the best first.
+class Pattern:
+    """A few components of an array's columns, which show time, from the first row that counts to the last.
 
     Args:
         target: the array (frames, dim).
         rows: the rows that count.
-        source: the audio.
-        stride: frames from one row to the next.
-        parts: look for parts of the audio as well.
     """
-    told = np.flatnonzero(rows)
-    begin, end = int(told[0]), int(told[-1]) + 1
-    found = _timings(target[begin:end], rows[begin:end], source, stride, len(rows) if not begin else 0, parts=parts)
-    return [Timing(each.shift, each.centre - begin * each.shift, each.score, each.is_whole) for each in found]
 
+    def __init__(self, target: Doubles, rows: Mask) -> None:
+        told = np.flatnonzero(rows)
+        self.begin, end = int(told[0]), int(told[-1]) + 1
+        self.rows = rows[self.begin : end]
+        self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())  # with silence at its end
+        self.components = components_of(target[self.begin : end], self.rows)
 
-def _timings(
-    target: Doubles, rows: Mask, source: AudioSource, stride: int, with_silence: int, *, parts: bool
-) -> list[Timing]:
-    """Return when the rows of an array may have been; ``with_silence`` rows if those at its end are silence."""
-    count = len(target)
+    def timings(self, source: AudioSource, stride: int = 1, *, parts: bool = True) -> list[Timing]:
+        """Return when the first row of the array may have been, the best first.
 
-    def off(shift: float) -> float:
-        """Return how many rows more or less than the array has the whole audio gives."""
-        return min(abs(source.length / shift / stride - each) for each in (count, with_silence or count))
+        Args:
+            source: the audio.
+            stride: frames from one row to the next.
+            parts: look for parts of the audio as well.
+        """
+        count = len(self.rows)
 
-    shifts = usual_shifts(source.rate)
-    whole = [each for each in shifts if off(each) <= 3 + 2048 / each / stride]
-    whole.sort(key=lambda each: off(each) > 2)
-    if count < FEWEST_ROWS or rows.sum() < FEWEST_ROWS // 2:
-        return [Timing(each * stride, 0.0125 * source.rate, 0.0, True) for each in whole]
-    series = Series(target, rows, source)
-    found = [series.best(each * stride, is_whole=True) for each in whole]
-    found.sort(key=lambda each: -each.score)
-    if (found and found[0].score > CERTAIN) or not parts:
-        return [*found[:2], *[each for each in found[2:] if off(each.shift / stride) <= 2][:2]]
-    exact = [each for each in found if off(each.shift / stride) <= 1][:3]
-    centred = [Timing(each.shift, 0.0, each.score, True) for each in exact]  # whatever the correlation says
-    estimated = round(source.length / count / stride)
-    if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
-        found.append(series.best(estimated * stride, is_whole=True))
-    possible = [each for each in shifts if each * stride * (count - 2 * MARGIN) <= source.length]
-    found += [best for each in possible for best in series.best_of(each * stride, is_whole=False)]
-    found.sort(key=lambda each: -each.score)
-    likely = [each for each in found if each.score > UNLIKELY * found[0].score][:MOST]
-    return [*dict.fromkeys([*exact, *centred, *likely])]
+        def off(shift: float) -> float:
+            """Return how many rows more or less than the array has the whole audio gives."""
+            return min(abs(source.length / shift / stride - each) for each in self.counts)
+
+        shifts = usual_shifts(source.rate)
+        whole = sorted(
+            (each for each in shifts if off(each) <= 3 + 2048 / each / stride), key=lambda each: off(each) > 2
+        )
+        if count < FEWEST_ROWS or self.rows.sum() < FEWEST_ROWS // 2:
+            return [Timing(each * stride, 0.0125 * source.rate, 0.0, True) for each in whole]
+        found = [self._best(source, each * stride, is_whole=True)[0] for each in whole]
+        found.sort(key=lambda each: -each.score)
+        if (found and found[0].score > CERTAIN) or not parts:
+            found = [*found[:2], *[each for each in found[2:] if off(each.shift / stride) <= 2][:2]]
+        else:
+            exact = [each for each in found if off(each.shift / stride) <= 1][:3]
+            centred = [Timing(each.shift, 0.0, each.score, True) for each in exact]  # whatever the correlation says
+            estimated = round(source.length / count / stride)
+            if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
+                found.append(self._best(source, estimated * stride, is_whole=True)[0])
+            possible = [each * stride for each in shifts if each * stride * (count - 2 * MARGIN) <= source.length]
+            found += [best for each in possible for best in self._best(source, each, is_whole=False)]
+            found.sort(key=lambda each: -each.score)
+            likely = [each for each in found if each.score > UNLIKELY * found[0].score][:MOST]
+            found = [*dict.fromkeys([*exact, *centred, *likely])]
+        return [Timing(each.shift, each.centre - self.begin * each.shift, each.score, each.is_whole) for each in found]
+
+    def _best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
+        """Return the two best assumptions with a shift in samples that are some frames apart."""
+        step = max(int(STEP_S * source.rate), 1)
+        energies = _energies(source, step, min(max(int(self.rows.sum()) // ROWS_PER_BAND, 3), BANDS))
+        bands_of_steps = _uncorrelated(energies, max(1, round(shift / step)))
+        independent = min(1.0, shift / (SMOOTH_S * source.rate))
+        count, found = len(self.rows), list[Timing]()
+        total = max(int(source.length / shift), count) + 2 * MARGIN
+        lags = np.arange(total - count + 1)
+        for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
+            centres = offset + (np.arange(total) - MARGIN) * shift
+            at = (centres - 2.5 * step) / step
+            bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
+            near = correlations_at(self.components, self.rows, bands)
+            inside = (lags > MARGIN - 3) & (lags < len(lags) - MARGIN + 3)
+            near *= np.clip(1 - FAR * np.abs(lags - MARGIN), 0, 1) if is_whole else inside
+            for _ in range(TRIED_LAGS):
+                lag = int(near.argmax())
+                near[max(lag - APART, 0) : lag + APART + 1] = 0
+                told = bands[:, lag : lag + count][:, self.rows]
+                score = explained_share(self.components[:, self.rows], told, independent)
+                found.append(Timing(shift, float(centres[lag]), score, is_whole))
+        found.sort(key=lambda each: -each.score)
+        other = (each for each in found if abs(each.centre - found[0].centre) > APART * shift)
+        return [found[0], *itertools.islice(other, 1)]
 
 
 def usual_shifts(rate: float) -> list[int]:
     """Return the usual numbers of samples from one frame to the next."""
     return list(dict.fromkeys([int(rate * each / 1000) for each in MILLISECONDS[:3]] + [*SAMPLES] +
                               [int(rate * each / 1000) for each in MILLISECONDS[3:]]))  # fmt: skip
-
-
-class Series:
-    """What an array and the audio's energies have in common: a few components of the one, and bands of the other."""
-
-    def __init__(self, target: Doubles, rows: Mask, source: AudioSource) -> None:
-        self._source, self._rows = source, rows
-        self._components = components_of(target, rows)
-        self._step = max(int(STEP_S * source.rate), 1)
-        self._energies = _energies(source, self._step, min(max(int(rows.sum()) // ROWS_PER_BAND, 3), BANDS))
-
-    def best(self, shift: int, *, is_whole: bool) -> Timing:
-        """Return the best assumption with a shift in samples."""
-        return self.best_of(shift, is_whole=is_whole)[0]
-
-    def best_of(self, shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return the two best assumptions with a shift in samples that are some frames apart."""
-        found = sorted(self._timings(shift, is_whole=is_whole), key=lambda each: -each.score)
-        other = (each for each in found if abs(each.centre - found[0].centre) > APART * shift)
-        return [found[0], *itertools.islice(other, 1)]
-
-    def _timings(self, shift: int, *, is_whole: bool) -> Iterator[Timing]:
-        count = self._components.shape[1]
-        total = max(int(self._source.length / shift), count) + 2 * MARGIN
-        lags = np.arange(total - count + 1)
-        bands_of_steps = _uncorrelated(self._energies, max(1, round(WIDTH * shift / self._step)))
-        for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
-            centres = offset + (np.arange(total) - MARGIN) * shift
-            at = (centres - 2.5 * self._step) / self._step
-            bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
-            near = correlations_at(self._components, self._rows, bands)
-            inside = (lags > MARGIN - 3) & (lags < len(lags) - MARGIN + 3)
-            near *= np.clip(1 - FAR * np.abs(lags - MARGIN), 0, 1) if is_whole else inside
-            for _ in range(TRIED_LAGS):
-                lag = int(near.argmax())
-                near[max(lag - APART, 0) : lag + APART + 1] = 0
-                independent = min(1.0, shift / (SMOOTH_S * self._source.rate))
-                score = explained_share(
-                    self._components[:, self._rows], bands[:, lag : lag + count][:, self._rows], independent
-                )
-                yield Timing(shift, float(centres[lag]), score, is_whole)
 
 
 def explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:

@@ -157,6 +157,10 @@ TURNED = np.stack((SAMPLES, np.roll(SAMPLES, 5000)[::-1]))
 C0 = Mfcc(dither=0.0, use_energy=False)(SAMPLES).astype(np.float64)
 FBANK = Fbank(num_mel_bins=40, dither=0.0)
 EIGHT = FBANK(resample_waveform(SAMPLES.astype(np.float32), 8000, 16000))
+PAUSES = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]  # with digital silence
+EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high_freq=-400.0)(
+    resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
+)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
     "magnitude": (lambda: bins(512, 1, 1 / 32768), SAMPLES, 16000, ("magnitudes", "reflect")),
@@ -173,6 +177,11 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "C0 last": (lambda: np.roll(Mfcc(dither=0.0)(SAMPLES), -1, 1), SAMPLES, 16000, ("htk_compat=True",)),
     "lifter": (lambda: Mfcc(dither=0.0, use_energy=False, cepstral_lifter=26.0)(SAMPLES), SAMPLES, 16000,
                ("mfcc(use_energy=False, cepstral_lifter=26)",)),
+    "linear mels of long frames": (
+        lambda: (bins(2048, 2, 1 / 32768)[::3] @ librosa_filters(128, 2048, 16000.0)).T, SAMPLES, 16000,
+        ("frame_shift=30.0", "use_log_fbank=False", "of equal area", "(reflect)", "transposed")),
+    "rounding of a resampler": (
+        lambda: EIGHT_OF_PAUSES, PAUSES, 16000, ("high_freq=-400.0", "to 8000 Hz as Kaldi and torchaudio do")),
     "DCT": (lambda: C0 * np.array([2**0.5] + [1] * 12), SAMPLES, 16000, ("C0 times the root of 2",)),
     "DCT, not normalized": (lambda: C0 * np.array([2**0.5] + [1] * 12) * 46**0.5, SAMPLES, 16000, ("not normalized",)),
     "floor of energies": (lambda: Mfcc(dither=0.0, energy_floor=1e9)(SAMPLES), SAMPLES, 16000, ("energy_floor=1",)),
