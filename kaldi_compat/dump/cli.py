@@ -189,6 +189,7 @@ def job_of(data: Any, extractor: Any, *, log: Any, archives: Any, name: str, opt
     if isinstance(extractor, str) and extractor and extractor not in FEATURES:
         options = {MODULE if ":" in extractor else PRESET: extractor} | options
     options = {key: _as_option(value) for key, value in options.items()}
+    options |= {"layers": str(options["layers"])} if "layers" in options else {}
     own = {key: value for key, value in options.items() if normalize(key) in OWN_FLAGS}
     chosen = options_of(own)
     is_object = not isinstance(extractor, str)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.functional.compiler import compiler_says
 
 if TYPE_CHECKING:
     import torch
@@ -53,11 +54,6 @@ class Tracing(NamedTuple):
 
 
 UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
-
-
-def compiler_says(torch: Any, question: str) -> bool:
-    """Return the answer of ``torch.compiler`` to a question such as ``is_compiling``; False if it does not know it."""
-    return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
 
 
 def tracing(x: Any) -> Tracing:

@@ -133,7 +133,7 @@ def test_page_computes_draws_compares_and_listens(tmp_path: Path) -> None:
     other[3, 4] += 0.5
     given = {"speech.wav": (tmp_path / "speech.wav").read_bytes(), "same.npy": npy(expected), "other.npy": npy(other),
              "wrong.npy": npy(np.zeros((2, 2), np.int32))}  # fmt: skip
-    [html] = re.findall(r"```\{raw\} html\n(.*?)```", PAGE.read_text(), re.S)
+    [html] = re.findall(r":::\{raw\} html\n(.*?):::", PAGE.read_text(), re.S)
     page = f"<!doctype html><meta charset=utf-8>{html}<script type=module>{SCRIPT}</script>".encode()
     flags = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
              "--autoplay-policy=no-user-gesture-required",

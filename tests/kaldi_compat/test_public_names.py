@@ -32,9 +32,13 @@ def bound_names(path: Path) -> set[str]:
     for each in ast.parse((PACKAGE / path).read_text()).body:
         if isinstance(each, (ast.FunctionDef, ast.ClassDef)):
             names.add(each.name)
-        else:  # also below "if TYPE_CHECKING:"
+        elif isinstance(each, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name for alias in each.names)
+        else:
             names.update(node.id for node in ast.walk(each) if isinstance(node, ast.Name))
-            names.update(node.asname or node.name for node in ast.walk(each) if isinstance(node, ast.alias))
+            names.update(
+                alias.name for node in ast.walk(each) if isinstance(node, ast.ImportFrom) for alias in node.names
+            )
     return names
 
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.engine import is_in_c
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, compiler_says
+from kaldi_compat.functional.array_api import UNTRACED, Tracing
+from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.tensors.dither import Generator

@@ -15,9 +15,10 @@ from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
-from kaldi_compat.functional.array_api import Tracing, compiler_says, is_traced, is_traced_or_differentiated, matmul
+from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
+from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp

@@ -275,7 +275,7 @@ def test_other_lhotse_manifests_convert_or_say_what_they_are(ark: Ark) -> None:
     assert ark("convert nameless.jsonl o.ark", 2).err.count("without a recording_id") == 1
 
 
-@pytest.mark.parametrize("of_cuts", [False, True])
+@pytest.mark.parametrize("what", ["features", "cut", "mixed cut"])
 @pytest.mark.parametrize(
     ("kind", "place"),
     [
@@ -288,15 +288,15 @@ def test_other_lhotse_manifests_convert_or_say_what_they_are(ark: Ark) -> None:
         ("numpy_files", "nosuch"),
     ],
 )
-def test_lhotse_manifests_run_no_command_and_open_no_url(kind: str, place: str, of_cuts: bool, ark: Ark) -> None:
+def test_lhotse_manifests_run_no_command_and_open_no_url(kind: str, place: str, what: str, ark: Ark) -> None:
     lhotse = pytest.importorskip("lhotse")
     for name in "http:", "touch made |":  # maybe from the same stranger
         Path(name).mkdir()
     Path("names.scp").write_text("k touch made |\n")
     found: Any = lhotse.Features("f", 5, 3, 0.01, 16000, 0.0, 0.05, kind, place, "k", recording_id="r", channels=0)
-    if of_cuts:
-        cut = lhotse.MonoCut("c", 0, 0.05, 0, features=found)
-        lhotse.CutSet.from_cuts([cut, cut.append(cut.with_id("d"))]).to_file("x.jsonl")
+    cut = lhotse.MonoCut("c", 0, 0.05, 0, features=found)
+    if what != "features":
+        lhotse.CutSet.from_cuts([cut if what == "cut" else cut.append(cut.with_id("d"))]).to_file("x.jsonl")
     else:
         lhotse.FeatureSet.from_features([found]).to_file("x.jsonl")
     assert "that a manifest names are not opened" in ark("convert x.jsonl x.ark", 2).err

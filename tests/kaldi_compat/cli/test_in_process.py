@@ -113,6 +113,8 @@ def test_command_leaves_what_its_process_leaves(command: str, capfd: pytest.Capt
     stderr = capfd.readouterr().err
     process = subprocess.run(["sh", "-c", command], capture_output=True)
     assert done == (process.returncode, process.stdout)
+    with pytest.raises(ChildProcessError):  # none is left
+        os.waitpid(-1, os.WNOHANG)
     # The processes of a pipeline write at the same time.
     assert sorted(stderr.splitlines()) == sorted(process.stderr.decode().splitlines())
 
