@@ -91,8 +91,8 @@ def tests(session: nox.Session) -> None:
 @nox.session(python="3.10")
 def oldest(session: nox.Session) -> None:
     """Run the core tests with the oldest supported PyTorch and NumPy."""
-    _torch(session, "torch==2.1.2")
-    session.install("numpy==1.22.4", *TESTED_WITHOUT_TORCH)
+    _torch(session, "torch==2.4.1")
+    session.install("numpy==2.0.0", *TESTED_WITHOUT_TORCH)
     session.install("--editable", ".")
     _pytest(session, *CORE)
 
