@@ -51,7 +51,7 @@ class Rfft:
             unpacked[: self._n] = values
             unpacked[1], unpacked[self._n] = 0, values[1]
             return as_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
-        spectrum = np.fft.rfft(values, out=np.empty(self._n // 2 + 1, np.complex128))
+        spectrum = np.fft.rfft(values)
         packed = as_list(spectrum.view(np.float64))
         packed[1] = packed[-2]
         del packed[-2:]
@@ -138,9 +138,8 @@ def spectra(config: StftConfig, window: Floats, samples: Floats, most: int | Non
     samples = np.ascontiguousarray(samples)
     frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))
     # in double precision: NumPy's real transforms of float32 take seven times as long
-    found = np.empty((shape[0], config.n_fft // 2 + 1), np.complex128)
-    np.fft.rfft(frames * window, norm="ortho" if config.normalized else "backward", out=found)
-    return found.astype(np.complex64)
+    windowed = (frames * window).astype(np.float64, copy=False)
+    return np.fft.rfft(windowed, norm="ortho" if config.normalized else "backward").astype(np.complex64)
 
 
 def _padded(samples: Floats, size: int, mode: str) -> Floats:
