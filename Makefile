@@ -43,7 +43,7 @@ generate: $(VENV)/test.stamp
 # The documentation site, in docs/_build/html. A warning, such as a link to a page that does not exist, is an error.
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
-	@echo "Open docs/_build/html/index.html in a browser."
+	@echo "Open docs/_build/html/index.html in a browser; howto/browser.html runs from a web server only: python3 -m http.server -d docs/_build/html"
 
 # A wheel with the C libraries for this platform, and one without for all others.
 wheels: $(VENV)/bin/python

@@ -40,6 +40,9 @@ DEBOOTSTRAP = ["fakeroot", "debootstrap", "--arch=arm64", "--variant=minbase", "
                "trixie"]  # fmt: skip
 
 
+PINNED = ["--constraint", "constraints.txt"]
+
+
 def _torch(session: nox.Session, *arguments: str) -> None:
     index = os.environ.get("NOX_TORCH_INDEX")
     session.install(*arguments, *(["--index-url", index] if index else []))
@@ -53,9 +56,8 @@ def _pytest(session: nox.Session, *where: str) -> None:
 @nox.session(python="3.11")
 def lint(session: nox.Session) -> None:
     """Run ruff and mypy with the pinned versions."""
-    pinned = ["--constraint", "constraints.txt"]
-    _torch(session, *pinned, "torch")
-    session.install(*pinned, "ruff", "mypy", "numpy")
+    _torch(session, *PINNED, "torch")
+    session.install(*PINNED, "ruff", "mypy", "numpy")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -64,8 +66,8 @@ def lint(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def docs(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
-    _torch(session, "torch")
-    session.install("--editable", ".[docs]")
+    _torch(session, *PINNED, "torch")
+    session.install(*PINNED, "--editable", ".[docs]")
     session.run("python", "-m", "sphinx", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html")
 
 

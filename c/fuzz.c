@@ -1,7 +1,7 @@
 /* Fuzz target of kaldi_features.h: any options, audio and chunks give a status or features, and a stream gives the rows of the whole.
 
        clang -g -O1 -fsanitize=fuzzer,address,undefined -DKF_LIBFUZZER fuzz.c -o fuzz && ./fuzz
-       cc -g -O1 -fsanitize=address,undefined fuzz.c -o fuzz && ./fuzz COUNT SEED */
+       cc -g -O1 -fsanitize=address,undefined,float-cast-overflow fuzz.c -o fuzz && ./fuzz COUNT SEED */
 #define KALDI_FEATURES_IMPLEMENTATION
 #include "kaldi_features.h"
 
@@ -122,10 +122,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef KF_LIBFUZZER
+/* Functions of numbers that few options lead to. */
+static void call_functions(void) {
+    static const uint32_t odd[] = {0x7fc00000u, 0xffc00000u, 0x7f800000u, 0xff800000u, 0u,          0x80000000u,
+                                   1u,          0x80000001u, 0x7f7fffffu, 0xff7fffffu, 0x3f800000u, 0xc2d00000u};
+    enum { COUNT = sizeof odd / sizeof *odd };
+    for (int i = 0; i < COUNT * COUNT; i++) {
+        const float x = kf__float(odd[i / COUNT]);
+        must((kf__exp(x) != kf__exp(x)) == (x != x), "kf__exp");
+        (void)kf__power((double)x, (double)kf__float(odd[i % COUNT]));
+    }
+}
+
 int main(int argc, char **argv) {
     static uint8_t data[256];
     const long count = argc > 1 ? strtol(argv[1], NULL, 10) : 1000;
     uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    call_functions();
     for (long run = 0; run < count; run++) {
         for (size_t i = 0; i < sizeof data; i++) {
             state = state * 6364136223846793005u + 1442695040888963407u;

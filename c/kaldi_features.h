@@ -270,7 +270,7 @@ KF_API const char *kf_strerror(kf_status status);
     defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
 #error "kaldi_features.h: fast math changes the features. Compile this file without -ffast-math, -Ofast and /fp:fast"
 #endif
-#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16 /* 16 widens _Float16 only */
 #error "kaldi_features.h: float arithmetic in a wider type changes the features. Compile with -msse2 -mfpmath=sse"
 #endif
 
@@ -505,6 +505,7 @@ KF__INLINE float kf__log(float x) {
     return x <= FLT_MAX ? (float)y : x;
 }
 static float kf__exp(float x) {
+    if (x != x) return x;
     if (x > 0x1.62e42ep6f) return kf__float(0x7f800000u);
     if (x < -0x1.9fe368p6f) return 0.0f;
     const double steps = 0x1.71547652b82fep+5 * (double)x, whole = kf__nearest(steps), r = steps - whole;

@@ -15,6 +15,7 @@ from generate import (
     io_ark_stub,
     native,
     pages,
+    preset_files,
     preset_names,
     promised_names,
     public_names,
@@ -27,6 +28,8 @@ STANDINS = importlib.import_module("generate.standins").TARGETS if (ROOT / "kald
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {
     "c/kaldi_features.h": lambda: c_presets.source(ROOT / "c" / "kaldi_features.h"),
+    "c/presets.json": preset_files.presets,
+    "c/preset.schema.json": preset_files.schema,
     "io_ark/__init__.pyi": io_ark_stub.source,
     "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),
     "kaldi_compat/__init__.pyi": public_names.source,

@@ -11,7 +11,7 @@ or, before the first import of the libraries::
 
 The processes that such a process starts have the stand-ins, too, by the environment: workers of a DataLoader (fork and
 spawn), ``torchrun``, a shell script that calls Python. The libraries need not be installed. Where torchaudio is
-installed, only its parts that follow Kaldi are replaced.
+installed, only its parts that follow Kaldi are replaced, and ``load`` and ``save`` where it cannot read files itself.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ LIBRARIES: Mapping[str, Mapping[str, str]] = {
 }
 # Libraries whose other modules stay the original's, with our names where they lack some.
 KEPT = ("torchaudio",)
+FILES = ("load", "save")  # functions of torchaudio that need torchcodec since version 2.9
 
 
 def install(*names: str) -> dict[str, str]:
@@ -138,13 +139,16 @@ class Finder:
         ours = self._ours(fullname)
         if ours is None:
             return None
-        original = importlib.machinery.PathFinder.find_spec(fullname, path) if self._is_kept(fullname) else None
+        is_kept = self._is_kept(fullname)
+        original = importlib.machinery.PathFinder.find_spec(fullname, path) if is_kept else None
         if original is not None:
             if original.loader is not None and _exists(ours):
                 completed: Any = _Completed(original.loader, ours)
                 original.loader = completed
             return original
         if not _exists(ours):
+            if is_kept:  # a part that is optional in theirs
+                return None
             library = fullname.partition(".")[0]
             raise ModuleNotFoundError(f"kaldi_compat's stand-in for {library} has no module {fullname}", name=fullname)
         alias: Any = _Alias(ours)
@@ -218,7 +222,14 @@ class _Completed:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
+        try:
+            self._loader.exec_module(module)
+        except OSError as error:  # its C library was built for another torch
+            library, torch = module.__name__.partition(".")[0], _version("torch")
+            raise ImportError(
+                f"{library} {_version(library)} cannot be imported with torch {torch}: {_line(error)}; install the "
+                f"{library} for torch {torch}, or none: the stand-in then takes its place"
+            ) from error
         _complete(module, self._ours)
 
 
@@ -227,8 +238,41 @@ def _complete(module: ModuleType, ours: str) -> None:
     with warnings.catch_warnings():  # of names that are deprecated and found by the module's __getattr__
         warnings.simplefilter("ignore")
         lacking = [name for name in source.__all__ if not hasattr(module, name)]
+        if module.__name__ == "torchaudio" and cannot_read():
+            lacking.extend(FILES)
     for name in lacking:
         setattr(module, name, getattr(source, name))
+
+
+def cannot_read() -> str:
+    """Return why the installed torchaudio cannot read audio files, or an empty string if it can."""
+    version = _version("torchaudio")
+    if not version or [*map(int, version.split(".")[:2])] < [2, 9]:
+        return ""
+    found = _version("torchcodec")
+    if not found:
+        return f"torchaudio {version} needs torchcodec, which is not installed"
+    try:
+        for name in ("decoders", "encoders"):
+            importlib.import_module(f"torchcodec.{name}")
+    except Exception as error:
+        reason = f"torchcodec {found} cannot be imported with torch {_version('torch')}: {_line(error)}"
+        return f"torchaudio {version} needs torchcodec, and {reason}"
+    return ""
+
+
+def _version(library: str) -> str:
+    """Return the version of an installed library, or an empty string."""
+    import importlib.metadata  # 10 ms, needed for torchaudio only
+
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 def _exists(module: str) -> bool:
@@ -257,6 +301,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         for theirs, ours in LIBRARIES[name].items():
             verb = "has the names that it lacks from" if is_installed and theirs in KEPT else "is"
             print(f"kaldi_compat: {theirs} {verb} {ours}", file=sys.stderr)
+        if is_installed and name == "torchaudio":
+            reason = cannot_read()
+            whose = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_version(name)}'s own"
+            print(f"kaldi_compat: torchaudio.{' and '.join(FILES)} are {whose}", file=sys.stderr)
     program = [sys.executable] if command[0].startswith("-") or command[0].endswith(".py") else []
     sys.stderr.flush()
     try:

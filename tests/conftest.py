@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+STARTED_IN = os.getcwd()
 OUTCOMES = pytest.StashKey[supported.Outcomes]()
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_files() -> Iterator[None]:
+    """Fail a test that writes to the folder where pytest was started, in place of a folder of its own."""
+    before = set(os.listdir(STARTED_IN))
+    yield
+    left = [name for name in sorted(set(os.listdir(STARTED_IN)) - before) if not name.startswith(".")]
+    assert not left, f"left in {STARTED_IN}: {left}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import importlib.metadata
 import os
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -443,11 +444,37 @@ OTHERS = {
 }
 
 
+def c_header() -> list[tuple[str, Callable[[], str], str, Any]]:
+    """Return c/kaldi_features.h, its WebAssembly builds and its examples, built in the folder SCORE_C."""
+    built, folder = os.environ.get("SCORE_C", ""), Path(__file__).resolve().parents[2] / "c"
+    wasm, grade = (
+        ("node", str(folder / "wasm" / "conform.mjs")),
+        (sys.executable, str(folder / "examples" / "grade.py")),
+    )
+
+    def version() -> str:
+        return (
+            re.findall('KF_VERSION "(.*)"', (folder / "kaldi_features.h").read_text())[0]
+            if built
+            else os.environ["SCORE_C"]
+        )
+
+    return [
+        ("c/kaldi_features.h", version, "", (f"{built}/conform", "{audio}", "{options.json}", "{out.npy}")),
+        ("c/wasm, SIMD", version, "", (*wasm, "{list.json}")),
+        ("c/wasm, scalar", version, "", (*wasm, "--scalar", "{list.json}")),
+        ("c/examples/wav_to_fbank.c", version, "", (*grade, "--file", f"{built}/wav_to_fbank", "{list.json}")),
+        ("c/examples/online.c", version, "", (*grade, f"{built}/online", "{list.json}")),
+        ("c/examples/fbank.rs", version, "", (*grade, f"{built}/fbank", "{list.json}")),
+    ]
+
+
 def implementations() -> list[Implementation]:
     """Return what can be scored here: see score.py for the environment."""
     sources = os.environ.get("SCORE_SOURCES", "")
     listed: list[tuple[str, Callable[[], str], str, Any]] = [
         ("kaldi-compat, its programs", lambda: installed("kaldi-compat"), "", programs),
+        *c_header(),
         ("kaldi-native-fbank", lambda: installed("kaldi_native_fbank"), "", kaldi_native_fbank),
         ("kaldifeat", lambda: commit(os.environ["KALDIFEAT"]), "built with -O1 from its source", kaldifeat),
         ("kaldi-native-fbank, C port (ThirdLetterC)", lambda: os.environ["KNF_C_VERSION"], "",

@@ -6,8 +6,9 @@ usage: python -m benchmarks.conformance.score [--only TEXT] [--print]
 Libraries are found on PYTHONPATH. The environment names what is not a package: SCORE_SOURCES (a folder with checkouts
 of PaddleSpeech and VBx, each with its commit in a file COMMIT), KALDIFEAT (a checkout, built), KNF_C, KNF_RUST and
 KNF_ROUSEABOUT (libraries made of knf_port.c, knf_port.rs and knf.c; and what was built, as KNF_C_VERSION and so on),
-TRANSFORMERS_JS (transformers_js.mjs beside this file), TRANSFORMERS_JS_SOURCE (src/utils/audio.js of the package) and
-TRANSFORMERS_JS_VERSION. What is not found is left out.
+SCORE_C (a folder with the
+programs conform, wav_to_fbank, online and fbank made of c/), TRANSFORMERS_JS (transformers_js.mjs beside this file),
+TRANSFORMERS_JS_SOURCE (src/utils/audio.js of the package) and TRANSFORMERS_JS_VERSION. What is not found is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-//! Print the features of raw 16-bit samples on standard input: `fbank PRESET < samples.raw`.
+//! Print the features of raw 16-bit samples on standard input: `fbank PRESET [OPTION=VALUE]... < samples.raw`.
 //!
 //!     cc -O3 -ffp-contract=off -c ../kaldi_features.c && ar rcs libkaldi_features.a kaldi_features.o
 //!     rustc -O -L . fbank.rs && ./fbank zipformer < samples.raw
@@ -71,11 +71,13 @@ impl Frontend {
 }
 
 fn main() -> Result<(), String> {
-    let preset = std::env::args().nth(1).ok_or("usage: fbank PRESET < samples.raw")?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (preset, changes) = arguments.split_first().ok_or("usage: fbank PRESET [OPTION=VALUE]... < samples.raw")?;
+    let changes: Vec<(&str, &str)> = changes.iter().map(|each| each.split_once('=').unwrap_or((each, ""))).collect();
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     let samples: Vec<i16> = bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
-    let mut frontend = Frontend::from_preset(&preset, &[("dither", "0")])?;
+    let mut frontend = Frontend::from_preset(preset, &changes)?;
     for row in frontend.compute(&samples)?.chunks(frontend.dim()) {
         println!("{}", row.iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" "));
     }

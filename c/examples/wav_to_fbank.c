@@ -1,6 +1,6 @@
-/* Print the features of a wave file: wav_to_fbank PRESET FILE.wav (16-bit PCM, one channel, at the model's sampling rate).
+/* Print the features of a wave file: wav_to_fbank PRESET FILE.wav [OPTION=VALUE]... (16-bit PCM, one channel).
 
-       cc -O3 -I.. wav_to_fbank.c -o wav_to_fbank && ./wav_to_fbank zipformer speech.wav */
+       cc -O3 -I.. wav_to_fbank.c -o wav_to_fbank && ./wav_to_fbank zipformer speech.wav num_mel_bins=40 */
 #define KALDI_FEATURES_IMPLEMENTATION
 #include "kaldi_features.h"
 #include <stdio.h>
@@ -13,9 +13,9 @@ static void check(kf_status status) {
 }
 
 int main(int argc, char **argv) {
-    FILE *file = argc == 3 ? fopen(argv[2], "rb") : NULL;
+    FILE *file = argc > 2 ? fopen(argv[2], "rb") : NULL;
     if (!file || fseek(file, 44, SEEK_SET)) { /* after the header of most wave files */
-        fprintf(stderr, "usage: wav_to_fbank PRESET FILE.wav\n");
+        fprintf(stderr, "usage: wav_to_fbank PRESET FILE.wav [OPTION=VALUE]...\n");
         return 2;
     }
     static int16_t samples[1 << 24];
@@ -26,6 +26,11 @@ int main(int argc, char **argv) {
     options.struct_size = sizeof options;
     check(kf_from_preset(argv[1], &options));
     options.statistics = NULL; /* without the model's own normalization, if it has one */
+    for (char **each = argv + 3; *each; each++) {
+        char *value = strchr(*each, '=');
+        if (value) *value++ = 0;
+        check(kf_set(&options, *each, value));
+    }
     size_t size;
     check(kf_size(&options, &size));
     void *memory = malloc(size);

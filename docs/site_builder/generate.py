@@ -39,6 +39,7 @@ API = {
     "Streaming": ("kaldi_compat:torch.streaming.*",),
     "Data sets and batches": ("kaldi_compat:torch.data.*",),
     "Plots": ("kaldi_compat.plot",),
+    "Bulk jobs": ("kaldi_compat.dump", "kaldi_compat.dump:dump"),
     "Front ends of models": (
         "kaldi_compat:frontends.*",
         "kaldi_compat:torch.(frontend|export)",
@@ -48,6 +49,7 @@ API = {
     "Explaining and grading features": ("kaldi_compat:explain.*", "kaldi_compat.explain.conform"),
     "Dumping a data directory": ("kaldi_compat.dump",),
     "Functions": ("kaldi_compat.functional.*",),
+    "Bulk dumps": ("kaldi_compat.dump",),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_standins.*",),
     "io_ark": ("io_ark", "io_ark.codecs", "io_ark.errors", "io_ark.models"),

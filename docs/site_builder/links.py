@@ -17,6 +17,8 @@ PAGES = {
     "SECURITY.md": "/generated/project/security.md",
     "RELEASING.md": "/generated/project/releasing.md",
     "CODE_OF_CONDUCT.md": "/generated/project/conduct.md",
+    "c/README.md": "/generated/project/c_header.md",
+    "c/wasm/README.md": "/generated/project/javascript.md",
     "benchmarks/README.md": "/generated/project/benchmarks.md",
     "reference_data/README.md": "/generated/project/reference_data.md",
     "reference_data/conformance/README.md": "/generated/project/conformance_kit.md",

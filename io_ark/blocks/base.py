@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -12,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks.masks import refuse_masks
-
-logger = logging.getLogger("io_ark")
+from io_ark.logs import logger
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]

@@ -438,7 +438,22 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
         if not key:
             raise FormatError("has features without a recording_id, which is the key: pass the manifest of cuts",
                               file=str(path))  # fmt: skip
+        for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
+            _check_place(part if kind == "Features" else getattr(part, "features", None), path)
         yield key, np.asarray(_of_library(item.load if kind == "Features" else item.load_features, path))
+
+
+def _check_place(features: Any, path: Path) -> None:
+    """Raise :class:`FormatError` if lhotse would run a command or open a URL to load features, as some places ask for.
+
+    A manifest may be a stranger's.
+    """
+    kind, place = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
+    file = place.rpartition(":")[0] if kind == "kaldiio" and not Path(place).exists() else place
+    is_file = Path(file).exists() and not (kind == "kaldiio" and ("|" in place or place.endswith(".scp")))
+    if place and (not is_file or "url" in kind):
+        raise FormatError(f"has features in {place!r}, which is no file: commands, URLs and script files that a "
+                          "manifest names are not opened", file=str(path))  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.extras import not_installed
+from io_ark.logs import logger
 from io_ark.streams.source import Source
-
-logger = logging.getLogger("io_ark")
 
 # The first bytes of a file, its format, and a command that converts it.
 _FORMATS = (

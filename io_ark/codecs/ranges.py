@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
 
 from io_ark.errors import RangeError
+from io_ark.logs import logger
 from io_ark.specifier import Range
-
-logger = logging.getLogger("io_ark")
 
 _FLOAT = np.dtype(np.float32)
 

@@ -6,6 +6,7 @@ Source: ``BasicHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` and ``WriteBa
 from __future__ import annotations
 
 import struct
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from io_ark.codecs.pack import Pack, floats, integers
 from io_ark.codecs.text_format import format_row
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
+
+Value = TypeVar("Value")
 
 _BLANKS = (b" ", b"\t", b"\v", b"\f", b"\r")
 
@@ -37,7 +40,22 @@ def _start_text(source: Source) -> None:
         source.fail("expected a value, found the end of the line")
 
 
-class IntCodec(Codec[int]):
+class _ScalarCodec(Codec[Value]):
+    """Base class of the codecs of scalars, which in text are alone on their line."""
+
+    def read_body(self, source: Source, binary: bool) -> Value:
+        if binary:
+            return self._value(source, True)
+        _start_text(source)
+        value = self._value(source, False)
+        _end_text(source)
+        return value
+
+    def _value(self, source: Source, binary: bool) -> Value:
+        raise NotImplementedError
+
+
+class IntCodec(_ScalarCodec[int]):
     """Codec of 32-bit integers."""
 
     scan_kind = "int"
@@ -45,20 +63,15 @@ class IntCodec(Codec[int]):
     def pack(self, binary: bool) -> Pack:
         return integers(binary)
 
-    def read_body(self, source: Source, binary: bool) -> int:
-        if binary:
-            return base.read_int32(source, True)
-        _start_text(source)
-        value = base.read_int32(source, False)
-        _end_text(source)
-        return value
+    def _value(self, source: Source, binary: bool) -> int:
+        return base.read_int32(source, binary)
 
     def write_body(self, sink: Sink, value: int, binary: bool) -> None:
         number = base.as_int32(value)
         sink.write(base.int32_bytes(number) if binary else b"%d \n" % number)
 
 
-class FloatCodec(Codec[float]):
+class FloatCodec(_ScalarCodec[float]):
     """Codec of floats, or doubles if ``double``; reads either."""
 
     def __init__(self, double: bool = False) -> None:
@@ -69,13 +82,8 @@ class FloatCodec(Codec[float]):
     def pack(self, binary: bool) -> Pack:
         return floats(binary, self.double)
 
-    def read_body(self, source: Source, binary: bool) -> float:
-        if binary:
-            return base.read_float(source, True, not self.double)
-        _start_text(source)
-        value = base.read_float(source, False, not self.double)
-        _end_text(source)
-        return value
+    def _value(self, source: Source, binary: bool) -> float:
+        return base.read_float(source, binary, not self.double)
 
     def write_body(self, sink: Sink, value: float, binary: bool) -> None:
         refuse_masks(value)
@@ -86,18 +94,13 @@ class FloatCodec(Codec[float]):
         sink.write(packed if binary else (format_row([self._packed.unpack(packed)[1]]) + "\n").encode("ascii"))
 
 
-class BoolCodec(Codec[bool]):
+class BoolCodec(_ScalarCodec[bool]):
     """Codec of booleans."""
 
     scan_kind = "bool"
 
-    def read_body(self, source: Source, binary: bool) -> bool:
-        if binary:
-            return base.read_bool(source, True)
-        _start_text(source)
-        value = base.read_bool(source, False)
-        _end_text(source)
-        return value
+    def _value(self, source: Source, binary: bool) -> bool:
+        return base.read_bool(source, binary)
 
     def write_body(self, sink: Sink, value: bool, binary: bool) -> None:
         if not isinstance(value, bool | np.bool_):

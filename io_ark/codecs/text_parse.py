@@ -8,7 +8,6 @@ at a time. A digit or ``-`` starts a number in the syntax of ``istream >> float`
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import struct
@@ -19,12 +18,12 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.logs import logger
 from io_ark.native import NATIVE
 
 Fail = Callable[[str, int], NoReturn]
 Floats = npt.NDArray[Any]
 
-logger = logging.getLogger("io_ark")
 
 _STREAM_NUMBER = re.compile(rb"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(rb"\S+")

@@ -5,7 +5,6 @@ Source: ``WaveInfo::Read``, ``WaveData::Read`` and ``WaveData::Write`` in Kaldi'
 
 from __future__ import annotations
 
-import logging
 import math
 import struct
 import sys
@@ -24,11 +23,10 @@ from io_ark.codecs.base import Codec, Sink, as_array, quote, raw_bytes, written_
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
+from io_ark.logs import logger
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
 from io_ark.streams.source import FileSource, Source
-
-logger = logging.getLogger("io_ark")
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
@@ -226,6 +224,16 @@ def _foreign_samples(source: Source, header: _Header, max_duration: float = math
     return file
 
 
+def _header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
+    """Return the header of a wave file; of audio whose samples must be decoded to be counted, all is read."""
+    if name := _format_of_file(source):
+        return _info(size_of(source.read_rest(), source, name))
+    header = read_header(source, any_encoding)
+    if header.foreign and not header.is_counted:
+        return _info(size_of(_foreign_samples(source, header, max_duration), source, _WAVE))
+    return header
+
+
 def _skip_padding(source: Source, size: int) -> None:
     """Skip the zero that follows samples of an odd number of bytes. No key starts with zero."""
     if size % 2 and source.peek(1) == b"\0":
@@ -301,11 +309,9 @@ class WaveInfoCodec(Codec[WaveInfo]):
         return WaveScan(only_headers=True)
 
     def read(self, source: Source) -> WaveInfo:
-        if name := _format_of_file(source):
-            return _info(size_of(source.read_rest(), source, name))
-        header = read_header(source, self.any_encoding)
-        if header.foreign and not header.is_counted:
-            return _info(size_of(_foreign_samples(source, header), source, _WAVE))
+        header = _header_or_info(source, self.any_encoding)
+        if isinstance(header, WaveInfo):
+            return header
         # In an archive the next key follows the samples. The header of a truncated file is still valid.
         try:
             source.skip(header.info.data_bytes or 0)
@@ -380,11 +386,9 @@ class WaveCodec(Codec[Wave]):
     def part(self, source: Source, wanted: Range | None) -> Any:
         if wanted is not None:
             return super().part(source, wanted)
-        if name := _format_of_file(source):
-            return _info(size_of(source.read_rest(), source, name))
-        header = read_header(source, self.any_encoding)
-        if header.foreign and not header.is_counted:
-            return _info(size_of(_foreign_samples(source, header, self.max_duration), source, _WAVE))
+        header = _header_or_info(source, self.any_encoding, self.max_duration)
+        if isinstance(header, WaveInfo):
+            return header
         info = header.info
         remaining = source.remaining()
         if info.data_bytes is None or remaining is None or remaining < info.data_bytes:

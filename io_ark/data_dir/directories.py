@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
-from io_ark.data_dir.fix import filtered, fix, is_plain
+from io_ark.data_dir.fix import filtered, fix
 from io_ark.data_dir.lines import Fields, Keys, chunks, field, lines_of, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
-from io_ark.data_dir.split import BY_SPEAKER, Source, count_lines
-from io_ark.data_dir.stage import DataDirError, Say, Stage, locked, remove_tree
+from io_ark.data_dir.split import BY_SPEAKER, SourceDir, count_lines
+from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
-BY_UTTERANCE = (
+BY_UTTERANCE = [
     "feats.scp",
     "vad.scp",
     "utt2lang",
@@ -25,8 +25,8 @@ BY_UTTERANCE = (
     "wav.scp",
     "utt2warp",
     "text",
-)
-COMBINED = (
+]
+COMBINED = [
     "utt2spk",
     "utt2lang",
     "utt2dur",
@@ -39,7 +39,7 @@ COMBINED = (
     "reco2file_and_channel",
     "wav.scp",
     "spk2gender",
-)
+]
 
 
 def refuse_same(source: str, target: str, text: str, say: Say) -> None:
@@ -53,33 +53,38 @@ def refuse_same(source: str, target: str, text: str, say: Say) -> None:
 def make_spk2utt(stage: Stage) -> None:
     """Make spk2utt from utt2spk."""
     path = stage.path("utt2spk")
-    stage.write("spk2utt", lines.spk2utt(chunks(path), bad_line("Invalid line in utt2spk file", path, 1)))
+    stage.write("spk2utt", lines.spk2utt(chunks(path), bad_line("Invalid line in utt2spk file", path, DIED)))
 
 
 def make_utt2spk(stage: Stage) -> None:
     """Make utt2spk from spk2utt."""
     path = stage.path("spk2utt")
-    stage.write("utt2spk", lines.utt2spk(chunks(path), bad_line("Invalid line in spk2utt file", path, 1)))
+    stage.write("utt2spk", lines.utt2spk(chunks(path), bad_line("Invalid line in spk2utt file", path, DIED)))
 
 
 def subset(
     say: Say,
     source: str,
-    target: str,
-    number: str = "",
-    *,
-    which: str = "",
+    *arguments: str,
+    speakers: bool = False,
+    shortest: bool = False,
+    first: bool = False,
+    last: bool = False,
+    per_spk: bool = False,
     spk_list: str | Keys = "",
     utt_list: str | Keys = "",
 ) -> int:
-    """Make a directory with some of the utterances.
+    """Make a directory with some of the utterances; by default they are evenly spread.
 
     Args:
-        number: of utterances (of each speaker with ``--per-spk``).
-        which: ``--speakers``, ``--shortest``, ``--first``, ``--last`` or ``--per-spk``; by default they are evenly spread.
+        source: the directory.
+        *arguments: number of utterances (of each speaker with ``per_spk``) without ``spk_list`` or ``utt_list``; the new directory.
+        speakers, shortest, first, last, per_spk: how they are chosen.
         spk_list, utt_list: the speakers or utterances to keep, or a file of them, instead of a number.
     """
-    src = Source(source)
+    src, target, number = SourceDir(source), arguments[-1], "".join(arguments[:-1])
+    given = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
+    which = next((name for name, value in given.items() if value), "")
     utt2spk = src.need(say)
     count = count_lines(utt2spk)
     wanted = int(number) if number.lstrip("-").isdigit() else 0
@@ -90,17 +95,17 @@ def subset(
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if which == "--per-spk" and wanted < 1:
         raise DataDirError(f"--per-spk needs a number of utterances of 1 or more, not {number!r}")
-    with Stage(target, say) as stage, locked(source, change=False):
+    with Stage(target, say) as stage, locked(source, change=False), exits_with(1):
         _choose(say, src, stage, number, which, spk_list, utt_list)
         utterances = keys_of(stage.path("utt2spk"))
-        speakers = keys_of(stage.path("spk2utt"))
+        names = keys_of(stage.path("spk2utt"))
         segments = src.path("segments")
         for name in BY_UTTERANCE:
             if src.path(name) and not (segments and name == "wav.scp"):
                 filtered(stage, src.path(name), name, utterances)
         for name in BY_SPEAKER:
             if src.path(name):
-                filtered(stage, src.path(name), name, speakers)
+                filtered(stage, src.path(name), name, names)
         if segments:
             filtered(stage, segments, "segments", utterances)
             recordings = Keys(Fields(chunk, 2, awk=True).joined for chunk in chunks(stage.path("segments")))
@@ -119,7 +124,7 @@ def subset(
 
 
 def _choose(
-    say: Say, src: Source, stage: Stage, number: str, which: str, spk_list: str | Keys, utt_list: str | Keys
+    say: Say, src: SourceDir, stage: Stage, number: str, which: str, spk_list: str | Keys, utt_list: str | Keys
 ) -> None:
     """Write utt2spk and spk2utt of a subset."""
     utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
@@ -150,26 +155,16 @@ def _choose(
         filtered(stage, utt2spk, "utt2spk", Keys(field(line, awk=True) + b"\n" for line in found[:wanted]))
         make_spk2utt(stage)
     else:
-        try:
-            if wanted == 0:
-                raise DataDirError(
-                    f"the number of utterances must be a whole number of 1 or more, not {number!r}", partly=True
-                )
-            stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
-        except DataDirError as error:
-            error.status = 1
-            raise
+        if wanted == 0:
+            raise DataDirError(
+                f"the number of utterances must be a whole number of 1 or more, not {number!r}", partly=True
+            )
+        stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
         make_spk2utt(stage)
 
 
 def _id_list(file: str | Keys) -> Keys:
-    if isinstance(file, Keys):
-        return file
-    try:
-        return keys_of(file)
-    except DataDirError as error:
-        error.status = 1
-        raise
+    return file if isinstance(file, Keys) else keys_of(file)
 
 
 def _some_of(found: list[bytes], wanted: int) -> bytes:
@@ -184,14 +179,13 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
     for folder in sources:
         if os.path.realpath(folder) == os.path.realpath(target):
             raise DataDirError("is a source, and the target is made anew: choose another target", file=target)
-    srcs = [Source(folder) for folder in sources]
-    with Stage(target, say, anew=True) as stage, locked(*sources):
+    srcs = [SourceDir(folder) for folder in sources]
+    with Stage(target, say, anew=True) as stage, locked(*sources), exits_with(1):
         for src in srcs:
             src.need(say)
         shift = _common_frame_shift(say, srcs)
         if any(src.path("utt2uniq") for src in srcs):
-            found = (_or_made(src, "utt2uniq", _themselves) for src in srcs)
-            _merge(stage, "utt2uniq", found)
+            _merge(stage, srcs, "utt2uniq", _themselves)
             say("combined utt2uniq")
         else:
             say.write(f"{say.name} [info]: not combining utt2uniq as it does not exist")
@@ -200,9 +194,7 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
                 if not src.path("segments"):
                     print(f"{say.name} [info]: will generate missing segments for {src.folder}", file=sys.stderr)
             helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
-            _merge(
-                stage, "segments", (_or_made(src, "segments", lambda s: segments_of(helper, s.folder)) for src in srcs)
-            )
+            _merge(stage, srcs, "segments", lambda src: segments_of(helper, src.folder))
             say("combined segments")
         else:
             say.write(f"{say.name} [info]: not combining segments as it does not exist")
@@ -218,32 +210,31 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
         make_spk2utt(stage)
         if shift:
             stage.copy(shift, "frame_shift")
-    return 0 if skip_fix else fix(say.called("utils/fix_data_dir.sh"), target)
+    with exits_with(1):
+        return 0 if skip_fix else fix(say.called("utils/fix_data_dir.sh"), target)
 
 
-def _common_frame_shift(say: Say, srcs: list[Source]) -> str:
-    found: tuple[Source, bytes] | None = None
+def _common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:
+    found: tuple[SourceDir, bytes] | None = None
     for src in srcs:
         if src.path("feats.scp") and (path := src.path("frame_shift")):
             value = b"".join(chunks(path))
             if found and found[1] != value:
-                text = f"error: different frame_shift in directories {src.folder} and  {found[0].folder}. Cannot combine features."
-                raise DataDirError(f"{say.name}:{text}", partly=True)
+                text = f"different frame_shift in directories {src.folder} and  {found[0].folder}. Cannot combine features."
+                raise Say(f"{say.name}:error", say.write, as_script=say.as_script).fails(text)
             found = src, value
     return found[0].path("frame_shift") if found else ""
 
 
-def _themselves(src: Source) -> Iterator[bytes]:
+def _themselves(src: SourceDir) -> Iterator[bytes]:
     return (b"%b %b\n" % (key, key) for key in (field(line, awk=True) for line in lines_of(src.path("utt2spk"))))
 
 
-def _or_made(src: Source, name: str, make: Callable[[Source], Iterable[bytes]]) -> Iterable[bytes]:
-    path = src.path(name)
-    return (line if line.endswith(b"\n") else line + b"\n" for line in lines_of(path)) if path else make(src)
-
-
-def _merge(stage: Stage, name: str, found: Iterable[Iterable[bytes]]) -> None:
-    stage.write(name, sorted(line for part in found for line in part))
+def _merge(stage: Stage, srcs: list[SourceDir], name: str, make: Callable[[SourceDir], Iterable[bytes]]) -> None:
+    """Join and sort a file of all directories; of those that lack it, what is made."""
+    parts = (chunks(src.path(name)) if src.path(name) else make(src) for src in srcs)
+    found = (line for part in parts for chunk in part for line in lines.split_lines(chunk))
+    stage.write(name, sorted(line if line.endswith(b"\n") else line + b"\n" for line in found))
 
 
 class Renaming:
@@ -256,7 +247,7 @@ class Renaming:
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
         self.listing = listing
         self.prefix, self.suffix = (text.encode("utf-8", "surrogateescape") for text in (prefix, suffix))
-        self.keys = Keys.of(listing, awk=True)
+        self.keys = Keys.of(listing, awk=True) if prefix or suffix else keys_of(listing, "apply_map.pl: empty line,")
 
     def lines(self, path: str | Iterable[bytes], number: int = 1) -> Iterator[bytes]:
         """Return chunks with a field renamed, and single spaces between words.
@@ -268,12 +259,12 @@ class Renaming:
         name = path if isinstance(path, str) else self.listing
         for chunk in chunks(path) if isinstance(path, str) else path:
             runs, _ = self.keys.runs(chunk, number)
-            wrong = next((run for run in runs if run[2] < 0), None)
-            if wrong:
-                done = chunk[: wrong[0]].count(b"\n")
+            if -1 in runs[2::4]:
+                start = runs[4 * runs[2::4].index(-1)]
+                done = chunk[:start].count(b"\n")
                 key = field(lines.split_lines(chunk)[done], number)
                 if key:
-                    yield self._renamed(chunk[: wrong[0]], number)
+                    yield self._renamed(chunk[:start], number)
                     print(f"apply_map.pl: undefined key {key.decode('utf-8', 'surrogateescape')}", file=sys.stderr)
                     raise DataDirError(
                         f"is not in {self.listing}: add it, or run fix_data_dir.sh first",
@@ -288,14 +279,11 @@ class Renaming:
 
     def _renamed(self, chunk: bytes, number: int) -> bytes:
         prefix, suffix = self.prefix, self.suffix
-        if is_plain(chunk) and number == 1 and not suffix:
-            return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
-        if is_plain(chunk) and number == 1:
-            parts = [line.partition(b" ") for line in chunk[:-1].split(b"\n")]
-            return b"".join([b"%b%b%b%b%b\n" % (prefix, key, suffix, space, rest) for key, space, rest in parts])
-        if number == 2 and is_plain(chunk) and not Fields(chunk, 3).joined.strip(b"\n"):
-            columns = (Fields(chunk, at).joined.split(b"\n")[:-1] for at in (1, 2))
-            return b"".join([b"%b %b%b%b\n" % (key, prefix, name, suffix) for key, name in zip(*columns, strict=True)])
+        if lines.is_plain(chunk):
+            if number == 1 and not suffix:
+                return prefix + chunk[:-1].replace(b"\n", b"\n" + prefix) + b"\n"
+            if number == 2 and not (Fields(chunk, 2).lacking or Fields(chunk, 3).joined.strip(b"\n")):
+                return chunk.replace(b" ", b" " + prefix).replace(b"\n", suffix + b"\n")
         out = []
         for line in lines.split_lines(chunk):
             found = line.split()
@@ -324,10 +312,9 @@ def copy(
     validate_opts: str = "",
 ) -> int:
     """Copy a directory, with prefixes and suffixes for the names of utterances and speakers."""
-    src = Source(source)
+    src = SourceDir(source)
     if not src.path("utt2spk"):
-        say.write(f"copy_data_dir.sh: no such file {source}/utt2spk")
-        raise DataDirError("", partly=True)
+        raise Say("copy_data_dir.sh", say.write, as_script=say.as_script).fails(f"no such file {source}/utt2spk")
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say) as stage, locked(source, change=False):
         utterances = Renaming(src.path("utt2spk"), utt_prefix, utt_suffix)
@@ -342,7 +329,7 @@ def copy(
         by_recording = ["wav.scp", "reco2dur"] if segments else []
         if segments and not src.path("wav.scp"):
             raise DataDirError(f"is missing, but {source} has segments", file=f"{source}/wav.scp", partly=True)
-        for name in (
+        for name in [
             "feats.scp",
             "vad.scp",
             "utt2lang",
@@ -352,7 +339,7 @@ def copy(
             "utt2num_frames",
             "wav.scp",
             "reco2dur",
-        ):
+        ]:
             if src.path(name) and name not in by_recording:
                 stage.write(name, utterances.lines(src.path(name)))
         for name in ("spk2gender", "cmvn.scp"):
@@ -362,7 +349,7 @@ def copy(
             if src.path(name):
                 stage.copy(src.path(name), name)
         say(f"copied data from {source} to {target}")
-        for name in (
+        for name in [
             "feats.scp",
             "cmvn.scp",
             "vad.scp",
@@ -377,7 +364,7 @@ def copy(
             "stm",
             "glm",
             "ctm",
-        ):
+        ]:
             if stage.path(name) and not src.path(name):
                 say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
                 say.write(f" ... {target}/.backup/{name}")
@@ -399,14 +386,14 @@ def modify_speakers(
     target: str,
     *,
     utts_per_spk_max: int = -1,
-    seconds_per_spk_max: float = -1,
+    seconds_per_spk_max: float = -1.0,
     respect_speaker_info: bool = True,
 ) -> int:
     """Copy a directory with new speakers: consecutive utterances, of a limited number or duration."""
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
-    src = Source(source)
+    src = SourceDir(source)
     utt2spk = src.need(say)
     with Stage(target, say) as stage, locked(source):
         if seconds_per_spk_max != -1:
@@ -477,7 +464,7 @@ def _groups(keys: list[bytes], durations: dict[bytes, float], most: int, seconds
 
 def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
     """Copy a directory without most of the utterances whose transcript is that of many others."""
-    src = Source(source)
+    src = SourceDir(source)
     os.makedirs(target, exist_ok=True)
     if not src.path("text"):
         raise say.fails(f"Invalid input directory {source}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
@@ -13,7 +13,7 @@ from io_ark.data_dir import directories, durations, lines, perturb
 from io_ark.data_dir.fix import FILES, fix
 from io_ark.data_dir.lines import Fields, Keys, chunks, lines_of, number_of
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
-from io_ark.data_dir.split import Source, count_lines, split
+from io_ark.data_dir.split import SourceDir, count_lines, split
 from io_ark.data_dir.stage import DataDirError, Say, Stage, locked
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
@@ -24,7 +24,7 @@ __all__ = ["DataDir"]
 logger = logging.getLogger("io_ark")
 Path = str | os.PathLike[str]
 How = Literal["spread", "first", "last", "shortest", "speakers", "per speaker"]
-_FLAGS = {"spread": "", "per speaker": "--per-spk"}
+_HOW = get_args(How)
 
 
 class DataDir(os.PathLike[str]):
@@ -229,7 +229,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, keep only the utterances that all of them have, and return the directory.
 
-        The files as they were are in ``.backup``.
+        ``.backup`` has them as Kaldi's script keeps them: those with a line for each utterance sorted, before lines were removed.
 
         Args:
             strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
@@ -273,15 +273,13 @@ class DataDir(os.PathLike[str]):
         if durations is not None:
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
-        directories.subset(
-            self._say("subset"),
-            self.path,
-            os.fspath(target),
-            str(number or 0),
-            which=_FLAGS.get(how, f"--{how}"),
-            utt_list=_list_of(utterances),
-            spk_list=_list_of(speakers),
-        )
+        if how not in _HOW or (number is not None and number < 1):
+            raise DataDirError(f"how is one of {', '.join(_HOW)}, and number 1 or more", file=self.path)
+        options: dict[str, Any] = {"utt_list": _list_of(utterances), "spk_list": _list_of(speakers)}
+        if how != "spread":
+            options[how.replace("per speaker", "per_spk")] = True
+        count = [] if number is None else [str(number)]
+        directories.subset(self._say("subset"), self.path, *count, os.fspath(target), **options)
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
@@ -363,7 +361,7 @@ class DataDir(os.PathLike[str]):
                     "write: segment recording start end", file=self.file("segments"), line=number, key=lines.field(line)
                 )
             segments.setdefault(found[1], []).append((number_of(found[2]), number_of(found[3]), found[0]))
-        say, src = self._say("to_whole_recordings"), Source(self.path)
+        say, src = self._say("to_whole_recordings"), SourceDir(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, anew=True) as stage, locked(self.path, change=False):
             for name in ("wav.scp", "reco2file_and_channel", "reco2dur", "stm", "glm"):

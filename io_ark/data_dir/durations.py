@@ -94,9 +94,9 @@ def in_parts(
 
 
 def get_utt2dur(
-    say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, **unused: object
+    say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
-    """Write utt2dur, unless it is there with all utterances."""
+    """Write utt2dur, unless it is there with all utterances. ``cmd`` is Kaldi's option, and not called."""
     utt2spk, target = f"{folder}/utt2spk", f"{folder}/utt2dur"
     with Stage(folder, say) as stage:
         if has_content(target) and count_lines(utt2spk) == count_lines(target):
@@ -179,8 +179,8 @@ def _reads_entire(say: Say, wav: str, name: str) -> bool:
     return True
 
 
-def get_reco2dur(say: Say, folder: str, *, nj: int = 4, **unused: object) -> int:
-    """Write reco2dur, unless it is there with all recordings."""
+def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
+    """Write reco2dur, unless it is there with all recordings. Kaldi's options, of which none changes the result."""
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
         if has_content(target) and count_lines(wav) == count_lines(target):
@@ -211,7 +211,7 @@ def get_reco2dur(say: Say, folder: str, *, nj: int = 4, **unused: object) -> int
 
 
 def get_utt2num_frames(
-    say: Say, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, **unused: object
+    say: Say, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
     """Write utt2num_frames, from the features or, without them, from the durations."""
     if has_content(f"{folder}/utt2num_frames"):

@@ -13,7 +13,7 @@ from io_ark.data_dir.lists import bad_line, keys_of
 from io_ark.data_dir.stage import DataDirError, Say, Stage, same_bytes
 from io_ark.data_dir.validate import bad_lines, has_positive
 
-FILES = (
+FILES = [
     "utt2spk",
     "spk2utt",
     "feats.scp",
@@ -29,14 +29,14 @@ FILES = (
     "utt2dur",
     "reco2dur",
     "utt2num_frames",
-)
+]
 # Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
 NOT_CONTROLS = bytes([10, *range(32, 256)])
 DERIVED = ("spk2utt", "cmvn.scp")
 
 
 def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False) -> int:
-    """Fix a data directory; the files as they were are in ``.backup``.
+    """Fix a data directory; ``.backup`` has the files as Kaldi's script keeps them, most of them after sorting.
 
     Raises:
         DataDirError: nothing can be done, or lines would be lost without a word: a key with two values, carriage
@@ -167,7 +167,7 @@ class _Fix:
             for chunk in chunks(path):
                 plain = (
                     chunk
-                    if is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n")
+                    if lines.is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n")
                     else b"".join(
                         [
                             b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n"
@@ -175,17 +175,16 @@ class _Fix:
                         ]
                     )
                 )
-                runs, lacking = audio.runs(plain, 2)
+                found, lacking = audio.parts(plain, 2)
                 if lacking:
                     bad_line("Bad line without a recording", path)(
                         total + lacking, lines.split_lines(chunk)[lacking - 1]
                     )
-                parts = [plain[start:end] for start, end, part, _ in runs if part >= 0]
-                for part in parts:
-                    write(part)
-                    both.append(Fields(part, 2).joined)
-                kept += sum(run[3] for run in runs if run[2] >= 0)
-                total += sum(run[3] for run in runs)
+                part = b"".join([some for part, some in found if part >= 0])
+                write(part)
+                both.append(Fields(part, 2).joined)
+                kept += part.count(b"\n")
+                total += plain.count(b"\n")
         if kept != total:
             self.say(f"filtered {self.folder}/segments from {total} to {kept} lines based on filter recordings.")
         named = Keys(both)
@@ -276,7 +275,7 @@ class _Fix:
         for chunk in chunks(path):
             if by_speaker:
                 found = Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1]
-            elif is_plain(chunk) and not chunk.translate(None, NOT_CONTROLS) and lines.is_sorted(path):
+            elif lines.is_plain(chunk) and not chunk.translate(None, NOT_CONTROLS) and lines.is_sorted(path):
                 return  # then lines are in the order of their keys
             else:
                 found = chunk.removesuffix(b"\n").split(b"\n")
@@ -290,12 +289,6 @@ class _Fix:
             last = found[-1]
 
 
-def is_plain(chunk: bytes) -> bool:
-    """True if the words of each line have single spaces between them, and none before and after them."""
-    odd = (b"  ", b"\t", b" \n", b"\n ", b"\r", b"\v", b"\f", b"\n\n")
-    return not any(each in chunk for each in odd) and chunk.endswith(b"\n") and chunk[:1] not in (b" ", b"\n")
-
-
 def intersection(keys: Keys, known: Keys, told: object) -> Keys:
     """Return the keys that are known, in their order; tell how many they are, and how many there were."""
     parts = []
@@ -305,7 +298,7 @@ def intersection(keys: Keys, known: Keys, told: object) -> Keys:
     while start < len(view):
         end = view.find(b"\n", min(start + step, len(view) - 1)) + 1 or len(view)
         chunk = view[start:end]
-        parts += [chunk[first:last] for first, last, part, _ in known.runs(chunk)[0] if part >= 0]
+        parts += [some for part, some in known.parts(chunk)[0] if part >= 0]
         start = end
     found = Keys(parts)
     told(found.count, keys.count)  # type: ignore[operator]

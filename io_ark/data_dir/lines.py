@@ -15,8 +15,8 @@ CHUNK = 1 << 20
 IN_C = 1 << 18  # bytes below which loading the C library takes longer than it saves
 MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory
 BOM = b"\xef\xbb\xbf"
+_ENDS_AS_SPACES = bytes(range(256)).replace(b"\n", b" ")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-Run = tuple[int, int, int, int]
 
 
 def chunks(file: str | int) -> Iterator[bytes]:
@@ -158,7 +158,7 @@ class Keys:
         self.count = self.joined.count(b"\n")
         self._slots: array[int] | None = None
         self._mask = 0
-        self._position = array("q", bytes(24))
+        self._position = array("q", bytes(24))  # where the next look-up begins
         self._numbers: dict[bytes, int] = {}
         self.different = self.count
         self._c: _C | None = None
@@ -188,7 +188,7 @@ class Keys:
         """Return the first fields of the lines of a file."""
         return cls(Fields(chunk, awk=awk).joined for chunk in chunks(file))
 
-    def runs(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[list[Run], int]:
+    def runs(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[array[int], int]:
         """Part the lines of a chunk by the key in a field.
 
         Args:
@@ -197,50 +197,46 @@ class Keys:
             bounds: numbers of the first key of each part, and the count of all keys. One part by default.
 
         Returns:
-            Runs of lines of the same part, -1 for keys that are not in the set: start, end, part, count of lines. And
-            the first line that lacks the field, 0 if there is none.
+            Four numbers for each run of lines of the same part, -1 for keys that are not in the set: start, end, part, count
+            of lines. And the first line that lacks the field, 0 if there is none.
         """
         ends = array("q", bounds or (0, max(self.count, 1)))
         if not self._c and len(chunk) >= IN_C:
             self._use(_c())
         if c := self._c:
             room, found = _numbers_room(4 * chunk.count(b"\n") + 4), array("q", bytes(32))
+            is_first = False
             while True:
-                count = c.runs(
-                    chunk,
-                    len(chunk),
-                    number,
-                    self.joined,
-                    len(self.joined),
-                    c.at(self._slots) if self._slots else None,
-                    self._mask,
-                    c.at(ends),
-                    len(ends) - 1,
-                    c.at(self._position),
-                    c.at(room),
-                    c.at(found),
-                )
+                slots = c.at(self._slots) if self._slots else None
+                count = c.runs(chunk, len(chunk), number, self.joined, len(self.joined), slots, self._mask,
+                               c.at(ends), len(ends) - 1, c.at(self._position), c.at(room), c.at(found))  # fmt: skip
                 if count >= 0:
-                    break
-                self._index()
-            flat = iter(room[: 4 * count])
-            return list(zip(flat, flat, flat, flat, strict=True)), found[2]
+                    return room[: 4 * count], found[2]
+                if is_first or not self._position[0]:
+                    self._index()
+                self._position, is_first = array("q", bytes(24)), True  # of another file that is sorted, too
         from bisect import bisect
 
-        runs: list[Run] = []
+        runs = array("q")
         start = lacking = 0
         for at, line in enumerate(split_lines(chunk), 1):
             key = field(line, number)
             lacking = lacking or (at if not key else 0)
             position = self._numbers.get(key)
             part = -1 if position is None else bisect(ends, position) - 1
-            if runs and runs[-1][2] == part:
-                first, _, _, lines = runs[-1]
-                runs[-1] = (first, start + len(line), part, lines + 1)
-            else:
-                runs.append((start, start + len(line), part, 1))
+            if not runs or runs[-2] != part:
+                runs.extend((start, start, part, 0))
             start += len(line)
+            runs[-3] = start
+            runs[-1] += 1
         return runs, lacking
+
+    def parts(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[list[tuple[int, bytes]], int]:
+        """Return the runs as parts and their lines, and the first line that lacks the field."""
+        runs, lacking = self.runs(chunk, number, bounds)
+        return [
+            (part, chunk[first:end]) for first, end, part in zip(runs[::4], runs[1::4], runs[2::4], strict=True)
+        ], lacking
 
 
 def select(
@@ -260,20 +256,15 @@ def select(
     for chunk in chunks(source):
         runs, lacking = keys.runs(chunk, number)
         if lacking:
-            head = b"".join(split_lines(chunk)[: lacking - 1])
-            runs = keys.runs(head, number)[0]
-        wanted = [run for run in runs if (run[2] < 0) == exclude]
-        if not write:
-            pass
-        elif wanted and wanted[0][:2] == (0, len(chunk)):
-            write(chunk)
-        elif wanted:
-            with memoryview(chunk) as view:
-                write(b"".join([view[start:end] for start, end, _, _ in wanted]))
+            runs, _ = keys.runs(b"".join(split_lines(chunk)[: lacking - 1]), number)
+        first = 4 * bool(runs and (runs[2] < 0) != exclude)  # of one part, so they take turns
+        starts, ends, counts = (runs[first + at :: 8] for at in (0, 1, 3))
+        if write and starts:
+            write(b"".join(map(chunk.__getitem__, map(slice, starts, ends))))
         if lacking:
             bad(total + lacking)
-        kept += sum([run[3] for run in wanted])
-        total += sum([run[3] for run in runs])
+        kept += sum(counts)
+        total += sum(runs[3::4])
     return kept, total
 
 
@@ -332,6 +323,16 @@ def utt2spk(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
                 bad(at, line)
             out += ((b" %b\n" % speaker).join(utterances), b" ", speaker, b"\n")
         yield b"".join(out)
+
+
+def is_plain(chunk: bytes) -> bool:
+    """True if the words of each line have single spaces between them, and none before and after them."""
+    return (
+        not any(each in chunk for each in (b"\t", b"\r", b"\v", b"\f"))
+        and chunk.endswith(b"\n")
+        and chunk[:1] not in b" \n"
+        and b"  " not in chunk.translate(_ENDS_AS_SPACES)
+    )
 
 
 def sort_key(line: bytes) -> bytes:

@@ -6,11 +6,12 @@ Each function takes the arguments of its script, and returns its status.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, compress, pairwise
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Keys, chunks, lines_of, select
@@ -53,8 +54,9 @@ def opening(text: str) -> Iterator[None]:
         raise DataDirError(f"{text}: {error.strerror}", status=error.errno or DIED, partly=True) from None
 
 
-def bad_line(text: str, file: str | int, status: int = NO_TERMINAL) -> Callable[..., None]:
-    """Return a function that raises the error for a line, by its number."""
+def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
+    """Return a function that raises the error for a line, by its number; by default with the status of Perl's ``die``."""
+    status = status or (DIED if file == STDIN else NO_TERMINAL)
 
     def raise_error(number: int, line: bytes = b"") -> None:
         shown = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
@@ -103,7 +105,7 @@ def filter_scp(say: Say, argv: list[str]) -> int:
         write = sys.stdout.buffer.write
         if number < 1:  # Perl's element -1 is the last one
             for line in lines_of(file):
-                found = keys.runs(line.split()[number - 1], 1)[0][0][2] >= 0
+                found = keys.runs(line.split()[number - 1], 1)[0][2] >= 0
                 write(line if found != exclude else b"")
         else:
             select(keys, file, write, number=number, exclude=exclude, bad=bad_line(text, file))
@@ -116,8 +118,7 @@ def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
         raise usage("Usage: utt2spk_to_spk2utt.pl [ utt2spk ] > spk2utt")
     file = source(argv)
     if file is not None:
-        bad = bad_line("Invalid line in utt2spk file", file, NO_TERMINAL if argv else DIED)
-        sys.stdout.buffer.writelines(lines.spk2utt(chunks(file), bad))
+        sys.stdout.buffer.writelines(lines.spk2utt(chunks(file), bad_line("Invalid line in utt2spk file", file)))
     return 0
 
 
@@ -126,8 +127,7 @@ def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
     for name in argv or ["-"]:
         file = source([name])
         if file is not None:
-            bad = bad_line("Invalid line in spk2utt file", file, DIED if file == STDIN else NO_TERMINAL)
-            sys.stdout.buffer.writelines(lines.utt2spk(chunks(file), bad))
+            sys.stdout.buffer.writelines(lines.utt2spk(chunks(file), bad_line("Invalid line in spk2utt file", file)))
     return 0
 
 
@@ -136,23 +136,16 @@ def _integer(text: str) -> int:
     return int(found[0]) if found else 0
 
 
-def selected(lengths: int, wanted: int) -> list[int]:
-    """Return the numbers of evenly spread lines, as subset_scp.pl chooses them."""
-    found: list[int] = []
-    stack = [(0, lengths, wanted)]
-    while stack:
-        start, end, needed = stack.pop()
-        if needed <= 0:
-            continue
-        if needed == end - start:
-            found += range(start, end)
-            continue
-        if needed == 1:  # half of one is none, so all later halves are the second
-            found.append(end - 1)
-            continue
-        half, first = (end - start) // 2, needed // 2
-        stack += ((start + half, end, needed - first), (start, start + half, first))
-    return found
+def spread(count: int, wanted: int) -> bytes:
+    """Return which lines subset_scp.pl chooses evenly: a byte for each line, 1 or 0."""
+
+    @functools.cache  # halves of the same size have the same lines
+    def choose(size: int, needed: int) -> bytes:
+        if needed in (0, size):
+            return bytes([needed > 0]) * size
+        return choose(size // 2, needed // 2) + choose(size - size // 2, needed - needed // 2)
+
+    return choose(count, wanted)
 
 
 def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False, text: str = "") -> Iterator[bytes]:
@@ -169,26 +162,16 @@ def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False, tex
             )
         wanted = count
     wanted = max(wanted, 0)
-    numbers: Iterable[int] = selected(count, wanted)
-    if which:
-        numbers = range(wanted) if which == "--first" else range(count - wanted, count)
-    return _numbered(file, iter(numbers))
+    chosen = spread(count, wanted) if not which else b"\1" * wanted + bytes(count - wanted)
+    return _chosen(file, chosen if which != "--last" else chosen[::-1])
 
 
-def _numbered(file: str, numbers: Iterator[int]) -> Iterator[bytes]:
-    first, number = 0, next(numbers, -1)
+def _chosen(file: str, chosen: bytes) -> Iterator[bytes]:
+    at = 0
     for chunk in chunks(file):
-        if number < 0:
-            return
-        count = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
-        if number < first + count:
-            found = lines.split_lines(chunk)
-            out = []
-            while 0 <= number < first + count:
-                out.append(found[number - first])
-                number = next(numbers, -1)
-            yield b"".join(out)
-        first += count
+        found = lines.split_lines(chunk)
+        yield b"".join(compress(found, chosen[at : at + len(found)]))
+        at += len(found)
 
 
 def subset_scp(say: Say, argv: list[str]) -> int:

@@ -5,33 +5,38 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir.directories import Renaming, combine, copy, make_spk2utt, refuse_same
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur, has_content
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import awk_number, lines_of, number_of, words
-from io_ark.data_dir.split import Source
-from io_ark.data_dir.stage import DataDirError, Say, Stage, locked, remove_tree
+from io_ark.data_dir.lines import awk_number, lines_of, number_of
+from io_ark.data_dir.split import SourceDir
+from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
 _OFFSET = re.compile(rb":[0-9]+$")
 
 
-def with_speed(line: bytes, factor: str) -> bytes:
-    """Return a line of wav.scp with the command that changes the speed.
+def with_speed(line: bytes, factor: bytes) -> bytes:
+    """Return a line of wav.scp, with single spaces, with the command that changes the speed.
 
-    >>> with_speed(b"a a.wav\\n", "0.9")
+    >>> with_speed(b"a a.wav", b"0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
-    key, *rest = words(re.sub(rb"\| *$", b" |", line.rstrip(b"\n")), awk=True)
-    path, end = b" ".join(rest), b" speed " + factor.encode() + b" |\n"
-    if rest and rest[-1] == b"|":
-        return b"%b %b sox -t wav - -t wav -%b" % (key, path, end)
+    key, space, path = line.partition(b" ")
+    if path.endswith(b"|"):
+        path = (path[:-1].rstrip() + b" |").lstrip()
+        return b"%b %b sox -t wav - -t wav - speed %b |\n" % (key, path, factor)
     if _OFFSET.search(path):
-        return b"%b wav-copy %b - | sox -t wav - -t wav -%b" % (key, path, end)
-    return b"%b sox -t wav %b -t wav -%b" % (key, path, end)
+        return b"%b wav-copy %b - | sox -t wav - -t wav - speed %b |\n" % (key, path, factor)
+    return b"%b sox -t wav%b%b -t wav - speed %b |\n" % (key, space, path, factor)
+
+
+def each_line(made: Iterable[bytes], change: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    """Return chunks with each line, without its newline, changed."""
+    return (b"".join(map(change, chunk.split(b"\n")[:-1])) for chunk in made)
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
@@ -40,12 +45,25 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
     if not shutil.which("sox"):
         say.write("sox: command not found")
         raise DataDirError("install sox: wav.scp will call it", partly=True)
-    src = Source(source)
+    src = SourceDir(source)
     src.need(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     speed = number_of(factor.encode())
     if speed <= 0:
         raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
+
+    def faster(line: bytes) -> bytes:
+        return with_speed(line, factor.encode())
+
+    def shorter(line: bytes) -> bytes:
+        key, value, *_ = [*line.split(b" "), b""]
+        return b"%b %b\n" % (key, awk_number(number_of(value) / speed))
+
+    def slower(line: bytes) -> bytes:
+        found = line.split(b" ") + [b""] * 3
+        start, end = number_of(found[2]) / speed, number_of(found[3]) / speed
+        return b"%b %b %.2f %.2f\n" % (found[0], found[1], start, end) if end > start + SHORTEST else b""
+
     with Stage(target, say) as stage, locked(source):
         speakers = Renaming(src.need(say, "spk2utt"), prefix)
         utterances = Renaming(src.path("utt2spk"), prefix, suffix)
@@ -57,54 +75,29 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
         make_spk2utt(stage)
         segments = src.path("segments")
         if segments:
-            stage.write("segments", _slower(recordings.lines(utterances.lines(segments), 2), speed))
+            stage.write("segments", each_line(recordings.lines(utterances.lines(segments), 2), slower))
         for name in ("wav.scp", *(["reco2file_and_channel"] if segments else [])):
             names = recordings if segments else utterances
             if src.path(name):
                 made = names.lines(src.path(name))
-                stage.write(name, _each_line(made, factor) if name == "wav.scp" else made)
+                stage.write(name, each_line(made, faster) if name == "wav.scp" else made)
         for name, names in (("text", utterances), ("spk2gender", speakers), ("utt2lang", utterances)):
             if src.path(name):
                 stage.write(name, names.lines(src.path(name)))
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
-            stage.write(
-                name,
-                (
-                    b"%b %b\n" % (found[0], awk_number(number_of(found[1]) / speed))
-                    for chunk in names.lines(src.path(name))
-                    for line in chunk.splitlines()
-                    for found in [[*words(line, awk=True), b"", b""]]
-                ),
-            )
+            stage.write(name, each_line(names.lines(src.path(name)), shorter))
     say(f"generated speed-perturbed version of data in {source}, in {target}")
     fix(say.called("utils/fix_data_dir.sh"), target)
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
-
-
-def _each_line(made: Iterator[bytes], factor: str) -> Iterator[bytes]:
-    for chunk in made:
-        yield b"".join([with_speed(line, factor) for line in chunk.split(b"\n")[: chunk.count(b"\n")]])
-
-
-def _slower(made: Iterator[bytes], speed: float) -> Iterator[bytes]:
-    """Return segments at another speed, without those that become too short."""
-    for chunk in made:
-        out = []
-        for line in chunk.split(b"\n")[: chunk.count(b"\n")]:
-            found = words(line, awk=True) + [b""] * 4
-            start, end = number_of(found[2]) / speed, number_of(found[3]) / speed
-            if end > start + SHORTEST:
-                out.append(b"%b %b %.2f %.2f\n" % (found[0], found[1], start, end))
-        yield b"".join(out)
 
 
 def perturb_speed_3way(
     say: Say, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
     """Make a directory of the audio at speeds 0.9, 1.0 and 1.1."""
-    src = Source(source)
+    src = SourceDir(source)
     if not src.path("wav.scp"):
         raise say.fails(f"expected {source}/wav.scp to exist")
     if os.path.isfile(f"{target}/feats.scp"):
@@ -112,26 +105,27 @@ def perturb_speed_3way(
             f"{target}/feats.scp already exists: refusing to run this (please delete {target}/feats.scp if you want this to run)"
         )
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
-    fix(say.called("utils/fix_data_dir.sh"), source)
+    with exits_with(1):
+        fix(say.called("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
     say.write("... would be very slow, and you might need them.")
     get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
     get_reco2dur(say.called("utils/data/get_reco2dur.sh"), source)
     made = [f"{target}_speed0.9", f"{target}_speed1.1"]
-    for factor, folder in zip(("0.9", "1.1"), made, strict=True):
-        perturb_speed(
-            say.called("utils/data/perturb_data_dir_speed.sh"),
-            factor,
-            source,
-            folder,
-            include_spk_prefix=include_spk_prefix,
-        )
+    helper = say.called("utils/data/perturb_data_dir_speed.sh")
+    with exits_with(1):
+        for factor, folder in zip(("0.9", "1.1"), made, strict=True):
+            perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
     first = source
     if always_include_prefix:
         first = f"{target}_speed1.0"
         made.append(first)
-        copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+        try:
+            copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+        except DataDirError:  # the copy is checked before names of recordings are changed by fix_data_dir.sh
+            if not os.path.isfile(f"{first}/utt2spk"):
+                raise
         with Stage(first, say) as stage:
             names = Renaming(src.path("utt2spk"), "sp1.0-")
             stage.write("utt2uniq", names.pairs(src.path("utt2uniq")))
@@ -145,7 +139,7 @@ def perturb_speed_3way(
         return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
-        error.status = 1
+        error.status = 1  # whatever that of the check is
         raise
 
 
@@ -235,8 +229,9 @@ def resample(say: Say, frequency: str, folder: str) -> int:
                 if stage.path(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        if not has_content(f"{folder}/utt2dur"):
-            get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+    if not has_content(f"{folder}/utt2dur"):
+        get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+    with Stage(folder, say) as stage:
         end = f" | {sox} -t wav - -c 1 -b 16 -t wav - rate {frequency} |\n".encode()
         out = []
         for number, line in enumerate(lines_of(stage.path("wav.scp")), 1):

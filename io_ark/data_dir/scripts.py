@@ -6,177 +6,75 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from typing import NamedTuple
 
 from io_ark.data_dir.stage import DataDirError, Say
 from io_ark.errors import ArkError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 Value = str | int | float | bool
 MARK = b"io_ark.data_dir.scripts"
 INTERRUPTED, BROKEN_PIPE = 130, 141
+UNLIMITED = 1 << 30
+# Name, command of ``kaldi-compat data`` or "-", module and function, how its arguments are read ("options" as by
+# parse_options.sh, "flags" as by validate_data_dir.sh, "first" if one option can come first, "plain" without options, "list" by the function), and these.
+_TABLE = """
+validate_data_dir.sh            validate            validate.validate               flags    [--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>
+fix_data_dir.sh                 fix                 fix.fix                         options  [options] <data-dir>
+subset_data_dir.sh              subset              directories.subset              first    [--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or [--spk-list|--utt-list] <list-file> <srcdir> <destdir>
+split_data.sh                   split               split.split                     first    [--per-utt] <data-dir> <num-to-split>
+combine_data.sh                 combine             directories.combine             options  [options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...
+copy_data_dir.sh                copy                directories.copy                options  [options] <srcdir> <destdir>
+perturb_data_dir_speed.sh       perturb-speed       perturb.perturb_speed           options  [options] <warping-factor> <srcdir> <destdir>
+perturb_data_dir_speed_3way.sh  perturb-speed-3way  perturb.perturb_speed_3way      options  [options] <srcdir> <destdir>
+perturb_data_dir_volume.sh      perturb-volume      perturb.perturb_volume          options  [options] <data-dir>
+resample_data_dir.sh            resample            perturb.resample                plain    <frequency> <data-dir>
+utt2spk_to_spk2utt.pl           -                   lists.utt2spk_to_spk2utt        list     [utt2spk] > spk2utt
+spk2utt_to_utt2spk.pl           -                   lists.spk2utt_to_utt2spk        list     [spk2utt] > utt2spk
+filter_scp.pl                   filter              lists.filter_scp                list     [--exclude] [-f <field>] id_list [in.scp] > out.scp
+split_scp.pl                    -                   lists.split_scp                 list     [--utt2spk=<utt2spk>] in.scp out1.scp out2.scp ...
+subset_scp.pl                   -                   lists.subset_scp                list     [--quiet][--first|--last] N in.scp
+shuffle_list.pl                 -                   lists.shuffle_list              list     [--srand N] [input file] > output
+apply_map.pl                    -                   lists.apply_map                 list     [-f <field-range>] [--permissive] map <input >output
+get_utt2dur.sh                  utt2dur             durations.get_utt2dur           options  [options] <data-dir>
+get_reco2dur.sh                 reco2dur            durations.get_reco2dur          options  [options] <data-dir>
+get_utt2num_frames.sh           utt2num-frames      durations.get_utt2num_frames    options  [options] <data-dir>
+get_segments_for_data.sh        segments            durations.get_segments_for_data plain    <data-dir> > segments
+remove_dup_utts.sh              remove-repetitions  directories.remove_repetitions  plain    <max-count> <src-data-dir> <dest-data-dir>
+modify_speaker_info.sh          modify-speakers     directories.modify_speakers     options  [options] <srcdir> <destdir>
+validate_text.pl                validate-text       lists.validate_text             list     <text-file>
+"""
+FOR_PEOPLE = ("strip_cr",)  # options that Kaldi's scripts lack
 
 
-class Script:
-    """A script of Kaldi's.
+class KaldiScript(NamedTuple):
+    """A row of the table. The options are the function's keyword arguments, with their defaults."""
 
-    Attributes:
-        command: its name for ``kaldi-compat data``; empty if that has none.
-        function: module and function that do its work.
-        usage: its arguments.
-        options: its options, with their defaults.
-        style: how its command line is read: "options" as by parse_options.sh, "flags" as by validate_data_dir.sh, "first" if
-            one option can come first, "list" if the function reads it.
-        count: least and greatest number of arguments.
-    """
+    command: str
+    target: str
+    style: str
+    usage: str
 
-    def __init__(
-        self,
-        command: str,
-        function: str,
-        usage: str,
-        count: tuple[int, int] = (0, 99),
-        style: str = "options",
-        **options: Value,
-    ) -> None:
-        self.command, self.function, self.usage = command, function, usage
-        self.count, self.style, self.options = count, style, options
+    @property
+    def function(self) -> Callable[..., int]:
+        """The function that does the work."""
+        module, _, name = self.target.partition(".")
+        found: Callable[..., int] = getattr(import_module(f"io_ark.data_dir.{module}"), name)
+        return found
 
-    def run(self, say: Say, arguments: list[str], **values: Value) -> int:
-        """Call the function."""
-        module, _, name = self.function.partition(".")
-        function: Callable[..., int] = getattr(import_module(f"io_ark.data_dir.{module}"), name)
-        return function(say, *([arguments] if self.style == "list" else arguments), **values)
+    def options(self, people: bool) -> dict[str, Value]:
+        """Return the options, with their defaults."""
+        found = self.function.__kwdefaults__ or {}
+        return {name: value for name, value in found.items() if people or name not in FOR_PEOPLE}
+
+    def arguments(self, values: dict[str, Value]) -> tuple[int, int]:
+        """Return the least and the greatest number of arguments with these options."""
+        if "spk_list" in self.options(True):
+            return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
+        code = self.function.__code__
+        return code.co_argcount - 1 + code.co_flags // 4 % 2, UNLIMITED if code.co_flags & 4 else code.co_argcount - 1
 
 
-_JOBS: Any = {"cmd": "run.pl", "nj": 4, "frame_shift": "0.01"}
-_CHANGED = "[options] <srcdir> <destdir>"
-_SUBSET = (
-    "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or\n"
-    "       [--spk-list <speaker-list-file>|--utt-list <utt-list-file>] <srcdir> <destdir>"
-)
-SCRIPTS = {
-    "validate_data_dir.sh": Script(
-        "validate",
-        "validate.validate",
-        "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>",
-        (1, 1),
-        "flags",
-        no_feats=False,
-        no_text=False,
-        non_print=False,
-        no_wav=False,
-        no_spk_sort=False,
-    ),
-    "fix_data_dir.sh": Script("fix", "fix.fix", "[options] <data-dir>", (1, 1), utt_extra_files="", spk_extra_files=""),
-    "subset_data_dir.sh": Script(
-        "subset",
-        "directories.subset",
-        _SUBSET,
-        (2, 3),
-        "first",
-        speakers=False,
-        shortest=False,
-        first=False,
-        last=False,
-        per_spk=False,
-        spk_list="",
-        utt_list="",
-    ),
-    "split_data.sh": Script(
-        "split", "split.split", "[--per-utt] <data-dir> <num-to-split>", (2, 2), "first", per_utt=False
-    ),
-    "combine_data.sh": Script(
-        "combine",
-        "directories.combine",
-        "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...",
-        (2, sys.maxsize),
-        extra_files="",
-        skip_fix=False,
-    ),
-    "copy_data_dir.sh": Script(
-        "copy",
-        "directories.copy",
-        _CHANGED,
-        (2, 2),
-        spk_prefix="",
-        utt_prefix="",
-        spk_suffix="",
-        utt_suffix="",
-        validate_opts="",
-    ),
-    "perturb_data_dir_speed.sh": Script(
-        "perturb-speed",
-        "perturb.perturb_speed",
-        "[options] <warping-factor> <srcdir> <destdir>",
-        (3, 3),
-        include_spk_prefix=True,
-    ),
-    "perturb_data_dir_speed_3way.sh": Script(
-        "perturb-speed-3way",
-        "perturb.perturb_speed_3way",
-        _CHANGED,
-        (2, 2),
-        always_include_prefix=False,
-        include_spk_prefix=True,
-    ),
-    "perturb_data_dir_volume.sh": Script(
-        "perturb-volume",
-        "perturb.perturb_volume",
-        "[options] <data-dir>",
-        (1, 1),
-        reco2vol="",
-        write_reco2vol="",
-        scale_low=0.125,
-        scale_high=2.0,
-    ),
-    "resample_data_dir.sh": Script("resample", "perturb.resample", "<frequency> <data-dir>", (2, 2), "plain"),
-    "utt2spk_to_spk2utt.pl": Script("", "lists.utt2spk_to_spk2utt", "[utt2spk] > spk2utt", style="list"),
-    "spk2utt_to_utt2spk.pl": Script("", "lists.spk2utt_to_utt2spk", "[spk2utt] > utt2spk", style="list"),
-    "filter_scp.pl": Script(
-        "filter", "lists.filter_scp", "[--exclude] [-f <field>] id_list [in.scp] > out.scp", style="list"
-    ),
-    "split_scp.pl": Script("", "lists.split_scp", "[--utt2spk=<utt2spk>] in.scp out1.scp out2.scp ...", style="list"),
-    "subset_scp.pl": Script("", "lists.subset_scp", "[--quiet][--first|--last] N in.scp", style="list"),
-    "shuffle_list.pl": Script("", "lists.shuffle_list", "[--srand N] [input file] > output", style="list"),
-    "apply_map.pl": Script("", "lists.apply_map", "[-f <field-range>] [--permissive] map <input >output", style="list"),
-    "get_utt2dur.sh": Script(
-        "utt2dur", "durations.get_utt2dur", "[options] <data-dir>", (1, 1), read_entire_file=False, **_JOBS
-    ),
-    "get_reco2dur.sh": Script("reco2dur", "durations.get_reco2dur", "[options] <data-dir>", (1, 1), **_JOBS),
-    "get_utt2num_frames.sh": Script(
-        "utt2num-frames",
-        "durations.get_utt2num_frames",
-        "[options] <data-dir>",
-        (1, 1),
-        cmd="run.pl",
-        nj=4,
-        frame_shift=0.01,
-        frame_overlap=0.015,
-    ),
-    "get_segments_for_data.sh": Script(
-        "segments", "durations.get_segments_for_data", "<data-dir> > segments", (1, 1), "plain"
-    ),
-    "remove_dup_utts.sh": Script(
-        "remove-repetitions",
-        "directories.remove_repetitions",
-        "<max-count> <src-data-dir> <dest-data-dir>",
-        (3, 3),
-        "plain",
-    ),
-    "modify_speaker_info.sh": Script(
-        "modify-speakers",
-        "directories.modify_speakers",
-        _CHANGED,
-        (2, 2),
-        utts_per_spk_max=-1,
-        seconds_per_spk_max=-1.0,
-        respect_speaker_info=True,
-    ),
-    "validate_text.pl": Script("validate-text", "lists.validate_text", "<text-file>", style="list"),
-}
+SCRIPTS = {name: KaldiScript(*rest) for name, *rest in (line.split(None, 4) for line in _TABLE.strip().splitlines())}
 
 
 def converted(name: str, text: str, default: Value) -> Value:
@@ -200,15 +98,15 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def shell_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as parse_options.sh does: ``--name value`` before the arguments, and shell files by ``--config``."""
     values: dict[str, Value] = {}
 
     def take(name: str, text: str) -> None:
         name = name.replace("-", "_")
-        if name not in script.options:
+        if name not in options:
             raise DataDirError(f"invalid option {flag(name)}")
-        values[name] = converted(name.replace("_", "-"), text, script.options[name])
+        values[name] = converted(name.replace("_", "-"), text, options[name])
 
     for at, argument in enumerate(argv[:-1]):
         if argument == "--config":
@@ -244,26 +142,26 @@ def settings(path: str) -> list[tuple[str, str]]:
     return found
 
 
-def flag_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def flag_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options without values, which stand anywhere."""
-    names = {flag(name): name for name in script.options}
+    names = {flag(name): name for name in options}
     return {names[each]: True for each in argv if each in names}, [each for each in argv if each not in names]
 
 
-def first_option(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def first_option(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read one option, which comes first."""
-    names = {flag(name): name for name in script.options}
+    names = {flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
         return {}, argv
     if argv[0] not in names:
-        if "per_utt" in script.options:
+        if "per_utt" in options:
             return {}, argv
         raise say.fails(f"invalid option '{argv[0]}'")
-    takes_value = isinstance(script.options[names[argv[0]]], str)
+    takes_value = isinstance(options[names[argv[0]]], str)
     return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
 
 
-def any_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as ``kaldi-compat`` does: ``--name value``, ``--name=value`` or ``--name``, anywhere."""
     values: dict[str, Value] = {}
     rest: list[str] = []
@@ -276,10 +174,10 @@ def any_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Va
         else:
             name, equals, text = argument[2:].partition("=")
             key = name.replace("-", "_")
-            if key not in script.options:
-                known = ", ".join(map(flag, script.options)) or "none"
+            if key not in options:
+                known = ", ".join(map(flag, options)) or "none"
                 raise DataDirError(f"unknown option --{name}: known are {known}", status=2)
-            default = script.options[key]
+            default = options[key]
             if not equals:
                 text = str(not default).lower() if isinstance(default, bool) else next(supply, "")
             values[key] = converted(name, text, default)
@@ -289,35 +187,27 @@ def any_options(say: Say, script: Script, argv: list[str]) -> tuple[dict[str, Va
 _READERS = {"options": shell_options, "flags": flag_options, "first": first_option}
 
 
-def call(script: Script, say: Say, argv: list[str], *, people: bool = False) -> int:
+def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False) -> int:
     """Run a script with these arguments."""
     if script.style == "list":
-        return script.run(say, argv)
+        return script.function(say, argv)
+    options = script.options(people)
     if argv[:1] in (["--help"], ["-h"]) and (people or script.style == "options"):
-        listed = "".join(
-            f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else value!r}"
-            for name, value in script.options.items()
+        defaults = (
+            (name, str(value).lower() if isinstance(value, bool) else repr(value)) for name, value in options.items()
         )
+        listed = "".join(f"\n  {flag(name):<24} default: {value}" for name, value in defaults)
         print(f"Usage: {say.name} {script.usage}{listed}", file=sys.stderr)
         return 0
     reader = any_options if people else _READERS.get(script.style)
-    values, rest = reader(say, script, argv) if reader else ({}, argv)
-    low, high = script.count
-    if "spk_list" in script.options:
-        low = high = 2 if values.get("spk_list") or values.get("utt_list") else 3
-        which = next(
-            (flag(name) for name in ("speakers", "shortest", "first", "last", "per_spk") if values.pop(name, False)), ""
-        )
-        values["which"] = which
-        if len(rest) == 3:
-            rest = [rest[0], rest[2], rest[1]]
+    values, rest = reader(say, options, argv) if reader else ({}, argv)
+    low, high = script.arguments(values)
     if not low <= len(rest) <= high or (script.style != "flags" and "" in rest[:1]):
         say.write(f"Usage: {say.name} {script.usage}")
         raise DataDirError("", partly=True, status=2 if people else 1)
-    values.pop("cmd", None)
-    if script.function == "directories.combine" and not people:
+    if script.command == "combine" and not people:
         say.write(f"{say.name} {' '.join(argv)}")
-    return script.run(say, rest, **values)
+    return script.function(say, *rest, **values)
 
 
 def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
@@ -404,7 +294,7 @@ def _is_launcher(path: str) -> bool:
 
 def data_main(argv: list[str]) -> int:
     """Run ``kaldi-compat data`` with these arguments."""
-    commands = {script.command: script for script in SCRIPTS.values() if script.command}
+    commands = {script.command: script for script in SCRIPTS.values() if script.command != "-"}
     say = Say(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
@@ -431,9 +321,6 @@ def data_main(argv: list[str]) -> int:
         if name not in commands:
             known = ", ".join((*commands, "info", "install"))
             raise DataDirError(f"there is no command {name!r} with these arguments: commands are {known}", status=2)
-        script = commands[name]
-        if name == "fix":
-            script = Script("fix", script.function, script.usage, script.count, **{**script.options, "strip_cr": False})  # type: ignore[arg-type]
-        return call(script, say, rest, people=True)
+        return call(commands[name], say, rest, people=True)
 
     return protected(say, run)

@@ -11,12 +11,12 @@ from itertools import groupby, pairwise
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, Keys, chunks, field
 from io_ark.data_dir.lists import bad_line, balanced, check_count, parts_by_speaker, too_few_speakers
-from io_ark.data_dir.stage import DataDirError, Say, Stage
+from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with
 
 BY_SPEAKER = ("spk2warp", "spk2gender", "cmvn.scp")
 
 
-class Source:
+class SourceDir:
     """A data directory that is read."""
 
     def __init__(self, folder: str) -> None:
@@ -45,7 +45,7 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
     if not number.isdigit() or int(number) < 1:
         say.write(f"Invalid num-split argument {number}")
         raise DataDirError("the number of parts must be a whole number of 1 or more", partly=True)
-    src, parts, base = Source(folder), int(number), f"split{number}{'utt' if per_utt else ''}"
+    src, parts, base = SourceDir(folder), int(number), f"split{number}{'utt' if per_utt else ''}"
     counts = {name: count_lines(src.path(name)) for name in ("utt2spk", "feats.scp", "text")}
     for name, what in (("feats.scp", "feats"), ("text", "text")):
         if src.path(name) and counts[name] != counts["utt2spk"]:
@@ -59,16 +59,12 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
             )
     if not _is_newer(src, os.path.join(folder, base, "1")):
         return 0
-    with Stage(folder, say) as stage:
-        try:
-            _Split(say.called("utils/split_scp.pl"), src, stage, base, parts, per_utt).run()
-        except DataDirError as error:
-            error.status = 1
-            raise
+    with Stage(folder, say) as stage, exits_with(1):
+        _Split(say.called("utils/split_scp.pl"), src, stage, base, parts, per_utt).run()
     return 0
 
 
-def _is_newer(src: Source, first: str) -> bool:
+def _is_newer(src: SourceDir, first: str) -> bool:
     """True if the directory has a file that its first part lacks, or has an older version of."""
     if not os.path.isdir(first):
         return True
@@ -81,7 +77,7 @@ def _is_newer(src: Source, first: str) -> bool:
 
 
 class _Split:
-    def __init__(self, say: Say, src: Source, stage: Stage, base: str, parts: int, per_utt: bool) -> None:
+    def __init__(self, say: Say, src: SourceDir, stage: Stage, base: str, parts: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base, self.parts, self.per_utt = say, src, stage, base, parts, per_utt
 
     def name(self, part: int, name: str) -> str:
@@ -226,17 +222,17 @@ class _Divider:
         """Write the file of each part."""
         size, uncovered, twice, before = 0, False, False, 0
         for chunk in chunks(self.path):
-            runs, lacking = self.keys.runs(chunk, bounds=self.bounds)
+            runs, lacking = self.keys.parts(chunk, bounds=self.bounds)
             if lacking:
                 bad_line("Bad line without a key", self.path)(before + lacking)
             before += chunk.count(b"\n")
-            for start, end, part, _ in runs:
+            for part, some in runs:
                 if part < 0:
                     uncovered = True
                 elif not self.several:
-                    self.pending[part].append(chunk[start:end])
+                    self.pending[part].append(some)
                 else:
-                    for line in lines.split_lines(chunk[start:end]):
+                    for line in lines.split_lines(some):
                         places = self.several[field(line)]
                         twice = twice or len(places) > 1
                         for place in places:

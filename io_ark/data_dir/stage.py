@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
@@ -18,6 +19,7 @@ except ModuleNotFoundError:  # on Windows, which has no locks of directories
 
 BUFFER = 1 << 20
 BACKUP = ".backup"
+_TEMPORARY = re.compile(r"\.([^/]+)\.[0-9]+\.[0-9]+\.tmp$")  # see Stage.writing
 _held: dict[tuple[int, int], int] = {}  # how often this process locked a directory
 
 
@@ -41,6 +43,7 @@ class DataDirError(ArkError):
         partly: bool = False,
     ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
+        file = _TEMPORARY.sub(r"\1", file)
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
         self.line, self.status, self.partly = line, status, partly
 
@@ -73,9 +76,21 @@ class Say:
     def fails(
         self, text: str, detail: str = "", *, status: int = 1, file: str = "", line: int = 0, key: bytes | None = None
     ) -> DataDirError:
-        """Print what Kaldi prints, and return the error to raise, which adds details."""
-        self(text)
+        """Print what Kaldi prints, and return the error to raise, which adds details; or has the text, if it was not printed."""
+        if self.as_script or detail:
+            self(text)
+        detail = detail or ("" if self.as_script else text)
         return DataDirError(detail, file=file, line=line, key=key, status=status, partly=True)
+
+
+@contextlib.contextmanager
+def exits_with(status: int) -> Iterator[None]:
+    """Let errors end the script with this status."""
+    try:
+        yield
+    except DataDirError as error:
+        error.status = status
+        raise
 
 
 @contextlib.contextmanager
@@ -171,13 +186,13 @@ class Stage:
             with open(path, "xb", BUFFER) as file:
                 yield file.write
         except BaseException as error:
-            with contextlib.suppress(OSError):
-                if not (isinstance(error, DataDirError) and error.partly and self._say.as_script):
-                    os.unlink(path)
-            if isinstance(error, OSError) and not isinstance(error, ArkError):
-                raise self.error(error, path) from None
             if isinstance(error, DataDirError) and error.partly and self._say.as_script:
                 self._replace(name, path)  # as the shell's ">", which leaves what came before the failure
+                raise
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            if isinstance(error, OSError) and not isinstance(error, ArkError):
+                raise self.error(error, path) from None
             raise
         self._replace(name, path)
 

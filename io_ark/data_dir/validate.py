@@ -12,10 +12,10 @@ from io_ark.data_dir.lines import Fields, chunks, is_above, lines_of, words
 from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.stage import DataDirError, Say
 
-_ILLEGAL = tuple(
-    (symbol, re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol)))
+_ILLEGAL = {
+    symbol: re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol))
     for symbol in (b"<s>", b"</s>", b"#0")
-)
+}
 _PLAIN = bytes([*range(9, 14), *range(32, 127)])
 
 
@@ -161,16 +161,13 @@ def shown(key: bytes) -> str:
 
 def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines, and their numbers, whose words are not good: of few distinct values, these are checked once."""
-    before = 0
+    before, checked = 0, set[bytes]()
     for chunk in chunks(file):
-        if len(chunk) >= lines.IN_C:
-            second = set(Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1])
-            if (
-                not Fields(chunk, 3, awk=True).joined.strip(b"\n")
-                and all(good([b"x", value]) for value in second if value)
-                and b"" not in second
-            ):
+        if len(chunk) >= lines.IN_C and not Fields(chunk, 3, awk=True).joined.strip(b"\n"):
+            new = set(Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1]) - checked
+            if all(value and good([b"x", value]) for value in new):
                 before += chunk.count(b"\n")
+                checked |= new
                 continue
         for number, line in enumerate(lines.split_lines(chunk), before + 1):
             if not good(words(line, awk=True)):
@@ -313,6 +310,9 @@ def check_speaker_order(check: Check) -> None:
             found = [re.sub(rb"^[ \t]*[^ \t]+", b"", line) for line in chunk.split(b"\n")[: chunk.count(b"\n")]]
         else:
             found = [b" " + name for name in Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1]]
+        if found and found[0] >= before and found == sorted(found):
+            before, number = found[-1], number + len(found)
+            continue
         for number, name in enumerate(found, number + 1):
             if name < before:
                 key = next(key for at, key in enumerate(check.listed("utt2spk").keys(), 1) if at == number)
@@ -383,19 +383,16 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
             )
     check_text(check.say.called("utils/validate_text.pl"), path)
     check.sorted_and_unique("text")
-    for symbol, pattern in _ILLEGAL:
-        for chunk in chunks(path):
+    keys: dict[bytes, bytes] = {}
+    for chunk in chunks(path):
+        for symbol, pattern in _ILLEGAL.items():
             if symbol in chunk and (match := pattern.search(chunk)):
                 before = chunk.rfind(b"\n", 0, match.start()) + 1
-                key = lines.field(chunk[before : match.end()])
-                raise check.say.fails(
-                    f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}",
-                    "remove it",
-                    file=path,
-                    key=key,
-                )
-    if check.listed("utt2spk").digest != check.listed("text").digest:
-        check.same("text", "utterance lists extracted from utt2spk and text")
+                keys.setdefault(symbol, lines.field(chunk[before : match.end()]))
+    for symbol in filter(keys.get, _ILLEGAL):
+        text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
+        raise check.say.fails(text, "remove it", file=path, key=keys[symbol])
+    check.same("text", "utterance lists extracted from utt2spk and text")
 
 
 def not_printable(file: str) -> Iterator[tuple[int, bytes]]:

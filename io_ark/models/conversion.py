@@ -5,7 +5,6 @@ Source: ``ConvertAlignment`` in Kaldi's ``src/hmm/hmm-utils.cc``.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -15,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import FormatError
+from io_ark.logs import logger
 from io_ark.models.alignments import Frames, Indices, Integers, Mask, Segments, split
 from io_ark.models.topology import NO_PDF, HmmTopology
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import ContextDependency
-
-logger = logging.getLogger("io_ark")
 
 
 class Converted(NamedTuple):

@@ -5,18 +5,16 @@ Source: Kaldi's ``src/hmm/hmm-topology.h`` and ``hmm-topology.cc``.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from io_ark.codecs.base import written_as
 from io_ark.errors import FormatError
+from io_ark.logs import logger
 
 NO_PDF = -1
 """The pdf-class of a state that emits nothing."""
-
-logger = logging.getLogger("io_ark")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Source: Kaldi's ``src/hmm/transition-model.h`` and ``transition-model.cc``.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +16,8 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import written_as
 from io_ark.errors import FormatError
+from io_ark.logs import logger
 from io_ark.models.topology import HmmState, HmmTopology
-
-logger = logging.getLogger("io_ark")
 
 Integers = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]

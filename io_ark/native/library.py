@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 import os
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-logger = logging.getLogger("io_ark")
+from io_ark.logs import logger
 
 _LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}  # slowest first
 

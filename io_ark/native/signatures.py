@@ -15,8 +15,9 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.logs import logger
 from io_ark.native.library import Library as Library
-from io_ark.native.library import interface_of, load, logger
+from io_ark.native.library import interface_of, load
 
 _NUMBERS: dict[str, Any] = {
     "int": ctypes.c_int,

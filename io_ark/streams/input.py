@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -134,10 +135,11 @@ class _OneRead:
 
 def _open_pipe(command: str, access: Access) -> Input:
     access.check_command(command)
-    if (done := run_in_process(command)) is not None:
+    start = partial(spawn, target=1, name=f"{command}|")
+    if (done := run_in_process(command, start)) is not None:
         status, data = done
         return Input(StreamSource(BytesIO(data), f"{command}|"), lambda: status)
-    process, reading = spawn(command, 1, f"{command}|")
+    process, reading = start(command)
     raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
     parent = os.getpid()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import stat
 import sys
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
+from io_ark.logs import logger
 from io_ark.specifier import Wxfilename, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
@@ -22,7 +22,6 @@ from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_
 from io_ark.streams.process import current_process
 from io_ark.streams.remote import Upload, is_url
 
-logger = logging.getLogger("io_ark")
 OUTPUT_BUFFER = 1 << 17
 # Of a file, for which nobody waits. Copying a large object first is faster: fewer calls, with bytes in the cache.
 FILE_BUFFER = 1 << 19

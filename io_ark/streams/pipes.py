@@ -15,19 +15,22 @@ from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
 
 _PATIENCE = (0.001, 0.01, 0.05, 0.1)  # seconds
-COMMANDS_IN_PROCESS: list[Callable[[str], tuple[int, bytes] | None]] = []
+Spawn = Callable[[str], tuple[int, int]]
+"""Starts a shell, and returns its process id and the descriptor of its output."""
+COMMANDS_IN_PROCESS: list[Callable[[str, Spawn], tuple[int, bytes] | None]] = []
 """Functions that run a command in this process: they return its exit status and output, or None to leave it to a shell.
 
-Whoever has commands of its own adds one. Their standard streams are :data:`STANDARD_STREAMS`.
+They start shells for a part of it by the function that they are given. Whoever has commands of its own adds one. Their
+standard streams are :data:`STANDARD_STREAMS`.
 """
 STANDARD_STREAMS: ContextVar[tuple[Any, Any] | None] = ContextVar("standard input and output", default=None)
 WITHHELD: set[str] = set()
 """Variables of the environment that this process has set for itself: commands do not get them."""
 
 
-def run_in_process(command: str) -> tuple[int, bytes] | None:
+def run_in_process(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     """Return the exit status and output of a command that one of :data:`COMMANDS_IN_PROCESS` has run, else None."""
-    return next((done for run in COMMANDS_IN_PROCESS if (done := run(command)) is not None), None)
+    return next((done for run in COMMANDS_IN_PROCESS if (done := run(command, spawn)) is not None), None)
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:

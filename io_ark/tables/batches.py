@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from io_ark.codecs.pack import Pack
+from io_ark.logs import logger
 from io_ark.streams.output import Output
-
-logger = logging.getLogger("io_ark")
 
 # Number of pending keys and values from which on they are written.
 _MAX_PENDING = 1000

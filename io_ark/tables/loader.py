@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, PipeError, hide_secrets
+from io_ark.logs import logger
 from io_ark.specifier import Range, Rxfilename, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
@@ -18,8 +18,6 @@ from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import SIGPIPE
 from io_ark.tables.relative import in_folder
-
-logger = logging.getLogger("io_ark")
 
 LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
 

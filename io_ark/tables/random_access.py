@@ -5,7 +5,6 @@ Source of the rules: Kaldi's src/util/kaldi-table-inl.h (RandomAccessTableReader
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -22,6 +21,7 @@ from io_ark.errors import (
     RangeError,
     kaldis_words,
 )
+from io_ark.logs import logger
 from io_ark.specifier import Rspecifier
 from io_ark.streams.access import Access
 from io_ark.streams.input import Input, open_input
@@ -30,8 +30,6 @@ from io_ark.tables.keys import check_key, decode_key, encode_key
 from io_ark.tables.loader import Loader
 from io_ark.tables.script import Script
 from io_ark.tables.whole_reads import WholeReads
-
-logger = logging.getLogger("io_ark")
 
 
 def open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:

@@ -6,7 +6,6 @@ permissive reader. Where Kaldi stops in the middle of a table without an error, 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -29,6 +28,7 @@ from io_ark.errors import (
     RangeError,
     kaldis_words,
 )
+from io_ark.logs import logger
 from io_ark.specifier import Rspecifier, parse_rspecifier, split_brackets
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
@@ -38,8 +38,6 @@ from io_ark.tables.loader import Loader, as_codec, name_key, ready
 from io_ark.tables.random_access import open_lookup
 from io_ark.tables.script import BINARY_SCRIPT, LineSplitter, check_text
 from io_ark.tables.whole_reads import WholeReads
-
-logger = logging.getLogger("io_ark")
 
 T = TypeVar("T")
 Value = TypeVar("Value", covariant=True)

@@ -7,7 +7,6 @@ built by the first lookup are kept, and there are no Python objects for lines.
 
 from __future__ import annotations
 
-import logging
 import mmap
 import os
 import re
@@ -19,14 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import ArkError, FormatError, MissingKeyError, OrderError, SpecifierError
+from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, OrderError, SpecifierError
+from io_ark.logs import logger
 from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
 from io_ark.streams.input import open_input
 from io_ark.streams.remote import is_url
-
-logger = logging.getLogger("io_ark")
 
 _TAIL = 1 << 16
 # Smaller files are read, which is safe if they change; larger files are mapped, which takes no memory.
@@ -232,6 +230,7 @@ class Script(Mapping[str, str]):
         """Iterate over the start and the end of each key in file order."""
         all_starts, lengths = self._keys_at
         for begin in range(0, len(self), _LINES):
+            self._check_size()
             starts = all_starts[begin : begin + _LINES]
             ends = starts + lengths[begin : begin + _LINES]
             yield from zip(starts.tolist(), ends.tolist(), strict=True)
@@ -308,9 +307,15 @@ class Script(Mapping[str, str]):
 
     def _key_at(self, line: int) -> tuple[int, int]:
         """Return the start and the end of a line's key."""
+        self._check_size()
         starts, lengths = self._keys_at
         start = int(starts[line])
         return start, start + int(lengths[line])
+
+    def _check_size(self) -> None:
+        """Raise :class:`OpenError` if a mapped file was cut off meanwhile: the system would end this process."""
+        if isinstance(self._data, mmap.mmap) and self._data.size() < self._length:
+            raise OpenError("has changed since it was opened: open it again", file=self.name)
 
     def _rest(self, key_end: int) -> str:
         end = self._data.find(b"\n", key_end)

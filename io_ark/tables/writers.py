@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import threading
@@ -16,6 +15,7 @@ from io_ark.blocks import ArrayBlock, Block, PackedBlock, pack_arrays, script_li
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, WriteError
+from io_ark.logs import logger
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
@@ -26,8 +26,6 @@ from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
-
-logger = logging.getLogger("io_ark")
 
 # Bytes in the keys of a block that a table cannot hold; those after the keys are newlines.
 _UNSAFE_IN_KEYS = re.compile(rb"[\0-\x09\x0b-\x20\x7f]")

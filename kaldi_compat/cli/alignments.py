@@ -15,6 +15,7 @@ from io_ark.specifier import is_table_rspecifier
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.orders import hash_order
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import INT32
 from kaldi_compat.options.config import parse_real
 
 Integers = npt.NDArray[np.integer[Any]]
@@ -185,7 +186,7 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         if not line.strip():
             continue
         found = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
-        if found is None:
+        if found is None or not all(int(each) in INT32 for each in found.groups()):
             raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new one, found {line!r}")
         old, new = found.groups()
         if int(old) in phones or not int(old) or not int(new):

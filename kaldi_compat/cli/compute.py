@@ -130,7 +130,7 @@ def compute_features(
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
         check_lone_speakers(feature, vtln.utt2spk)
-    extractor = Extractor(feature, options)
+    extractor = SpectralExtractor(feature, options)
     htk = options.output_format == "htk"
     as_htk: Any = partial(
         HtkFeatures, sample_period=htk_frame_shift(feature, options), parameter_kind=feature.htk_kind(options)
@@ -176,7 +176,7 @@ def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
     return int(np.float32(options.frame_shift) * np.float32(10_000)) if feature.name == "spectrogram" else 100_000
 
 
-class Extractor:
+class SpectralExtractor:
     """Computes the features of blocks of utterances; Kaldi's random numbers continue from one to the next."""
 
     def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:

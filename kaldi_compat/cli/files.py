@@ -16,6 +16,7 @@ from kaldi_compat.cli.command_line import quoted
 from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
+Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
 def text_lines(rxfilename: str) -> Iterator[str]:
@@ -73,13 +74,7 @@ class FileSink:
         OptionError: the directory cannot be created.
     """
 
-    def __init__(
-        self,
-        directory: str,
-        extension: str,
-        file_format: str,
-        encode: Callable[[ArrayBlock], tuple[Array, Array] | None],
-    ) -> None:
+    def __init__(self, directory: str, extension: str, file_format: str, encode: Encode) -> None:
         self._prefix, self._suffix = os.path.join(directory, ""), f".{extension}"
         self._format = file_format
         self._encode = encode

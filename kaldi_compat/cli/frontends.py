@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import sys
 import warnings
@@ -16,7 +15,7 @@ import numpy as np
 import io_ark
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.frontends.description import changed_options, text
+from kaldi_compat.frontends.description import as_dict, text
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.options.base import require
 
@@ -51,7 +50,7 @@ def command_parser() -> argparse.ArgumentParser:
     command("list", "list the presets")
     show = command("show", "show the settings of a preset, and where they come from")
     show.add_argument("name", help=PRESET_HELP)
-    show.add_argument("--json", action="store_true", help="print JSON, as a starting point for your own preset")
+    show.add_argument("--json", action="store_true", help="print JSON with all options, for other programs or your own")
     check = command("check", "compare a preset with features that you have computed; status 1 if they differ")
     check.add_argument("name", help=PRESET_HELP)
     check.add_argument(
@@ -108,7 +107,7 @@ def _run(given: argparse.Namespace) -> int:
         return 0
     preset = Preset.of(given.name)
     if given.command == "show":
-        print(_as_json(preset) if given.json else text(preset))
+        print(json.dumps(as_dict(preset), indent=2) if given.json else text(preset))
         return 0
     if given.command == "export":
         return _export(preset, given)
@@ -127,23 +126,6 @@ def _export(preset: Preset, given: argparse.Namespace) -> int:
     )
     print(exported)
     return 0
-
-
-def _as_json(preset: Preset) -> str:
-    values = {field.name: getattr(preset, field.name) for field in dataclasses.fields(preset)}
-    values["options"] = changed_options(preset)
-    values["source"] = dataclasses.asdict(preset.source)
-    values["steps"] = [{step.kind: _step_options(step)} for step in preset.steps]
-    values["notes"] = list(preset.notes)
-    return json.dumps(values, indent=2)
-
-
-def _step_options(step: Any) -> dict[str, Any]:
-    if step.statistics:
-        return {"statistics": step.statistics}
-    values = {field.name: getattr(step.options, field.name) for field in dataclasses.fields(step.options)}
-    defaults = dataclasses.asdict(type(step.options)())
-    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def _check(preset: Preset, given: argparse.Namespace) -> int:

@@ -1,9 +1,10 @@
 """Run commands of script files that are our own programs within this process.
 
 A recipe with ``wav-reverberate ... |`` for each utterance starts a process for each, which takes ten times as long as
-the computation. A command is run here if it is one of :data:`PROGRAMS`, found on PATH as ours, or a pipeline of these;
-the first may be ``cat FILE``. It must read and write single files and have no other shell syntax than quotes; any other
-command is the shell's. Output, messages and exit status are those of the processes.
+the computation. A command is run here if it is one of :data:`PROGRAMS`, found on PATH as ours, or a pipeline that ends
+with these; other programs before them, such as ``sox`` or ``flac``, run in a shell. It must read and write single files
+and have no other shell syntax than quotes; any other command is the shell's. Output, messages and exit status are those
+of the processes.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from io import BytesIO
+from typing import Any
 
 from io_ark.specifier import is_table_rspecifier
-from io_ark.streams.pipes import COMMANDS_IN_PROCESS, STANDARD_STREAMS
+from io_ark.streams.pipes import COMMANDS_IN_PROCESS, STANDARD_STREAMS, Spawn, wait_for
 from kaldi_compat.errors import INTERRUPTED_STATUS
 
-PROGRAMS = ("wav-copy", "wav-reverberate")
+PROGRAMS = ("copy-feats", "copy-matrix", "copy-vector", "wav-copy", "wav-reverberate")
 
 _WORD = r"""(?:[\w@%+=:,./^-]|'[^'\n]*'|"[^"$`\\\n]*")+"""
 _STAGE = rf"[ \t]*{_WORD}(?:[ \t]+{_WORD})*[ \t]*"
 # Strings, not patterns, whose compilation would delay every program.
 _PIPELINE = rf"{_STAGE}(?:\|{_STAGE})*"
-_ELSEWHERE = r"--(?:verbose|help|version|config)\b|.*=-?$|.*/(?:dev|proc)/"
+_ELSEWHERE = r"--(?:verbose|help|version|config)\b|.*=$|.*[=:,]-(?:,|$)|.*/(?:dev|proc)/"
 """Options that change how a program logs, and names of standard input or of other open files."""
 
 
@@ -40,23 +42,33 @@ def commands_in_process() -> Iterator[None]:
         COMMANDS_IN_PROCESS.remove(_run)
 
 
-def _run(command: str) -> tuple[int, bytes] | None:
+def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     """Return the exit status and the output of a command; None if it is not to be run here."""
     import shlex
 
-    stages = [shlex.split(each) for each in _stages(command)]
-    if not stages or not all(_is_ours(words, number == 0) for number, words in enumerate(stages)):
+    texts = _stages(command)
+    stages = [shlex.split(each) for each in texts]
+    first = len(stages)
+    while first and _is_ours(stages[first - 1], first == 1):
+        first -= 1
+    if first == len(stages) or not all(_is_program(words[0]) for words in stages[:first]):
         return None
+    ours = stages[first:]
+    if not first:
+        return _run_programs(ours, BytesIO())
+    process, reading = spawn("|".join(texts[:first]))
+    try:
+        with open(reading, "rb", buffering=0) as stream:
+            return _run_programs(ours, stream)
+    finally:
+        wait_for(process)  # a shell ignores the status of all but the last command, too
+
+
+def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
     status, data = 0, b""
     for name, *words in stages:
-        if name == "cat":
-            try:
-                with open(words[0], "rb") as file:
-                    data = file.read()
-            except OSError:
-                return None
-        else:
-            status, data = _run_program(name, words, data)
+        status, data = _run_program(name, words, stream)
+        stream = BytesIO(data)
     return status, data
 
 
@@ -65,9 +77,14 @@ def _stages(command: str) -> list[str]:
     return re.findall(rf"({_STAGE})(?:\||$)", command) if re.fullmatch(_PIPELINE, command) else []
 
 
+def _is_program(name: str) -> bool:
+    """Return True for a file on PATH: not a word that has a meaning for the shell."""
+    import shutil
+
+    return name != "time" and shutil.which(name) is not None
+
+
 def _is_ours(words: list[str], is_first: bool) -> bool:
-    if words[0] == "cat":
-        return is_first and len(words) == 2 and words[1][:1] != "-" and os.path.isfile(words[1])
     options = [word for word in words[1:] if word.startswith("--")]
     arguments = words[1 + len(options) :]
     return (
@@ -93,11 +110,11 @@ def _is_found(name: str, path: str) -> bool:
     return False
 
 
-def _run_program(name: str, words: list[str], data: bytes) -> tuple[int, bytes]:
+def _run_program(name: str, words: list[str], stream: Any) -> tuple[int, bytes]:
     import importlib
 
     output = BytesIO()
-    before = STANDARD_STREAMS.set((BytesIO(data), output))
+    before = STANDARD_STREAMS.set((stream, output))
     try:
         status = importlib.import_module(f"kaldi_compat.programs.{name.replace('-', '_')}").main(words)
     finally:

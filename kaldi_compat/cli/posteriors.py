@@ -8,15 +8,15 @@ import numpy as np
 
 from io_ark.blocks import PosteriorArrays
 from kaldi_compat.cli.objects import Matrix
+from kaldi_compat.cli.program import FileOptions
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import option, require
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorOptions(BaseOptions):
-    """PosteriorOptions of the programs that turn posteriors into features."""
+class PosteriorOptions(FileOptions):
+    """Options of the programs that turn posteriors into features."""
 
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     post_dim: int = option(0, "number of classes (required)")
 
 

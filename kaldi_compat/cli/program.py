@@ -45,7 +45,7 @@ from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.cli.memory import SETTINGS
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
-from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.base import BaseOptions, option
 from kaldi_compat.options.config import UsageError, spell_as_flags
 
 USAGE_STATUS = 1
@@ -58,6 +58,13 @@ WITHHELD.update(SETTINGS)
 @dataclass(frozen=True)
 class NoOptions(BaseOptions):
     """No options, for a program that has none of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(BaseOptions):
+    """Option of a program that may write a single file."""
+
+    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 class InternalError(KaldiCompatError):

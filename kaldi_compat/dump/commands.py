@@ -146,11 +146,12 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     deadline = time.monotonic() + timeout if timeout else None
     raw: Any
     wait: Callable[[float | None], int | None]
-    if not timeout and (done := run_in_process(command)) is not None:
+    start = partial(COMMANDS.spawn, name=name)
+    if not timeout and (done := run_in_process(command, start)) is not None:
         raw, wait = BytesIO(done[1]), lambda _: done[0]
         stream = raw
     else:
-        process, descriptor = COMMANDS.spawn(command, name)
+        process, descriptor = start(command)
         raw, wait = open(descriptor, "rb", buffering=0), partial(_wait, process)  # noqa: SIM115  closed below
         stream = _InTime(raw, deadline, timeout, name)
     with raw:

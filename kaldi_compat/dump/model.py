@@ -276,7 +276,7 @@ def check_outputs_of(found: dict[str, Any], outputs: dict[str, tuple[str, int]])
             raise ValueError(f"{name} has NaN or infinities")
 
 
-class Utterance(NamedTuple):
+class PreparedAudio(NamedTuple):
     """Audio as an extractor takes it."""
 
     audio: Audio
@@ -319,7 +319,7 @@ class ModelComputer:
     def submit(self, batch: Sequence[Audio]) -> Any:
         """Compute a window of utterances; the returned function gives their results."""
         results: list[Result] = []
-        ready: list[Utterance] = []
+        ready: list[PreparedAudio] = []
         for audio in batch:
             try:
                 ready.append(self._prepared(audio))
@@ -333,7 +333,7 @@ class ModelComputer:
         results.sort(key=attrgetter("index"))
         return lambda: results
 
-    def _prepared(self, audio: Audio) -> Utterance:
+    def _prepared(self, audio: Audio) -> PreparedAudio:
         wave, wanted = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
             raise ValueError("the audio is empty")
@@ -344,9 +344,9 @@ class ModelComputer:
         if wanted and rate != wanted:
             self.counts["resampled"] += 1
             samples = resample_waveform(samples, rate, wanted)
-        return Utterance(audio, samples, rate)
+        return PreparedAudio(audio, samples, rate)
 
-    def _next_group(self, left: deque[Utterance]) -> list[Utterance]:
+    def _next_group(self, left: deque[PreparedAudio]) -> list[PreparedAudio]:
         """Take utterances of a batch, the shortest first, whose padded audio has at most the limit of seconds."""
         group = [left.popleft()]
         if self.trial.batching == ALONE:
@@ -359,7 +359,7 @@ class ModelComputer:
             group.append(left.popleft())
         return group
 
-    def _computed(self, group: list[Utterance], left: deque[Utterance]) -> list[Result]:
+    def _computed(self, group: list[PreparedAudio], left: deque[PreparedAudio]) -> list[Result]:
         """Return the results of a group; if memory is short, put it back to be taken in halves."""
         try:
             found = self.model([each.samples for each in group], [each.rate for each in group])
@@ -381,7 +381,7 @@ class ModelComputer:
             return [Failure(audio.index, audio.key, _text(error))]
         return [result for each, own in zip(group, found, strict=True) for result in self._results(each, own)]
 
-    def _results(self, utterance: Utterance, found: dict[str, Any]) -> Iterator[Result]:
+    def _results(self, utterance: PreparedAudio, found: dict[str, Any]) -> Iterator[Result]:
         audio, shift = utterance.audio, self.model.extractor.frame_shift
         try:
             check_outputs_of(found, self.trial.outputs)

@@ -18,9 +18,11 @@ from io_ark.blocks import Skip, WaveBlock
 from io_ark.codecs import codec
 from io_ark.data_dir import Segment
 from io_ark.errors import ArkError
+from io_ark.streams import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables import Script
 from io_ark.tables.blocks import BlockLoader, FileMemory
+from io_ark.tables.loader import read_from
 from io_ark.tables.script import split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.segments import SegmentOptions, cut_segment, parse_segment
@@ -243,13 +245,11 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
     factor = None
     if options.speeds:
         rxfilename, factor = split_speed(rxfilename)
+    wave_codec = codec("wave", max_duration=options.max_duration)
     if rxfilename.endswith("|"):
-        wave_codec = codec("wave", max_duration=options.max_duration)
         wave = read_from_command(rxfilename, wave_codec, pipes=options.pipes, timeout=options.command_timeout)
     else:
-        wave = io_ark.load(
-            rxfilename, kind="wave", pipes=options.pipes, network=options.network, max_duration=options.max_duration
-        )
+        wave = read_from(wave_codec, rxfilename, Access(options.pipes, options.network).of_script())
     return wave if factor is None else at_speed(wave, factor)
 
 

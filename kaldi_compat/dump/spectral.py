@@ -11,7 +11,7 @@ from typing import TypeVar
 import io_ark
 from io_ark.blocks import Skip, WaveBlock, concatenate
 from io_ark.errors import ArkError
-from kaldi_compat.cli.compute import ExactComputer, Extractor, VtlnOptions
+from kaldi_compat.cli.compute import ExactComputer, SpectralExtractor, VtlnOptions
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
@@ -48,7 +48,7 @@ class SpectralComputer:
             configured_options(job, plan.settings["confs"])[job.spectral], device=device, engine=job.options.engine
         )
         self.seed = plan.seed
-        self.extractor = Extractor(self.feature, options)
+        self.extractor = SpectralExtractor(self.feature, options)
         self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
@@ -137,7 +137,7 @@ def check_feature(job: Job, confs: Mapping[str, str]) -> None:
     """Raise an error unless the spectral feature can be computed, and its VTLN factors are there and can be read."""
     if options := configured_options(job, confs).get(job.spectral):
         engine = "auto" if job.options.on_gpu else job.options.engine
-        Extractor(SPECTRAL_FEATURES[job.spectral], replace(options, device=CPU, engine=engine))
+        SpectralExtractor(SPECTRAL_FEATURES[job.spectral], replace(options, device=CPU, engine=engine))
     for name, table in input_paths(job, confs).items():
         if name.startswith("--") and not table.exists():
             raise DumpError(f"{table} is missing: {name} names it")

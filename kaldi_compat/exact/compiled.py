@@ -138,3 +138,6 @@ class ChunkCall:
         if end == len(self._frames):  # release the memory: it may be that of a long chunk
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return found
+
+
+chunk_call = ChunkCall

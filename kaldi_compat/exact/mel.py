@@ -7,18 +7,18 @@ a bin are differences of nearly equal mel values, so rounding decides the last d
 from __future__ import annotations
 
 import functools
-import logging
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.logs import Logger
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
 
-logger = logging.getLogger("kaldi_compat")
+logger = Logger("kaldi_compat")
 F32 = np.float32
 FloatArray = npt.NDArray[np.float32]
 

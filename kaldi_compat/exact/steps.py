@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,25 +50,23 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
                 part[chosen] = _of_mel(plan, table, power[chosen], log_energy[chosen])
 
 
-class ChunkCall:
-    """Computes frames of a buffer, again and again: see :class:`kaldi_compat.exact.compiled.ChunkCall`."""
+def chunk_call(plan: Plan) -> Callable[..., Floats]:
+    """Return a function like :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`."""
+    return partial(_compute_chunk, plan)
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
 
-    def __call__(
-        self,
-        buffer: Floats,
-        length: int,
-        first: int,
-        count: int,
-        vtln_warp: float,
-        seeds: npt.NDArray[np.int32] | None,
-    ) -> Floats:
-        """Compute frames of the first ``length`` samples of a buffer: (count, dim)."""
-        batch, out = chunk_batch(buffer[:length], first, count, vtln_warp), np.empty((count, self._plan.dim), F32)
-        compute(self._plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
-        return out
+def _compute_chunk(
+    plan: Plan,
+    buffer: Floats,
+    length: int,
+    first: int,
+    count: int,
+    vtln_warp: float,
+    seeds: npt.NDArray[np.int32] | None,
+) -> Floats:
+    batch, out = chunk_batch(buffer[:length], first, count, vtln_warp), np.empty((count, plan.dim), F32)
+    compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
+    return out
 
 
 def _windowed(

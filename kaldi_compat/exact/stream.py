@@ -189,7 +189,7 @@ class ChunkStream(AudioFlow):
 
     def __init__(self, plan: Plan) -> None:
         self._lay_out(plan.size, plan.shift, plan.options.snip_edges)
-        self._call = half_of(plan).ChunkCall(plan)
+        self._call = half_of(plan).chunk_call(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
         self._seeds: Seeds | None = None

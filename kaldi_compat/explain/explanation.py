@@ -30,7 +30,7 @@ from kaldi_compat.explain.arrangements import (
 from kaldi_compat.explain.finding import Finding, found_in
 from kaldi_compat.explain.fits import Cells, Fit
 from kaldi_compat.explain.models import FeatureModel
-from kaldi_compat.explain.search import UNLIKE, Clock, Sheet
+from kaldi_compat.explain.search import UNLIKE, Sheet, TimeLimit
 from kaldi_compat.explain.settling import (
     Settled,
     again,
@@ -208,7 +208,7 @@ def _explained(
     target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float
 ) -> Explanation:
     """Return what explains an array: a preset, or else what the search finds."""
-    clock, channels = Clock(SECONDS), channels_of(recording, rate)
+    clock, channels = TimeLimit(SECONDS), channels_of(recording, rate)
     for turned, values in orientations(target):
         for source in channels:
             preset = _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance))

@@ -25,9 +25,9 @@ from kaldi_compat.explain.search import (
     NOTHING,
     UNLIKE,
     Candidate,
-    Clock,
     Search,
     Sheet,
+    TimeLimit,
     alike_framings,
 )
 from kaldi_compat.explain.settling import Settled, Settling
@@ -115,7 +115,7 @@ class Finder:
 
     def __init__(
         self, sheets: Sequence[Sheet], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
-        tolerance: Callable[[Sheet], float], clock: Clock,
+        tolerance: Callable[[Sheet], float], clock: TimeLimit,
     ) -> None:  # fmt: skip
         self._sheets, self._sources, self._recording = sheets, sources, recording
         self._tolerance, self._clock = tolerance, clock
@@ -364,7 +364,7 @@ class Finder:
 
 def found_in(
     target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
-    tolerance: Callable[[Sheet], float], clock: Clock,
+    tolerance: Callable[[Sheet], float], clock: TimeLimit,
 ) -> Finding | None:  # fmt: skip
     """Return what explains most of an array; None if it has the form of no feature."""
     sheets = list(sheets_of(target, said))

@@ -190,7 +190,7 @@ def alike_framings(candidate: Candidate) -> list[Candidate]:
     return alike
 
 
-class Clock:
+class TimeLimit:
     """Processor time of this thread that a search may take: the threads of a BLAS library wait busily."""
 
     def __init__(self, seconds: float) -> None:
@@ -218,7 +218,7 @@ class Search:
         unit: factor that brings the samples to -1 to 1.
     """
 
-    def __init__(self, sheet: Sheet, clock: Clock, unit: float) -> None:
+    def __init__(self, sheet: Sheet, clock: TimeLimit, unit: float) -> None:
         self.sheet, self.clock = sheet, clock
         self.levels = (unit, unit * 32768)
         self._rows = self._chosen_rows()

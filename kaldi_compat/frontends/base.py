@@ -6,7 +6,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import as_like, astype, full, namespace, tracing
 from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.options.spectral import FrameOptions
 
 A = TypeVar("A")
@@ -36,6 +37,7 @@ class PresetFrontend(Generic[A]):
     A subclass has the feature and the steps, and what tensors and arrays need different code for.
     """
 
+    _kind: ClassVar[type[Any]]  # of the audio: an array or a tensor
     preset: Preset
     resample: bool
     feature: Any
@@ -59,10 +61,6 @@ class PresetFrontend(Generic[A]):
         """Return the feature with these options, on the device of ``like``."""
         raise NotImplementedError
 
-    def _listed(self, samples: Any, lengths: Any) -> list[Any] | None:
-        """Return the utterances of a list, checked; None for a tensor or an array."""
-        raise NotImplementedError
-
     def _resampled(self, audio: Any, rate: int) -> Any:
         """Return audio at the model's sampling rate."""
         raise NotImplementedError
@@ -80,8 +78,8 @@ class PresetFrontend(Generic[A]):
     def _compute(self, samples: Any, lengths: Any, sampling_rate: int | None) -> Any:
         """Compute a model's input of audio."""
         rate, target = check_sampling_rate(sampling_rate, self.preset, resample=self.resample), self.sampling_rate
-        utterances = self._listed(samples, lengths)
-        if utterances is not None:
+        if not isinstance(samples, self._kind):
+            utterances = checked_list(samples, lengths, ("T",), self._kind, AudioError)
             return [self(each, sampling_rate=rate) for each in utterances]
         recorded = tracing(samples)
         if recorded.traced:

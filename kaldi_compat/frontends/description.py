@@ -7,7 +7,7 @@ from typing import Any
 
 from io_ark.text import html_table
 from kaldi_compat.frontends.base import columns_of
-from kaldi_compat.frontends.preset import Preset
+from kaldi_compat.frontends.preset import FORMAT, SET_BY_PRESET, Preset
 
 
 def rows(preset: Preset) -> list[tuple[str, str]]:
@@ -42,6 +42,22 @@ def text(preset: Preset) -> str:
 def html(preset: Preset, title: str) -> str:
     """Return the description as a table for Jupyter, under a title."""
     return html_table(f"{title}: {preset.title}", rows(preset))
+
+
+def as_dict(preset: Preset) -> dict[str, Any]:
+    """Return a preset as :meth:`Preset.from_dict` takes it, with the value of every option (docs/frontends/format.md).
+
+    >>> from kaldi_compat.frontends import Preset
+    >>> as_dict(Preset.of("paraformer"))["steps"][0], as_dict(Preset.of("paraformer"))["columns"]
+    ({'low_frame_rate': {'stack': 7, 'stride': 6}}, 560)
+    """
+    values = {"format": FORMAT} | dataclasses.asdict(preset)
+    values["options"] = {name: value for name, value in values["options"].items() if name not in SET_BY_PRESET}
+    values["steps"] = [
+        {step.kind: {"statistics": step.statistics} if step.statistics else dataclasses.asdict(step.options)}
+        for step in preset.steps
+    ]
+    return values | {"notes": list(preset.notes), "columns": columns_of(preset.options, preset.steps)}
 
 
 def changed_options(preset: Preset) -> dict[str, Any]:

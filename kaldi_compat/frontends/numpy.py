@@ -64,6 +64,8 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     (49, 160)
     """
 
+    _kind = np.ndarray
+
     def __init__(
         self,
         preset: PresetName | str | os.PathLike[str] | Preset,
@@ -131,15 +133,6 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         feature = CLASSES[self.preset.feature](options, engine=engine)
         feature._trust_scale()  # the preset says what scale the model takes
         return feature
-
-    def _listed(self, samples: Any, lengths: Any) -> list[npt.NDArray[Any]] | None:
-        if isinstance(samples, np.ndarray):
-            return None
-        if not isinstance(samples, (list, tuple)):
-            raise AudioError(f"samples must be a NumPy array or a list of them, not {type(samples).__name__}")
-        if lengths is not None:
-            raise AudioError("lengths go with a padded batch: the arrays of a list have their own")
-        return list(samples)
 
     def _resampled(self, audio: Floats, rate: int) -> Floats:
         rows = [resample_waveform(row, rate, self.sampling_rate) for row in np.atleast_2d(audio)]

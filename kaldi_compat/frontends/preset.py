@@ -39,7 +39,10 @@ ELSEWHERE = {
     ),
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
+FORMAT = 1  # of the files
 KEYS: dict[str, Any] = {
+    "format": int,
+    "columns": int,
     "name": str,
     "title": str,
     "family": str,
@@ -163,7 +166,7 @@ class Preset:
 
         Args:
             description: ``name`` and ``feature``; and optionally the other attributes of this class, with ``options``
-                by name, and ``steps`` as a list of ``{name: options}``.
+                by name, and ``steps`` as a list of ``{name: options}``. docs/frontends/format.md describes it.
 
         Raises:
             OptionError: a name is missing or unknown, or a value is invalid.
@@ -185,6 +188,9 @@ class Preset:
             if key not in description:
                 raise OptionError(f"the entry {key!r} is missing")
         values = dict(description)
+        if (number := values.pop("format", FORMAT)) != FORMAT:
+            raise OptionError(f"format is {number}, and this version reads {FORMAT}: upgrade kaldi-compat")
+        values.pop("columns", None)  # follows from the others
         feature = values["feature"]
         if feature not in FEATURES:
             raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")

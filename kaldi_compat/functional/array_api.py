@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
+from kaldi_compat.functional.compiler import compiler_says
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +66,7 @@ def tracing(x: Any) -> Tracing:
     if isinstance(x, np.ndarray):
         return UNTRACED
     torch = namespace(x)
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if compiler_says(torch, "is_compiling") or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
     followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
     return DIFFERENTIATED if followed else UNTRACED
@@ -200,7 +201,9 @@ def keeps_precision(x: Any) -> bool:
     # what runs an ONNX graph decides; WebGPU has no float64
     if torch is np or x.dtype == torch.float64 or tracing(x).to_onnx:
         return True
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+    if x.device.type != "cpu" or compiler_says(torch, "is_compiling"):
+        return False
+    if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
         return False
     # Since torch 2.9, reading the older setting fails once the newer one was used; the newer one reflects the older.
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)

@@ -39,11 +39,6 @@ def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, on
     return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
-def weighted_statistics(x: Floats, bounds: Integers, weights: Floats) -> Doubles:
-    """Compute :func:`statistics` of frames with weights (frames,)."""
-    return statistics(x, bounds, weights=weights)
-
-
 def normalized(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
     """Return features times a factor plus an offset of each utterance and column: both (utterances, dim).
 

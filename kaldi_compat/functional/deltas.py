@@ -212,6 +212,7 @@ def add_shifted_deltas(
     options: ShiftedDeltaOptions | None = None,
     *,
     lengths: Any | None = None,
+    filters: Sequence[Filter] | None = None,
     **changes: Unpack[ShiftedDeltaKeywords],
 ) -> Array:
     """Append shifted deltas: deltas at this frame and at later frames (Kaldi: ComputeShiftedDeltas).
@@ -220,6 +221,7 @@ def add_shifted_deltas(
         features: ``(..., frames, dim)``, NumPy or torch.
         options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
+        filters: the result of :func:`shifted_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
@@ -233,4 +235,4 @@ def add_shifted_deltas(
     lengths = check_features(features, lengths)
     options = configured("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
     left, right = shifted_delta_context(options)
-    return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options), lengths)
+    return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options, filters), lengths)

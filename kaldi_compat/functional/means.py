@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.functional.blocks import for_c
 
 
-def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
+def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
     if weighted.shape != weights.shape or min(left, right) < -1:
         raise ValueError("weighted values must have the shape of their weights, and a window at most one frame short")
+    if weights.dtype != np.float32:
+        return NotImplemented
     column, _, count, _ = for_c(np.ascontiguousarray(weights)[:, None], bounds)
     values, means = np.ascontiguousarray(weighted), np.empty(len(weights), np.float32)
     native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
@@ -34,7 +37,7 @@ def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int,
     Returns:
         (rows,): NaN for a window without frames.
     """
-    means = np.empty(len(weights), np.float32)
+    means = np.empty(len(weights), weights.dtype)
     for first, end in itertools.pairwise(bounds.tolist()):
         if first == end:
             continue

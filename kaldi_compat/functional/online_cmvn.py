@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.logs import Logger
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
@@ -25,7 +25,7 @@ from kaldi_compat.options.base import ConstructorSignature, configured
 from kaldi_compat.options.constructors import OnlineCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions
 
-logger = logging.getLogger("kaldi_compat")
+logger = Logger("kaldi_compat")
 
 
 class OnlineCmvn:

@@ -17,6 +17,12 @@ from typing import Any
 
 Scalar = bool | int | float | str
 
+LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
+# Names in other libraries of the options that all features of audio have.
+RATE_NAMES = ("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate")
+LENGTH_NAMES = ("win_length", "window_length", "window_size", "winlen", "n_fft", "frame_size")
+SHIFT_NAMES = ("hop_length", "hop_size", "window_shift", "winstep", "stride", "frame_step")
+
 
 @dataclass(frozen=True)
 class OptionInfo:

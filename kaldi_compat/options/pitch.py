@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES
 
 MAX_PITCHES = 32000  # pitch candidates of the tracker
 MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the tracker
 MAX_TAPS = 1 << 22  # of the low-pass filter, in samples of the input
-LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,20 +20,10 @@ class PitchOptions(BaseOptions):
     """The pitch tracker (Kaldi: PitchExtractionOptions)."""
 
     sample_frequency: float = option(
-        16000.0,
-        "sampling rate of the audio",
-        unit="Hz",
-        ge=1,
-        lt=LIMIT,
-        known_as=("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate"),
+        16000.0, "sampling rate of the audio", unit="Hz", ge=1, lt=LIMIT, known_as=RATE_NAMES
     )
     frame_length: float = option(
-        25.0,
-        "length of the window that is correlated",
-        unit="milliseconds",
-        gt=0,
-        lt=LIMIT,
-        known_as=("win_length", "window_length", "window_size", "winlen"),
+        25.0, "length of the window that is correlated", unit="milliseconds", gt=0, lt=LIMIT, known_as=LENGTH_NAMES
     )
     frame_shift: float = option(
         10.0,
@@ -41,7 +31,7 @@ class PitchOptions(BaseOptions):
         unit="milliseconds",
         gt=0,
         lt=LIMIT,
-        known_as=("hop_length", "hop_size", "window_shift", "winstep", "stride"),
+        known_as=SHIFT_NAMES,
     )
     preemphasis_coefficient: float = option(0.0, "fraction of the previous sample that is subtracted (deprecated)")
     min_f0: float = option(50.0, "lowest pitch to look for", unit="Hz", gt=0, known_as=("fmin", "f_min", "f0_min"))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kaldi_compat.options.base import BaseOptions, as_float32, option, require
+from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES
 
 Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
-LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
 MAX_WEIGHTS = 1 << 26  # of a filter bank or a transform, so that it fits into memory
 MAX_WINDOW = 1 << 24  # samples of a frame
 
@@ -21,28 +21,16 @@ class FrameOptions(BaseOptions):
     """Cutting audio into frames (Kaldi: FrameExtractionOptions)."""
 
     sample_frequency: float = option(
-        16000.0,
-        "sampling rate that the features are computed at",
-        unit="Hz",
-        gt=0,
-        lt=LIMIT,
-        known_as=("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate"),
+        16000.0, "sampling rate that the features are computed at", unit="Hz", gt=0, lt=LIMIT, known_as=RATE_NAMES
     )
-    frame_length: float = option(
-        25.0,
-        "length of a frame",
-        unit="milliseconds",
-        gt=0,
-        lt=LIMIT,
-        known_as=("win_length", "window_length", "window_size", "winlen", "n_fft", "frame_size"),
-    )
+    frame_length: float = option(25.0, "length of a frame", unit="milliseconds", gt=0, lt=LIMIT, known_as=LENGTH_NAMES)
     frame_shift: float = option(
         10.0,
         "distance from the start of one frame to the start of the next",
         unit="milliseconds",
         gt=0,
         lt=LIMIT,
-        known_as=("hop_length", "hop_size", "window_shift", "winstep", "stride", "frame_step"),
+        known_as=SHIFT_NAMES,
     )
     preemphasis_coefficient: float = option(
         0.97,

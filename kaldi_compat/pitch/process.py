@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.exact.sliding import window_sums
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
@@ -87,7 +87,9 @@ def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     begin = xp.clip(now - left, 0, None)
     end = xp.clip(now + right + 1, None, frames)
     if xp is np and lengths is None and frames:
-        in_order: Array = _normalized_in_kaldis_order(logs, weight, weighted, begin, end)
+        weights, values = (np.asarray(each).reshape(-1) for each in (weight, weighted))
+        means = window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
+        in_order: Array = logs - means.reshape(logs.shape)
         return in_order
     if lengths is not None:
         end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
@@ -110,15 +112,6 @@ def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     mean: Array = window_sum(weighted) / total
     normalized: Array = logs - astype(mean, features.dtype)
     return normalized
-
-
-def _normalized_in_kaldis_order(logs: Any, weight: Any, weighted: Any, begin: Any, end: Any) -> Any:
-    """Return :func:`normalized_log_pitch` of arrays ``(..., frames)``, with Kaldi's running sums."""
-    columns = np.stack((weight, weighted), -1).astype(np.float64)
-    sums = window_sums(np.moveaxis(columns, -2, 0), begin, end)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a window without frames has no mean: NaN, as in Kaldi
-        mean = np.moveaxis(sums[..., 1] / sums[..., 0], 0, -1)
-    return logs - mean.astype(logs.dtype)
 
 
 def standard_normal(frames: Array, generator: Generator | None) -> Array:
@@ -225,22 +218,19 @@ def process_ragged(
     Returns:
         The features of all utterances (rows, dim), and the number of rows of each. Without frames there is no delay.
     """
-    correlation, logs = features[:, 0], log_pitch(np.ascontiguousarray(features[:, 1]))
-    columns: list[npt.NDArray[Any]] = []
-    if options.add_pov_feature:
-        columns.append(options.pov_scale * pov_feature(correlation) + options.pov_offset)
-    if options.add_normalized_log_pitch:
-        weight = probability_of_voicing(correlation)
+    logs = log_pitch(np.ascontiguousarray(features[:, 1]))
+
+    def normalized() -> Floats:
+        weight = probability_of_voicing(features[:, 0])
         left, right = options.normalization_left_context, options.normalization_right_context
-        means = window_means(weight, weight * logs, bounds, left, right)
-        columns.append((logs - means) * options.pitch_scale)
-    if options.add_delta_pitch:
-        slopes: npt.NDArray[Any] = deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
-        slopes = slopes + standard_normal(logs, generator) * options.delta_pitch_noise_stddev
-        columns.append(slopes * options.delta_pitch_scale)
-    if options.add_raw_log_pitch:
-        columns.append(logs)
-    processed: npt.NDArray[np.float32] = np.stack(columns, -1)
+        level: Floats = logs - window_means(weight, weight * logs, bounds, left, right)
+        return level
+
+    def slopes() -> Floats:
+        return deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
+
+    noise = standard_normal(logs, generator) if options.add_delta_pitch else None
+    processed = _columns(features[:, 0], logs, options, normalized, slopes, noise)
     counts = np.diff(bounds)
     if options.delay == 0:
         return processed, counts
@@ -268,23 +258,39 @@ def undelayed_features(
     xp = namespace(features)
     if lengths is not None:  # padding gets a finite logarithm and gradient
         features = xp.where(frames_inside(lengths, features)[..., None], features, full((), 1.0, features))
-    pitch = features[..., 1]
-    columns = []
-    if options.add_pov_feature:
-        columns.append(options.pov_scale * pov_feature(features[..., 0]) + options.pov_offset)
-    if options.add_normalized_log_pitch:
+    logs = log_pitch(features[..., 1])
+
+    def normalized() -> Array:
         left, right = options.normalization_left_context, options.normalization_right_context
-        columns.append(normalized_log_pitch(features, left, right, lengths) * options.pitch_scale)
-    if options.add_delta_pitch:
-        logs = log_pitch(pitch)[..., None]
+        return normalized_log_pitch(features, left, right, lengths)
+
+    def slopes() -> Array:
         of_logs = deltas or pitch_deltas(options, precision(logs))
-        slopes = add_deltas(logs, of_logs.options, lengths=lengths, filters=of_logs.filters)[..., 1]
-        if noise is not None:
-            slopes = slopes + noise * options.delta_pitch_noise_stddev
-        columns.append(slopes * options.delta_pitch_scale)
+        return add_deltas(logs[..., None], of_logs.options, lengths=lengths, filters=of_logs.filters)[..., 1]
+
+    return _columns(features[..., 0], logs, options, normalized, slopes, noise)
+
+
+def _columns(
+    correlation: Array,
+    logs: Array,
+    options: ProcessPitchOptions,
+    normalized: Callable[[], Array],
+    slopes: Callable[[], Array],
+    noise: Array | None,
+) -> Array:
+    """Return the columns that the options choose, of the logs of the pitch and what is computed from them on demand."""
+    columns: list[Any] = []
+    if options.add_pov_feature:
+        columns.append(options.pov_scale * pov_feature(correlation) + options.pov_offset)
+    if options.add_normalized_log_pitch:
+        columns.append(normalized() * options.pitch_scale)
+    if options.add_delta_pitch:
+        slope = slopes() if noise is None else slopes() + noise * options.delta_pitch_noise_stddev
+        columns.append(slope * options.delta_pitch_scale)
     if options.add_raw_log_pitch:
-        columns.append(log_pitch(pitch))
-    processed: Array = xp.stack(columns, -1)
+        columns.append(logs)
+    processed: Array = namespace(logs).stack(columns, -1)
     return processed
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -12,10 +10,9 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_file, features, map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.paste import logged_status
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.functional import columns
-from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Appends an utterance's vector to each frame of its features.
@@ -26,15 +23,8 @@ e.g.:  append-vector-to-feats scp:feats.scp scp:ivectors.scp ark:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
-    """Options of append-vector-to-feats."""
-
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
-
-
-@program("append-vector-to-feats", USAGE, Options)
-def main(options: Options, source: str, vectors: str, target: str) -> int:
+@program("append-vector-to-feats", USAGE, FileOptions)
+def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
     """Append to a table, or to a single file."""
     if not io_ark.is_table_rspecifier(source):
         feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")

@@ -12,11 +12,11 @@ from io_ark.blocks import ArrayBlock, Block, Skip, block_of
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, only, stacked
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.transform import compose_transforms
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import option
 
 USAGE = """
 Multiplies transforms, A B, so that B is applied first. Each is linear or affine, and a file or a table.
@@ -30,13 +30,12 @@ e.g.:  compose-transforms 1.mat 2.mat 3.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of compose-transforms."""
 
     b_is_affine: bool = option(
         False, "treat B as affine: its last column is an offset (possible only if A is affine, too)"
     )
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     utt2spk: str = option("", "rspecifier of each utterance's speaker, if A is per utterance and B per speaker")
 
 

@@ -19,8 +19,7 @@ from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.block_cmvn import statistics, weighted_statistics
-from kaldi_compat.functional.cmvn import cmvn_statistics
+from kaldi_compat.functional.block_cmvn import statistics
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -83,9 +82,7 @@ def frames_of(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[
 def of_each(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
     """Compute the statistics of each utterance."""
     feats, frame_weights = frames_of(block, weights)
-    if frame_weights is None:
-        return block.with_matrices(statistics(feats, block.rows()))
-    return block.with_matrices(weighted_statistics(feats, block.rows(), frame_weights))
+    return block.with_matrices(statistics(feats, block.rows(), weights=frame_weights))
 
 
 class Sum:
@@ -111,11 +108,8 @@ class Sum:
         assert self.statistics is not None
         if self.statistics.shape[1] != dim + 1:
             raise FeatureError(f"dimension {dim}, but {self.statistics.shape[1] - 1} before")
-        if weights is None:
-            self.statistics = statistics(feats, np.array([0, len(feats)]), onto=self.statistics[None])[0]
-        else:
-            total: DoubleMatrix = cmvn_statistics(feats, weights=weights, onto=self.statistics)
-            self.statistics = total
+        bounds = np.array([0, len(feats)])
+        self.statistics = statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         return block
 
 

@@ -18,7 +18,7 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.functional.block_cmvn import weighted_statistics
+from kaldi_compat.functional.block_cmvn import statistics
 from kaldi_compat.functional.cmvn import two_channel_weights
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -121,8 +121,8 @@ class CallBlock:
         loudness = rows[:, :1]
         weights = np.ones(len(rows), np.float32)
         weights[one], weights[other] = two_channel_weights(loudness[one], loudness[other], quieter_channel_weight)
-        statistics = weighted_statistics(rows, np.concatenate(([0], np.cumsum(lengths))), weights)
-        return ArrayBlock.of(self.keys, list(statistics))
+        bounds = np.concatenate(([0], np.cumsum(lengths)))
+        return ArrayBlock.of(self.keys, list(statistics(rows, bounds, weights=weights)))
 
 
 def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:

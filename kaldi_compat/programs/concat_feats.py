@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
-from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.options.base import require
 
 USAGE = """
 Concatenates the frames of several files, which must have the same dimension.
@@ -18,15 +16,8 @@ e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
-    """Options of concat-feats."""
-
-    binary: bool = option(True, "write in binary")
-
-
-@program("concat-feats", USAGE, Options, at_least=3)
-def main(options: Options, *sources_and_target: str) -> int:
+@program("concat-feats", USAGE, FileOptions, at_least=3)
+def main(options: FileOptions, *sources_and_target: str) -> int:
     """Read all files and write one."""
     *sources, target = sources_and_target
     parts = [io_ark.load(source, kind="matrix") for source in sources]

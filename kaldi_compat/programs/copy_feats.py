@@ -13,9 +13,9 @@ from kaldi_compat.cli.files import printable_rxfilename, printable_wxfilename
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, map_table
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Copies features and optionally changes their format: text, binary or compressed; reads HTK and Sphinx files, too.
@@ -28,12 +28,11 @@ e.g.:  copy-feats --compress=true ark:- ark,scp:feats.ark,feats.scp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of copy-feats."""
 
     htk_in: bool = option(False, "read files in HTK format")
     sphinx_in: bool = option(False, "read files in Sphinx format")
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     compress: bool = option(False, "write compressed matrices (tables only)")
     compression_method: int = option(1, "how to compress, 1 to 7 (src/matrix/compressed-matrix.h)")
     write_num_frames: str = option("", "wspecifier for each utterance's number of frames, e.g. ark,t:utt2num_frames")

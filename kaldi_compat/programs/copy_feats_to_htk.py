@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from io_ark.codecs.htk import encode_block
-from kaldi_compat.cli.files import FileSink
+from kaldi_compat.cli.files import Encode, FileSink
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import for_each
 from kaldi_compat.cli.program import program
@@ -36,11 +37,14 @@ class Options(BaseOptions):
 def main(options: Options, source: str) -> int:
     """Write the files."""
     kind = options.sample_kind % 2**16  # the lowest bits, as in Kaldi
-    sink = FileSink(
-        options.output_dir, options.output_ext, "HTK", lambda block: encode_block(block, options.sample_period, kind)
-    )
+    return write_files(options, source, "HTK", lambda block: encode_block(block, options.sample_period, kind))
+
+
+def write_files(options: Any, source: str, file_format: str, encode: Encode) -> int:
+    """Write the files, in a format that a function encodes, as ``output_dir`` and ``output_ext`` say."""
+    sink = FileSink(options.output_dir, options.output_ext, file_format, encode)
     with Tables() as tables:
         counts = for_each(sink.write, tables.read("matrix", source))
     # The misspelt word is Kaldi's.
-    logger.info("%d HTK feature files generated in the direcory: %s", counts.done, options.output_dir)
+    logger.info("%d %s feature files generated in the direcory: %s", counts.done, file_format, options.output_dir)
     return 1 if counts.failed else counts.status

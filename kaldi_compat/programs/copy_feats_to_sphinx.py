@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from io_ark.codecs.sphinx import encode_block
-from kaldi_compat.cli.files import FileSink
-from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import for_each
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.programs.copy_feats_to_htk import write_files
 
 USAGE = """
 Writes the features of each utterance to a file in Sphinx format, named after the utterance.
@@ -32,9 +29,4 @@ class Options(BaseOptions):
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
     """Write the files."""
-    sink = FileSink(options.output_dir, options.output_ext, "Sphinx", partial(encode_block, big_endian=False))
-    with Tables() as tables:
-        counts = for_each(sink.write, tables.read("matrix", source))
-    # The misspelt word is Kaldi's.
-    logger.info("%d Sphinx feature files generated in the direcory: %s", counts.done, options.output_dir)
-    return 1 if counts.failed else counts.status
+    return write_files(options, source, "Sphinx", partial(encode_block, big_endian=False))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import io_ark
 from io_ark.codecs import PlainIntVectorCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, copied, map_table
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Copies vectors of integers, such as alignments.
@@ -22,15 +19,8 @@ e.g.:  copy-int-vector --binary=false foo -
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
-    """Options of copy-int-vector."""
-
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
-
-
-@program("copy-int-vector", USAGE, Options)
-def main(options: Options, source: str, target: str) -> int:
+@program("copy-int-vector", USAGE, FileOptions)
+def main(options: FileOptions, source: str, target: str) -> int:
     """Copy a table or a single file. Single files have another layout than the entries of a table."""
     if are_tables(source, target):
         with Tables() as tables:

@@ -11,10 +11,10 @@ from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert, features
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.exact.products import scaled
-from kaldi_compat.options.base import BaseOptions, as_float32, option, require
+from kaldi_compat.options.base import as_float32, option, require
 
 USAGE = """
 Copies matrices (features, transforms); optionally applies, in this order: scale, log, exp, softmax, power.
@@ -29,10 +29,9 @@ LOG_FLOOR = np.float32(1.0e-20)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of copy-matrix."""
 
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     scale: float = option(1.0, "factor on each matrix")
     apply_log: bool = option(False, "take the log of each element, floored at 1e-20")
     apply_exp: bool = option(False, "take the exponential of each element")

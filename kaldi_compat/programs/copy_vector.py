@@ -10,9 +10,9 @@ import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.products import scaled
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import option
 
 USAGE = """
 Copies vectors (speaker vectors, accumulators); optionally scales them or changes their dimension.
@@ -25,10 +25,9 @@ e.g.:  copy-vector --binary=false 1.vec -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of copy-vector."""
 
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     change_dim: int = option(
         -1,
         "truncate vectors to this dimension or append zeros up to it; negative keeps the dimension",

@@ -8,9 +8,9 @@ import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert, stacked
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.functional.transform import extend_transform
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Extends a linear or affine transform to more dimensions, which the transform leaves unchanged.
@@ -22,10 +22,9 @@ e.g.:  extend-transform-dim --new-dimension=117 in.mat big.mat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of extend-transform-dim."""
 
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     new_dimension: int = option(-1, "dimension to extend to (required)")
 
     def __post_init__(self) -> None:

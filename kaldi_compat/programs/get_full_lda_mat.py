@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.transform import full_lda
-from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
 Appends to an LDA+MLLT matrix the missing rows of the full LDA matrix (est-lda --write-full-matrix), and writes the
@@ -23,15 +20,8 @@ e.g.:  get-full-lda-mat final.mat full.mat full_lda_mllt.mat full_lda_mllt_inv.m
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
-    """Options of get-full-lda-mat."""
-
-    binary: bool = option(True, "write in binary")
-
-
-@program("get-full-lda-mat", USAGE, Options)
-def main(options: Options, lda_mllt: str, lda: str, target: str, inverse_target: str | None = None) -> int:
+@program("get-full-lda-mat", USAGE, FileOptions)
+def main(options: FileOptions, lda_mllt: str, lda: str, target: str, inverse_target: str | None = None) -> int:
     """Write the full matrix and, given a fourth argument, its inverse."""
     full: Matrix = full_lda(io_ark.load(lda_mllt, kind="matrix"), io_ark.load(lda, kind="matrix"))
     io_ark.save(target, full, kind="matrix", binary=options.binary)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaldi_compat.cli.program import program
+from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import option, require
 
 USAGE = """
 Adds up matrices: those of one key in several tables, all matrices of one table, or those in several files.
@@ -21,11 +21,10 @@ e.g.:  matrix-sum --scale2=-1 ark:1.ark ark:2.ark ark:difference.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of matrix-sum."""
 
     average: bool = option(False, "divide the sum by the number of tables or files")
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
     scale1: float = option(1.0, "factor on the first of several tables")
     scale2: float = option(1.0, "factor on the second of several tables")
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import io_ark
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.paste import combine_files, combine_tables, common_lengths, join_columns
-from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Multiplies vectors of several tables (or files) element by element.
@@ -28,11 +28,10 @@ Lengths = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of multiply-vectors."""
 
     length_tolerance: int = option(0, "truncate to the shortest if lengths differ by at most this; skip others")
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("multiply-vectors", USAGE, Options, at_least=3)

@@ -7,8 +7,8 @@ from functools import partial
 
 import io_ark
 from kaldi_compat.cli.paste import combine_files, combine_tables, pasted
-from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Appends features of several tables (or files) to each other, frame by frame.
@@ -21,13 +21,12 @@ e.g.:  paste-feats ark:feats1.ark "ark:select-feats 0-3 ark:feats2.ark ark:- |" 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of paste-feats."""
 
     length_tolerance: int = option(
         0, "truncate to the shortest if numbers of frames differ by at most this; skip others"
     )
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("paste-feats", USAGE, Options, at_least=3)

@@ -10,8 +10,8 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert, features
-from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.options.base import option
 
 USAGE = """
 Shifts features in time, keeping the number of frames: the first or last frame is repeated.
@@ -24,11 +24,10 @@ e.g.:  shift-feats --shift=-1 scp:foo.scp ark:bar.ark
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(BaseOptions):
+class Options(FileOptions):
     """Options of shift-feats."""
 
     shift: int = option(0, "number of frames by which the features move towards the end")
-    binary: bool = option(True, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("shift-feats", USAGE, Options)

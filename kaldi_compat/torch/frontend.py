@@ -16,7 +16,6 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
@@ -61,6 +60,8 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
     >>> frontend(torch.zeros(16000)).shape, frontend(torch.zeros(8000, dtype=torch.int16), sampling_rate=8000).shape
     (torch.Size([49, 160]), torch.Size([49, 160]))
     """
+
+    _kind = Tensor
 
     def __init__(
         self,
@@ -147,9 +148,6 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         feature = CLASSES[self.preset.feature](options, engine=engine, dft=self.dft)
         feature._trust_scale()  # the preset says what scale the model takes
         return feature if like is None else feature.to(like.device)
-
-    def _listed(self, samples: Any, lengths: Any) -> list[Tensor] | None:
-        return None if isinstance(samples, Tensor) else checked_list(samples, lengths, ("T",), Tensor, AudioError)
 
     def _resampled(self, audio: Tensor, rate: int) -> Tensor:
         return resample_waveform(audio, rate, self.sampling_rate)

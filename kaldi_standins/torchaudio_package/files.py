@@ -1,9 +1,16 @@
-"""torchaudio's ``load``, ``info`` and ``save``, by soundfile."""
+"""torchaudio's ``load``, ``info`` and ``save``, as version 2.8 has them with its backend for soundfile.
+
+Version 2.9 and later need torchcodec and FFmpeg for ``load`` and ``save``, and have no ``info``.
+"""
 
 from __future__ import annotations
 
-import os
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
+from os.path import exists
 from typing import Any
 
 import torch
@@ -13,13 +20,46 @@ from io_ark.extras import import_extra
 from kaldi_compat.errors import AudioError
 
 __all__ = [
-    "AudioMetaData", "get_audio_backend", "info", "list_audio_backends", "load", "load_wav", "save",
+    "AudioFileError", "AudioMetaData", "get_audio_backend", "info", "list_audio_backends", "load", "load_wav", "save",
     "set_audio_backend",
 ]  # fmt: skip
 
-SUBTYPES = {("PCM_S", 16): "PCM_16", ("PCM_S", 24): "PCM_24", ("PCM_S", 32): "PCM_32", ("PCM_U", 8): "PCM_U8",
-            ("PCM_F", 32): "FLOAT", ("PCM_F", 64): "DOUBLE", ("ULAW", 8): "ULAW", ("ALAW", 8): "ALAW"}  # fmt: skip
-WHOLE = {"PCM_16": "int16", "PCM_32": "int32", "PCM_24": "int32"}
+# libsndfile's subtypes: torchaudio's encoding and bits, and the type that a WAV file's samples have unscaled.
+SUBTYPES = {
+    "PCM_S8": ("PCM_S", 8, ""), "PCM_16": ("PCM_S", 16, "int16"), "PCM_24": ("PCM_S", 24, ""),
+    "PCM_32": ("PCM_S", 32, "int32"), "PCM_U8": ("PCM_U", 8, ""), "FLOAT": ("PCM_F", 32, "float32"),
+    "DOUBLE": ("PCM_F", 64, "float64"), "ULAW": ("ULAW", 8, ""), "ALAW": ("ALAW", 8, ""), "VORBIS": ("VORBIS", 0, ""),
+    "DWVW_12": ("UNKNOWN", 12, ""), "DWVW_16": ("UNKNOWN", 16, ""), "DWVW_24": ("UNKNOWN", 24, ""),
+    "ALAC_16": ("UNKNOWN", 16, ""), "ALAC_20": ("UNKNOWN", 20, ""), "ALAC_24": ("UNKNOWN", 24, ""),
+    "ALAC_32": ("UNKNOWN", 32, ""),
+}  # fmt: skip
+Choices = dict[tuple[str | None, int | None], str]
+# What `save` writes into each format, by encoding and bits (None where they are not given).
+WAV = {("PCM_S", None): "PCM_32", ("PCM_S", 16): "PCM_16", ("PCM_S", 24): "PCM_24", ("PCM_S", 32): "PCM_32",
+       ("PCM_U", None): "PCM_U8", ("PCM_U", 8): "PCM_U8", ("PCM_F", None): "FLOAT", ("PCM_F", 32): "FLOAT",
+       ("PCM_F", 64): "DOUBLE", ("ULAW", None): "ULAW", ("ULAW", 8): "ULAW", ("ALAW", None): "ALAW",
+       ("ALAW", 8): "ALAW", (None, 8): "PCM_U8", (None, 16): "PCM_16", (None, 24): "PCM_24",
+       (None, 32): "PCM_32"}  # fmt: skip
+SPHERE = {(name, bits): f"PCM_{bits or 32}" for name in (None, "PCM_S") for bits in (None, 16, 24, 32)} | {
+    (name, bits): name for name in ("ULAW", "ALAW") for bits in (None, 8)
+}
+OGG: dict[tuple[str | None, int | None], str] = {
+    (None, None): "VORBIS",
+    ("vorbis", None): "VORBIS",
+    ("opus", None): "OPUS",
+}
+SAVED: dict[str, dict[tuple[str | None, int | None], str]] = {
+    "wav": WAV,
+    "flac": {(None, None): "PCM_16", (None, 8): "PCM_S8", (None, 16): "PCM_16", (None, 24): "PCM_24"},
+    "ogg": OGG, "vorbis": OGG, "sph": SPHERE,
+}  # fmt: skip
+SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # whatever encoding and bits are given
+OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", torch.float32: "FLOAT",
+           torch.float64: "DOUBLE"}  # fmt: skip
+
+
+class AudioFileError(AudioError, RuntimeError):
+    """An audio file cannot be read or written. torchaudio raises a RuntimeError or a ValueError for it."""
 
 
 @dataclass
@@ -54,29 +94,34 @@ def load(
     """Read an audio file.
 
     Args:
-        uri: path or open file.
-        frame_offset, num_frames: first sample, and number of samples; -1 for all.
-        normalize: float32 in -1 to 1; False keeps the integers of a WAV file.
-        channels_first: (channels, T), not (T, channels).
-        format, buffer_size, backend: ignored.
+        uri: path, open file, or the bytes of a file.
+        frame_offset: first sample; one before 0 counts from the end.
+        num_frames: number of samples, at most; -1 for all.
+        normalize: return float32 in -1 to 1. False returns the integers, or float64, of a plain WAV file.
+        channels_first: return (channels, T), not (T, channels).
+        format, buffer_size: ignored.
+        backend: one of torchaudio's names, "soundfile", "sox" or "ffmpeg": soundfile reads in any case.
 
     Returns:
         Samples, and the sampling rate.
 
     Raises:
-        AudioError: the file cannot be read.
+        AudioFileError: the file cannot be read, or has no samples of a type that ``normalize=False`` can return.
         MissingExtraError: soundfile is not installed.
     """
-    soundfile = import_extra("soundfile", "torchaudio.load")
-    try:
-        with soundfile.SoundFile(uri) as file:
-            keeps_integers = not normalize and file.format in ("WAV", "WAVEX")
-            file.seek(frame_offset)
-            dtype = WHOLE.get(file.subtype, "float32") if keeps_integers else "float32"
-            samples = torch.from_numpy(file.read(num_frames, dtype=dtype, always_2d=True))
-            return samples.T.contiguous() if channels_first else samples, int(file.samplerate)
-    except (soundfile.LibsndfileError, OSError, TypeError) as error:
-        raise AudioError(f"failed to load audio from {uri}: {error}") from error
+    with _opened(uri, "load", backend) as file:
+        dtype = "float32"
+        if file.format == "WAV" and not normalize:
+            dtype = SUBTYPES.get(file.subtype, ("", 0, ""))[2]
+            if not dtype:
+                raise AudioFileError(f"samples of {file.subtype} in {_name(uri)} are read with normalize=True only")
+        first = min(max(frame_offset + file.frames * (frame_offset < 0), 0), file.frames)
+        if first:  # some compressed formats cannot be searched
+            file.seek(first)
+        samples = torch.from_numpy(
+            file.read(num_frames if num_frames >= 0 else file.frames - first, dtype=dtype, always_2d=True)
+        )
+        return samples.T.contiguous() if channels_first else samples, int(file.samplerate)
 
 
 def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tuple[Tensor, int]:
@@ -90,7 +135,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
         float32 samples (channels, T) in -32768 to 32767, and the sampling rate.
 
     Raises:
-        AudioError: the file cannot be read.
+        AudioFileError: the file cannot be read.
         MissingExtraError: soundfile is not installed.
     """
     samples, rate = load(filepath, frame_offset, num_frames)
@@ -98,23 +143,21 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
 
 def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: str | None = None) -> AudioMetaData:
-    """Return what the header of an audio file says; ``format``, ``buffer_size`` and ``backend`` are ignored.
+    """Return what the header of an audio file says.
+
+    Args:
+        uri: path, open file, or the bytes of a file.
+        format, buffer_size: ignored.
+        backend: see :func:`load`.
 
     Raises:
-        AudioError: the file cannot be read.
+        AudioFileError: the file cannot be read.
         MissingExtraError: soundfile is not installed.
     """
-    soundfile = import_extra("soundfile", "torchaudio.info")
-    try:
-        found = soundfile.info(uri)
-    except (soundfile.LibsndfileError, OSError, TypeError) as error:
-        raise AudioError(f"failed to open {uri}: {error}") from error
-    named = {subtype: names for names, subtype in SUBTYPES.items()}
-    if found.format == "FLAC":
-        encoding, bits = "FLAC", int(found.subtype[-2:]) if found.subtype[-2:].isdigit() else 8
-    else:
-        encoding, bits = named.get(found.subtype, (found.subtype, 0))
-    return AudioMetaData(int(found.samplerate), int(found.frames), int(found.channels), bits, encoding)
+    with _opened(uri, "info", backend) as file:
+        encoding, bits, _ = SUBTYPES.get(file.subtype, ("UNKNOWN", 0, ""))
+        encoding = "FLAC" if file.format == "FLAC" else encoding
+        return AudioMetaData(int(file.samplerate), int(file.frames), int(file.channels), bits, encoding)
 
 
 def save(
@@ -133,30 +176,42 @@ def save(
 
     Args:
         uri: path or open file.
-        src: samples (channels, T): float32 in -1 to 1, int16, int32 or uint8.
+        src: samples (channels, T): float32 or float64 in -1 to 1, int16 or int32.
         sample_rate: in Hz.
         channels_first: False for samples (T, channels).
-        format: such as wav or flac; by default from the name.
-        encoding, bits_per_sample: such as PCM_S and 16; by default those of the samples' type.
-        buffer_size, backend, compression: ignored.
+        format: of an open file, such as wav, flac, ogg and mp3. A path has it in its name.
+        encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.
+        bits_per_sample: 8 to 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
+        buffer_size: ignored.
+        backend: see :func:`load`.
+        compression: None.
 
     Raises:
-        AudioError: samples of another shape, or a file that cannot be written.
+        AudioFileError: samples of another shape, a combination that the format does not have, or a file that cannot be
+            written.
         MissingExtraError: soundfile is not installed.
     """
-    soundfile = import_extra("soundfile", "torchaudio.save")
+    soundfile = _soundfile("save", backend)
     if src.ndim != 2:
-        raise AudioError(f"expected samples of shape (channels, T), not {tuple(src.shape)}")
-    samples = (src.T if channels_first else src).detach().cpu().numpy()
-    container = (format or os.path.splitext(os.fspath(uri))[1][1:] or "wav").upper()
-    own = {torch.float32: ("PCM_F", 32), torch.float64: ("PCM_F", 64), torch.int16: ("PCM_S", 16),
-           torch.int32: ("PCM_S", 32), torch.uint8: ("PCM_U", 8)}.get(src.dtype, ("PCM_S", 16))  # fmt: skip
-    chosen = (encoding or ("PCM_S" if bits_per_sample else own[0]), bits_per_sample or (16 if encoding else own[1]))
-    subtype = SUBTYPES.get(chosen) if container in ("WAV", "WAVEX") else None
+        raise AudioFileError(f"expected samples of shape (channels, T), not {tuple(src.shape)}")
+    if compression:
+        raise AudioFileError(f"compression={compression} is not supported by soundfile: leave it out")
+    if hasattr(uri, "write") and format is None:
+        raise AudioFileError("an open file needs a format: pass format='wav' or another")
+    kind = str(format if hasattr(uri, "write") else str(uri).rpartition(".")[2]).lower()
+    if kind not in SAVED and kind not in SAVED_AS_ONE:
+        raise AudioFileError(f"cannot write {_name(uri)}: the formats are {', '.join([*SAVED, *SAVED_AS_ONE])}")
+    subtype = OF_TYPE.get(src.dtype) if kind == "wav" and not encoding and not bits_per_sample else None
+    subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding or None, bits_per_sample or None))
+    if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):
+        asked = f"samples of {src.dtype}, encoding={encoding}, bits_per_sample={bits_per_sample}"
+        raise AudioFileError(f"cannot write {_name(uri)}: {kind} does not have {asked}")
+    container = format or ("NIST" if kind in ("sph", "nis", "nist") else None)
     try:
+        samples = (src.T if channels_first else src).detach().cpu().numpy()
         soundfile.write(uri, samples, sample_rate, subtype=subtype, format=container)
-    except (soundfile.LibsndfileError, OSError, TypeError, ValueError) as error:
-        raise AudioError(f"failed to write audio to {uri}: {error}") from error
+    except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
+        raise AudioFileError(f"cannot write {_name(uri)}: {error}") from error
 
 
 def set_audio_backend(backend: str | None) -> None:
@@ -175,3 +230,38 @@ def list_audio_backends() -> list[str]:
 def get_audio_backend() -> str:
     """Return the name of the reader of files, "soundfile". torchaudio 2.2 has removed this function."""
     return "soundfile"
+
+
+def _soundfile(function: str, backend: str | None) -> Any:
+    if backend not in (None, "soundfile", "sox", "ffmpeg"):
+        raise AudioFileError(f"torchaudio has no backend {backend!r}: leave it out")
+    try:
+        return import_extra("soundfile", f"torchaudio.{function}")
+    except OSError as error:  # its C library
+        raise AudioFileError(f"torchaudio.{function} needs soundfile, which cannot be imported: {error}") from error
+
+
+@contextmanager
+def _opened(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
+    soundfile = _soundfile(function, backend)
+    # No path contains a zero byte, and every header of audio does.
+    source = io.BytesIO(uri) if isinstance(uri, bytes | bytearray | memoryview) and 0 in uri else uri
+    try:
+        with soundfile.SoundFile(source) as file:
+            yield file
+    except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
+        if isinstance(error, AudioFileError):
+            raise
+        reason = str(getattr(error, "error_string", error))
+        if isinstance(uri, str | PathLike) and not exists(uri):
+            reason = "no such file"
+        elif "not recognised" in reason or "unknown format" in reason:
+            version = soundfile.__libsndfile_version__
+            reason += (
+                f" libsndfile {version} reads WAV, FLAC, OGG and (from 1.1 on) MP3: convert the file to one of them"
+            )
+        raise AudioFileError(f"cannot read {_name(uri)}: {reason}") from error
+
+
+def _name(uri: Any) -> str:
+    return f"{len(uri)} bytes" if isinstance(uri, bytes | bytearray | memoryview) else str(uri)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kaldi_compat.explain.conform_command import conform_command
 from kaldi_compat.frontends.numpy import Frontend
 from tests.support.c_header import (
     COMPILERS,
@@ -38,6 +41,7 @@ def test_wave_file_to_features(tmp_path: Path, compiler: str) -> None:
     samples = np.frombuffer(wave.read_bytes()[44:], np.int16)
     found = printed([program, "campplus", wave])
     assert found.tobytes() == Frontend.from_preset("campplus")(samples).tobytes()
+    assert graded(["--file", str(program)]) == ["bits"] * 16
     with pytest.raises(subprocess.CalledProcessError) as error:
         printed([program, "whisper", wave])
     assert b"no option or preset has this name" in error.value.stderr
@@ -45,10 +49,11 @@ def test_wave_file_to_features(tmp_path: Path, compiler: str) -> None:
 
 def test_samples_from_standard_input(tmp_path: Path) -> None:
     program = compiled(tmp_path, FOLDER / "examples" / "online.c", "-std=c99", "-O2", *WARNINGS)
-    options = KINDS_BY_NAME["fbank"](dither=0.0, num_mel_bins=80)
     for count in (0, 100, 16001):
-        found, expected = printed([program], speech()[:count].tobytes()), exact_features(options, speech()[:count])
-        assert found.tobytes() == expected.tobytes()
+        found = printed([program, "zipformer", "num-mel-bins=40"], speech()[:count].tobytes())
+        options = KINDS_BY_NAME["fbank"](dither=0.0, num_mel_bins=40, snip_edges=False, high_freq=-400)
+        scaled = dataclasses.replace(options, waveform_scale=1 / 32768)
+        assert found.tobytes() == exact_features(scaled, speech()[:count]).tobytes()
 
 
 @pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
@@ -59,6 +64,13 @@ def test_rust(tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True)
     found = printed([tmp_path / "fbank", "zipformer"], speech()[:16001].tobytes())
     assert found.tobytes() == Frontend.from_preset("zipformer")(speech()[:16001]).tobytes()
+    assert graded([str(tmp_path / "fbank")]) == ["bits"] * 16
+
+
+def graded(example: list[str]) -> list[str]:
+    """Return the grades of an example at level 1 of the kit."""
+    card = conform_command([sys.executable, str(FOLDER / "examples" / "grade.py"), *example, "{list.json}"], level=[1])
+    return [result.grade for result in card.results]
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no CMake")

@@ -290,6 +290,14 @@ def test_fast_math_is_refused(tmp_path: Path, compiler: str) -> None:
     assert "fast math changes the features" in error.value.stderr
 
 
+def test_half_precision_of_the_processor_is_not_refused(tmp_path: Path) -> None:
+    try:
+        compiled(tmp_path, "int x;", "-mavx512fp16", "-c")
+    except subprocess.CalledProcessError:
+        pytest.skip("not for AVX512-FP16")
+    compiled(tmp_path, IMPLEMENTATION, "-mavx512fp16", "-fsyntax-only")
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_no_other_library_is_needed(tmp_path: Path, compiler: str) -> None:
     thing = compiled(tmp_path, IMPLEMENTATION, "-O2", "-fno-stack-protector", "-c", compiler=compiler)
@@ -302,16 +310,17 @@ def test_programs_of_the_kit_are_graded_as_equal_in_all_bits(tmp_path: Path) -> 
     ended = subprocess.run([program, KIT], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert sum(int(line.split(",")[1].split()[0]) for line in ended.stdout.splitlines()) == 1271
-    card = conform_command([str(program), "{audio}", "{options.json}", "{out.npy}"], level=[1, 8])
+    card = conform_command([str(program), "{audio}", "{options.json}", "{out.npy}"], level=[1])
     counts = [[result.grade for result in card.results].count(grade) for grade in ("bits", "not supported")]
-    assert counts == [16 + 104, 18], str(card)
+    assert counts == [16, 0], str(card)
 
 
+@pytest.mark.slow
 def test_random_options_audio_and_chunks_do_not_break_memory(tmp_path: Path) -> None:
-    flags = ["-std=c99", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = ["-std=c99", "-g", "-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"]
     try:
         program = compiled(tmp_path, FOLDER / "fuzz.c", *flags, *WARNINGS)
     except subprocess.CalledProcessError:
         pytest.skip("no sanitizers")
-    ended = subprocess.run([program, "3000", "7"], capture_output=True, text=True)
+    ended = subprocess.run([program, "20000", "7"], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

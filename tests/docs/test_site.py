@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -101,3 +101,20 @@ def test_every_picture_of_the_pages_can_be_drawn() -> None:
     pages = [path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in ("generated", "_build")]
     used = {name for path in pages for name in re.findall(r"^:::\{picture\} (\w+)$", path.read_text(), flags=re.M)}
     assert used == set(re.findall(r"^def ([a-z]\w*)\(", drawings, flags=re.M))
+
+
+def test_caption_of_a_picture_is_no_sibling_of_an_image_that_a_theme_hides(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = pytest.importorskip("docutils.nodes")
+    pytest.importorskip("matplotlib")
+    from site_builder import pictures
+
+    monkeypatch.setattr(pictures, "draw", lambda name, theme: Path(f"{name}-{theme}.png"))
+    directive = object.__new__(pictures.Picture)
+    directive.arguments, directive.options, directive.content, directive.lineno = ["speed"], {"alt": "a"}, ["c"], 1
+    directive.state = SimpleNamespace(inline_text=lambda text, line: ([nodes.Text(text)], []))
+    (figure,) = directive.run()
+    assert len(list(figure.findall(nodes.image))) == 2
+    assert not [each for each in figure.children if isinstance(each, nodes.image)]
+    assert isinstance(figure.children[-1], nodes.caption)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,20 +13,15 @@ import torch
 
 import io_ark
 from io_ark.codecs import kind_of
-from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import (
     ArkError,
     FormatError,
     MissingKeyError,
-    OpenError,
     OrderError,
     SpecifierError,
 )
-from kaldi_standins import kaldi as kaldi_names
-from kaldi_standins import kaldiio as kaldiio_names
-from kaldi_standins import torchaudio_kaldi_io as kaldi_io
 
 VALUES = {
     "float-matrix": np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3),
@@ -187,69 +180,6 @@ def test_broken_segments_are_refused(rest: str) -> None:
         parse_segment(f"a {rest}")
 
 
-def test_kaldis_names_read_and_write(tmp_path: Path) -> None:
-    matrix, ints = VALUES["float-matrix"], np.array([1, 2], np.int32)
-    with (
-        kaldi_names.BaseFloatMatrixWriter(f"ark:{tmp_path}/m") as m,
-        kaldi_names.Int32VectorWriter(f"ark:{tmp_path}/i") as i,
-    ):
-        m["s"] = matrix
-        i["u"] = ints
-    with kaldi_names.TokenWriter(f"ark,t:{tmp_path}/utt2spk") as tokens:
-        tokens["u"] = "s"
-    assert same(dict(kaldi_names.SequentialBaseFloatMatrixReader(f"ark:{tmp_path}/m"))["s"], matrix)
-    assert same(kaldi_names.RandomAccessInt32VectorReader(f"ark:{tmp_path}/i")["u"], ints)
-    mapped = kaldi_names.RandomAccessBaseFloatMatrixReaderMapped(f"ark:{tmp_path}/m", f"ark:{tmp_path}/utt2spk")
-    assert same(mapped["u"], matrix)
-    with kaldi_names.CompressedMatrixWriter(f"ark:{tmp_path}/c", method=3) as c:
-        c["s"] = matrix  # type: ignore[assignment]
-    value = dict(kaldi_names.SequentialCompressedMatrixReader(f"ark:{tmp_path}/c"))["s"]
-    assert isinstance(value, CompressedMatrix)
-    np.testing.assert_allclose(np.asarray(value), matrix, atol=1e-4)  # type: ignore[arg-type]
-
-
-def test_kinds_have_their_kaldi_names() -> None:
-    doors = [name for name in dir(kaldi_names) if name.endswith(("Reader", "ReaderMapped", "Writer"))]
-    for name in doors:
-        kind = name.removeprefix("Sequential").removeprefix("RandomAccess")
-        if kind not in ("Reader", "Writer"):
-            with pytest.raises(ArkError, match="nosuch"):
-                getattr(kaldi_names, name)("ark,scp:nosuch/a,nosuch/b" if kind.endswith("Writer") else "ark:nosuch/a",
-                                           *(["ark:nosuch/b"] if kind.endswith("Mapped") else []))  # fmt: skip
-    assert len(doors) > 90
-
-
-def test_torchaudios_kaldi_io_reads_the_same(tmp_path: Path) -> None:
-    for kind, name, value in (("matrix", "mat", VALUES["float-matrix"]), ("vector", "vec_flt", VALUES["float-vector"]),
-                              ("double-matrix", "mat", VALUES["double-matrix"]),
-                              ("double-vector", "vec_flt", VALUES["double-vector"]),
-                              ("int-vector", "vec_int", VALUES["ints"])):  # fmt: skip
-        with io_ark.Writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp", kind=kind) as writer:
-            writer["k"] = value
-        (tmp_path / "a.ark.gz").write_bytes(gzip.compress((tmp_path / "a.ark").read_bytes()))
-        read_ark, read_scp = getattr(kaldi_io, f"read_{name}_ark"), getattr(kaldi_io, f"read_{name}_scp")
-        with (
-            open(tmp_path / "a.ark", "rb") as ark,
-            open(tmp_path / "a.scp", "rb") as scp,
-            open(tmp_path / "a.scp") as lines,
-        ):
-            for entries in (
-                read_ark(f"{tmp_path}/a.ark"), read_ark(f"ark:{tmp_path}/a.ark"), read_ark(f"cat {tmp_path}/a.ark |"),
-                read_ark(ark), read_ark(f"{tmp_path}/a.ark.gz"), read_scp(f"{tmp_path}/a.scp"), read_scp(scp),
-                read_scp(lines),
-            ):  # fmt: skip
-                ((key, tensor),) = list(entries)
-                assert key == "k" and isinstance(tensor, torch.Tensor)
-                np.testing.assert_array_equal(tensor.numpy(), value)  # type: ignore[arg-type]
-                assert tensor.numpy().dtype == value.dtype  # type: ignore[attr-defined]
-    with pytest.raises(ArkError, match="open it in binary"):
-        list(kaldi_io.read_mat_scp(io.StringIO("k a.ark:2")))
-    (tmp_path / "parts.scp").write_text(f"k {tmp_path}/d.mat[1:2,0:1]\n")
-    io_ark.save(f"{tmp_path}/d.mat", VALUES["double-matrix"], kind="double-matrix")
-    ((_, part),) = kaldi_io.read_mat_scp(f"{tmp_path}/parts.scp")
-    np.testing.assert_array_equal(part.numpy(), VALUES["double-matrix"][1:2, :1])  # type: ignore[index]
-
-
 def test_changed_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a.ark"
     with io_ark.writer(f"ark,scp:{path},{tmp_path}/a.scp") as writer:
@@ -272,39 +202,14 @@ def test_paths_are_names_of_files_whatever_they_look_like(tmp_path: Path) -> Non
         assert same(dict(io_ark.read(path))["k"], matrix)
         io_ark.save(path, matrix, kind="matrix")
         assert same(io_ark.load(path), matrix) and same(io_ark.load(path, kind="matrix"), matrix)
-        assert kaldiio_names.save_mat(path, matrix) == path.stat().st_size
-        assert same(kaldiio_names.load_mat(path), matrix)
-        kaldiio_names.save_ark(path, {"k": matrix})
-        assert same(dict(kaldiio_names.load_ark(path))["k"], matrix)
-        assert same(dict(kaldi_io.read_mat_ark(path))["k"], matrix)
     assert len(list(tmp_path.iterdir())) == 7
     with io_ark.writer(f"ark,scp:{tmp_path}/a.ark,{tmp_path}/a.scp") as writer:
         writer["k"] = matrix
     scp = tmp_path / "a.scp"
-    for table in (
-        io_ark.load_scp(scp),
-        dict(io_ark.read(scp)),
-        dict(kaldi_io.read_mat_scp(scp)),
-        kaldiio_names.load_scp(scp),
-    ):
+    for table in io_ark.load_scp(scp), dict(io_ark.read(scp)):
         assert same(table["k"], matrix)
     (tmp_path / "utt2spk |").write_text("u s\n")
     assert dict(io_ark.load_utt2spk(tmp_path / "utt2spk |")) == {"u": "s"}
-
-
-def test_gzipped_archives_that_are_missing_or_damaged_are_our_errors(tmp_path: Path) -> None:
-    with io_ark.Writer(f"ark:{tmp_path}/a.ark", kind="matrix") as writer:
-        writer["k"] = np.random.default_rng(0).standard_normal((500, 20)).astype(np.float32)
-    packed = gzip.compress((tmp_path / "a.ark").read_bytes())
-    path = tmp_path / "a.ark.gz"
-    with pytest.raises(OpenError, match=r"a\.ark\.gz: cannot be opened: No such file"):
-        list(kaldi_io.read_mat_ark(str(path)))
-    for damaged in packed[:-2000], packed[:300] + b"\0" * 300 + packed[600:], b"no gzip" * 100:
-        path.write_bytes(damaged)
-        with pytest.raises(OpenError, match="cannot be read"):
-            list(kaldi_io.read_mat_ark(str(path)))
-        with gzip.open(path) as stream, pytest.raises(OpenError, match="cannot be read"):
-            list(kaldiio_names.load_ark(stream))  # type: ignore[arg-type]
 
 
 def test_load_of_a_script_file_names_the_function_for_it(tmp_path: Path) -> None:

@@ -195,3 +195,10 @@ def test_audio_of_a_file_and_integers_on_kaldis_scale_are_taken() -> None:
 def test_engine_for_tensors_is_refused() -> None:
     with pytest.raises(OptionError, match=r"use kaldi_compat\.Fbank"):
         Fbank(engine="torch")
+
+
+def test_import_leaves_slow_modules_to_those_who_need_them() -> None:
+    code = "import sys, numpy; before = set(sys.modules); import kaldi_compat.numpy; print(*set(sys.modules) - before)"
+    imported = output_of(code).split()
+    assert "kaldi_compat.options.spectral" in imported
+    assert not {"logging", "numpy.random", "hashlib", "inspect", "kaldi_compat.functional.cmvn"} & set(imported)

@@ -19,6 +19,7 @@ import kaldi_standins.kaldi_native_fbank as knf
 from kaldi_compat import KaldiRandom
 from kaldi_standins.kaldi_native_fbank import online
 from tests.support.native_fbank_forms import FORMS, audio, stored
+from tests.support.processes import output_of
 
 OPTIONS = [name for name in knf.__all__ if name.endswith("Options")]
 
@@ -333,3 +334,8 @@ def test_buffered_features_cannot_go_back() -> None:
         for first, count in ((4, 1), (36, 2), (-1, 1)):
             with pytest.raises(ValueError):
                 fbank.get_frames(first, count)
+
+
+def test_mel_banks_are_computed_without_torch() -> None:
+    use = "from kaldi_standins.kaldi_native_fbank import MelBanks; MelBanks()"
+    output_of(f"import sys; {use}; assert 'torch' not in sys.modules")

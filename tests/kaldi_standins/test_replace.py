@@ -188,7 +188,8 @@ def test_stand_ins_have_the_version_that_programs_print(library: str) -> None:
     assert importlib.import_module(LIBRARIES[library][library]).__version__[0].isdigit()
 
 
-def test_deprecated_names_of_torchaudio_bring_no_warning() -> None:
+def test_deprecated_names_of_torchaudio_bring_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replace, "cannot_read", lambda: "")
     module = ModuleType("torchaudio")
 
     def deprecated(name: str) -> object:
@@ -200,3 +201,61 @@ def test_deprecated_names_of_torchaudio_bring_no_warning() -> None:
         warnings.simplefilter("error")
         replace._complete(module, "kaldi_standins.torchaudio_package")
     assert "load" not in vars(module)
+
+
+def fake(folder: Path, library: str, version: str, **modules: str) -> None:
+    """Install a library that consists of these modules."""
+    (folder / library).mkdir()
+    for name, source in modules.items():
+        (folder / library / f"{name}.py").write_text(source)
+    information = folder / f"{library}-{version}.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {library}\nVersion: {version}\n")
+
+
+@pytest.mark.usefixtures("_undone")
+@pytest.mark.parametrize(
+    ("version", "decoders", "reason"),
+    [
+        ("2.8.0", None, ""),
+        ("2.9.1+cu128", None, "torchaudio 2.9.1+cu128 needs torchcodec, which is not installed"),
+        ("2.11.0", "", ""),
+        (
+            "2.11.0",
+            "raise RuntimeError('No libtorchcodec.\\nLikely causes: ...')",
+            "torchaudio 2.11.0 needs torchcodec, and torchcodec 0.8.1 cannot be imported with torch 2.6.0: "
+            "No libtorchcodec.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_torchaudio_that_cannot_read_files_is_recognized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, decoders: str | None, reason: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    fake(tmp_path, "torch", "2.6.0")
+    fake(tmp_path, "torchaudio", version)
+    if decoders is not None:
+        fake(tmp_path, "torchcodec", "0.8.1", decoders=decoders, encoders="")
+    assert replace.cannot_read() == reason
+
+
+def test_files_are_read_by_the_stand_in_where_torchaudio_cannot(tmp_path: Path) -> None:
+    optional = "import importlib.util\nassert importlib.util.find_spec('torchaudio.sox') is None\n"
+    fake(tmp_path, "torchaudio", "2.9.1", __init__=f"{optional}def load(uri): pass\ndef save(uri): pass")
+    program = "from torchaudio import load, save, info; print(*{each.__module__ for each in (load, save, info)})"
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "kaldi_standins", "replace", "torchaudio", "--", "-c", program]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout == "kaldi_standins.torchaudio_package.files\n", done.stderr
+    report = "torchaudio.load and save are kaldi_standins.torchaudio_package's: torchaudio 2.9.1 needs torchcodec"
+    assert done.stderr.splitlines()[-1].startswith(f"kaldi_compat: {report}")
+
+
+def test_a_torchaudio_for_another_torch_is_named(tmp_path: Path) -> None:
+    fake(tmp_path, "torchaudio", "2.9.1", __init__="raise OSError('libtorchaudio.so: undefined symbol: x\\nmore')")
+    program = "import kaldi_standins; kaldi_standins.install('torchaudio'); import torchaudio"
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: torchaudio 2.9.1 cannot be imported with torch ")
+    assert "libtorchaudio.so: undefined symbol: x; install the torchaudio for torch" in last

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 import torch
 
 from io_ark import load as load_object
-from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
+from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_standins import torchaudio_package as ours
 from tests.support.native_fbank_forms import audio
@@ -85,18 +87,50 @@ def test_resampling_refuses_what_torchaudio_refuses() -> None:
         resample(torch.zeros(100, dtype=torch.int16), 16000, 8000)
 
 
-@pytest.mark.parametrize("speed", ["0.9", "1.1"])
-def test_speed_is_that_of_the_command_that_kaldi_runs(speed: str) -> None:
+@pytest.mark.parametrize(
+    "effects",
+    [
+        "gain -6", "gain 10", "gain -n", "gain -n -3", "norm", "norm -3", "channels 1", "channels 2", "channels 3",
+        "channels 7", "remix -", "trim 0.1", "trim 0.01 0.02", "trim 0.01 =0.05", "trim 100s 50s", "trim 0:0.01003",
+        "trim 0.3 5", "trim 9", "norm -1 : trim 0 0.05 : remix -",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_effects_are_those_of_sox(effects: str, channels: int) -> None:
+    samples = noise(channels, 5000) * 0.2
+    words = [effect.split() for effect in effects.split(" : ")]
+    changed, rate = ours.sox_effects.apply_effects_tensor(samples, 16000, words)
+    assert rate == 16000
+    expected = sox(samples, effects.replace(" : ", " ").split(), len(changed))
+    torch.testing.assert_close(changed, expected, rtol=0, atol=2e-7)
+
+
+@pytest.mark.parametrize(
+    "rates", [("0.9", "16000"), ("1.1", "16k"), ("1", "8000"), ("1", "44100"), ("0.9123", "16000")]
+)
+@pytest.mark.parametrize("is_speech", [True, False])
+def test_speed_and_rate_are_close_to_those_of_sox(rates: tuple[str, str], is_speech: bool) -> None:
+    speed, rate = rates
+    samples = ours.load(WAV / "speech16k.wav")[0] if is_speech else noise(2, 5000) * 0.1
+    effects = [["speed", speed], ["rate", rate]]
+    changed, _ = ours.sox_effects.apply_effects_tensor(samples, 16000, effects)
+    expected = sox(samples, ["speed", speed, "rate", rate], len(samples))
+    assert changed.shape == expected.shape
+    assert (changed - expected).norm() < (2e-4 if is_speech else 1e-3) * expected.norm()
+
+
+def sox(samples: torch.Tensor, words: list[str], channels: int) -> torch.Tensor:
+    """Return what the program gives, without dither."""
     if shutil.which("sox") is None:
         pytest.skip("sox is not installed")
-    samples = noise(2, 5000) * 0.1
-    raw = ["-t", "raw", "-e", "float", "-b", "32", "-r", "16000", "-c", "2", "-"]
-    audio_bytes = samples.T.contiguous().numpy().tobytes()
-    done = subprocess.run(["sox", "-D", *raw, *raw, "speed", speed], input=audio_bytes, capture_output=True, check=True)
-    effects = [["speed", speed], ["rate", "16000"]]
-    changed, rate = ours.sox_effects.apply_effects_tensor(samples, 16000, effects)
-    assert rate == 16000
-    np.testing.assert_array_equal(changed, np.frombuffer(done.stdout, np.float32).reshape(-1, 2).T)
+    raw = ["-t", "raw", "-e", "float", "-b", "32"]
+    command = ["sox", "-V1", "-D", *raw, "-r", "16000", "-c", str(len(samples)), "-", *raw, "-", *words]
+    done = subprocess.run(command, input=samples.T.contiguous().numpy().tobytes(), capture_output=True, check=True)
+    return (
+        torch.frombuffer(bytearray(done.stdout), dtype=torch.float32).reshape(-1, channels).T
+        if done.stdout
+        else (torch.zeros(channels, 0))
+    )
 
 
 def test_speed_alone_changes_the_rate() -> None:
@@ -107,46 +141,58 @@ def test_speed_alone_changes_the_rate() -> None:
 @pytest.mark.parametrize("channels_first", [True, False])
 def test_effects_of_a_file_are_those_of_its_samples(tmp_path: Path, channels_first: bool) -> None:
     pytest.importorskip("soundfile")
-    ours.save(tmp_path / "a.wav", noise(2, 100), 16000)
+    samples = noise(2, 100) * 0.2
+    ours.save(tmp_path / "a.wav", samples, 16000)
     effects = [["speed", "0.9"]]
     changed, rate = ours.sox_effects.apply_effects_file(tmp_path / "a.wav", effects, channels_first=channels_first)
     assert rate == 14400
-    torch.testing.assert_close(changed if channels_first else changed.T, noise(2, 100), rtol=0, atol=0)
+    torch.testing.assert_close(changed if channels_first else changed.T, samples, rtol=0, atol=0)
 
 
-def test_effects_that_are_not_supported_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_from_the_end_are_those_of_a_file_of_known_length() -> None:
     apply = ours.sox_effects.apply_effects_tensor
-    with pytest.raises(OptionError, match="reverb 50"):
-        apply(noise(1, 100), 16000, [["reverb", "50"]])
-    with pytest.raises(AudioError, match="shape"):
-        apply(noise(100), 16000, [])
-    monkeypatch.setattr(shutil, "which", lambda _: None)
-    with pytest.raises(KaldiCompatError, match="install SoX"):
-        apply(noise(1, 100), 16000, [["rate", "8000"]])
+    samples = noise(1, 1000).clip(-1, 1)
+    torch.testing.assert_close(apply(samples, 8000, [["trim", "-50s"]])[0], samples[:, -50:])
+    torch.testing.assert_close(apply(samples, 8000, [["trim", 0.1, "-0.0125"]])[0], samples[:, 800:900])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "dtype", "encoding", "bits"),
+    "effect",
     [
-        ({}, torch.float32, "PCM_F", 32),
-        ({"bits_per_sample": 16}, torch.float32, "PCM_S", 16),
-        ({}, torch.int16, "PCM_S", 16),
-        ({"encoding": "ULAW", "bits_per_sample": 8}, torch.float32, "ULAW", 8),
+        "reverb 50", "gain -e", "gain a", "gain 1 2", "norm -3 -3", "channels 0", "channels x", "remix 1,2", "remix",
+        "trim", "trim -", "trim 0.1 =0.05", "trim 0 1 2", "speed 0", "speed -1", "speed x", "rate -v 16000", "rate 0",
+        "rate", "vol 0.5",
     ],
-)
-def test_files_are_written_and_read(
-    tmp_path: Path, arguments: dict[str, Any], dtype: torch.dtype, encoding: str, bits: int
-) -> None:
+)  # fmt: skip
+def test_effects_that_are_not_supported_are_refused(effect: str) -> None:
+    with pytest.raises(OptionError, match=f"the effect {effect} is not supported: speed.*; the program sox has all"):
+        ours.sox_effects.apply_effects_tensor(noise(1, 100), 16000, [effect.split()])
+
+
+def test_samples_without_channels_are_refused() -> None:
+    with pytest.raises(AudioError, match="shape"):
+        ours.sox_effects.apply_effects_tensor(noise(100), 16000, [])
+
+
+def test_files_are_read_and_written_as_by_torchaudio_2_8(tmp_path: Path) -> None:
+    torchaudio_files = pytest.importorskip("tests.kaldi_standins.torchaudio_files")  # which needs soundfile
+    stored = json.loads(torchaudio_files.STORED.read_text())
+    found = dict(torchaudio_files.outcomes(ours, tmp_path))
+    assert found.keys() == stored.keys()
+    assert [(call, found[call], value) for call, value in stored.items() if found[call] != value] == []
+
+
+def test_bytes_of_a_file_are_read() -> None:
     pytest.importorskip("soundfile")
-    samples = torch.from_numpy(audio(2000)).reshape(2, 1000)
-    path = tmp_path / "a.wav"
-    ours.save(path, samples if dtype == torch.float32 else (samples * 32768).to(dtype), 8000, **arguments)
-    assert ours.info(path) == ours.AudioMetaData(8000, 1000, 2, bits, encoding)
-    read, rate = ours.load(str(path))
-    assert (rate, read.dtype) == (8000, torch.float32)
-    torch.testing.assert_close(read, samples, rtol=0, atol=0.02 if bits == 8 else 1e-4)
-    part, _ = ours.load(path, frame_offset=10, num_frames=5, channels_first=False)
-    torch.testing.assert_close(part, read[:, 10:15].T)
+    path = WAV / "stereo16k.wav"
+    torch.testing.assert_close(ours.load(path.read_bytes())[0], ours.load(path)[0], rtol=0, atol=0)
+    assert ours.info(memoryview(path.read_bytes())) == ours.info(os.fsencode(path))
+
+
+def test_other_backends_are_accepted_as_by_torchaudio_2_9() -> None:
+    pytest.importorskip("soundfile")
+    path = WAV / "stereo16k.wav"
+    torch.testing.assert_close(ours.load(path, backend="sox"), ours.load(path, backend="ffmpeg"), rtol=0, atol=0)
 
 
 def test_integers_are_those_of_the_file() -> None:
@@ -160,13 +206,51 @@ def test_integers_are_those_of_the_file() -> None:
 
 def test_files_that_cannot_be_read_raise_one_line(tmp_path: Path) -> None:
     pytest.importorskip("soundfile")
-    (tmp_path / "a.wav").write_bytes(b"nothing")
+    (tmp_path / "a.m4a").write_bytes(b"nothing")
     for function in (ours.load, ours.info):
-        for name in ("a.wav", "absent.wav"):
-            with pytest.raises(AudioError, match=name):
-                function(str(tmp_path / name))
+        with pytest.raises(RuntimeError, match=r"cannot read .*absent.wav: no such file$"):
+            function(tmp_path / "absent.wav")
+        with pytest.raises(ValueError, match=r"a.m4a: Format not recognised. libsndfile \d.* convert the file"):
+            function(str(tmp_path / "a.m4a"))
+        with pytest.raises(AudioError, match="cannot read 8 bytes: "):
+            function(b"nothing\0")
+        with pytest.raises(AudioError, match="has no backend 'none'"):
+            function(WAV / "speech16k.wav", backend="none")
+    with pytest.raises(AudioError, match=r"PCM_24 in .*fmt_s24.wav are read with normalize=True only"):
+        ours.load(WAV / "fmt_s24.wav", normalize=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "a.wav",
+            {"encoding": "HTK"},
+            "wav does not have samples of torch.float32, encoding=HTK",
+        ),
+        ("a.flac", {"bits_per_sample": 32}, "flac does not have"),
+        ("a.m4a", {}, "the formats are wav, flac, ogg"),
+        ("a.wav", {"compression": 3}, "compression=3"),
+        ("absent/a.wav", {}, "System error"),
+    ],
+)
+def test_files_that_cannot_be_written_raise_one_line(
+    tmp_path: Path, name: str, options: dict[str, Any], message: str
+) -> None:
+    pytest.importorskip("soundfile")
+    with pytest.raises(AudioError, match=message):
+        ours.save(tmp_path / name, torch.zeros(1, 5), 8000, **options)
     with pytest.raises(AudioError, match="shape"):
         ours.save(tmp_path / "b.wav", torch.zeros(5), 8000)
+
+
+def test_a_missing_c_library_of_soundfile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: str) -> None:
+        raise OSError("sndfile library not found")
+
+    monkeypatch.setattr(ours.files, "import_extra", fail)
+    with pytest.raises(RuntimeError, match="needs soundfile, which cannot be imported: sndfile library"):
+        ours.info("a.wav")
 
 
 def test_settings_of_readers_that_torchaudio_has_removed_do_nothing() -> None:

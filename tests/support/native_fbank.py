@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_standins.named_options import SHORT_NAMES
+SHORT_NAMES = {
+    "sample_frequency": "samp_freq",
+    "frame_length": "frame_length_ms",
+    "frame_shift": "frame_shift_ms",
+    "preemphasis_coefficient": "preemph_coeff",
+    "num_mel_bins": "num_bins",
+}
 
 
 def by_native_fbank(samples: np.ndarray[Any, Any], options: Any) -> np.ndarray[Any, Any]:

@@ -8,9 +8,6 @@ import torch
 from torch import Tensor, nn
 
 import kaldi_compat
-import kaldi_standins.kaldi_native_fbank as knf
-import kaldi_standins.kaldifeat as kaldifeat
-import kaldi_standins.torchaudio as torchaudio
 from kaldi_compat import (
     Batch,
     BucketBatchSampler,
@@ -159,22 +156,7 @@ WaveDataset("wav.scp", tokenizer=len)  # error
 WaveDataset("wav.scp", augment=fbank)  # error
 FeatureDataset("feats.scp", posteriors=7)  # error
 
-# Other libraries' interfaces.
-theirs = kaldifeat.FbankOptions(use_energy=True)
-theirs.frame_opts.samp_freq = 8000.0
-theirs.mel_opts.num_bins = 80
-theirs.mel_opts.num_mel_bins = 80  # error
-theirs.frame_opts.samp_freq = "8k"  # error
-kaldifeat.FrameExtractionOptions(sample_rate=8000.0)  # error
-theirs_frames: Tensor = kaldifeat.Fbank(theirs)(samples[0])
-theirs_bins: int = kaldifeat.Fbank(theirs).opts.mel_opts.num_bins
-native = knf.FbankOptions(use_energy=True)
-native.mel_opts.num_bins = 80
-native.mel_opts.num_mel_bins = 80  # error
-native_frame: npt.NDArray[np.float32] = knf.OnlineFbank(native).get_frame(0)
-torchaudio.fbank(samples, num_mel_bins=80)
-torchaudio.fbank(samples, n_mels=80)  # error
-
+# Arrays.
 array_fbank = ArrayFbank(num_mel_bins=80)
 ArrayFbank(num_mell_bins=80)  # error
 arrays: list[npt.NDArray[np.float32]] = array_fbank([np.zeros(16000)])

@@ -11,7 +11,6 @@ from typing_extensions import assert_type
 
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
-from kaldi_standins.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatrixReader, SequentialTokenReader
 
 Float32 = npt.NDArray[np.float32]
 
@@ -76,14 +75,6 @@ with io_ark.writer("ark:feats.ark", compress="speech") as any_writer:
     any_writer["utt"] = np.zeros((2, 3))
 io_ark.save("factor", 1.0, kind="float")
 io_ark.save("factor", "one", kind="float")  # error
-
-# Kaldi's names.
-with SequentialBaseFloatMatrixReader("scp:feats.scp") as matrices, BaseFloatMatrixWriter("ark:-") as out:
-    for key, features in matrices:
-        assert_type(features, Float32)
-        out[key] = features
-for _, token in SequentialTokenReader("ark:utt2spk"):
-    assert_type(token, str)
 
 # Named tuples have their fields.
 wave = io_ark.load("a.wav", kind="wave")

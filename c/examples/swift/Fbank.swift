@@ -1,7 +1,7 @@
 // The features of a preset in Swift. Not built by the project's tests, which have no Swift compiler.
 //
 //     cc -O3 -ffp-contract=off -c ../../kaldi_features.c && ar rcs libkaldi_features.a kaldi_features.o
-//     swiftc -O -I . -L . Fbank.swift -o fbank && ./fbank zipformer < samples.raw
+//     swiftc -O -I . -L . Fbank.swift -o fbank && ./fbank zipformer num_mel_bins=40 < samples.raw
 import Foundation
 import KaldiFeatures
 
@@ -19,7 +19,7 @@ final class Frontend {
     private let object: OpaquePointer
 
     /// Make the front end of a preset, with some options changed.
-    init(preset: String, changes: [String: String] = [:]) throws {
+    init(preset: String, changes: [(String, String)] = []) throws {
         var options = kf_options()
         options.struct_size = UInt32(MemoryLayout<kf_options>.size)
         try check(kf_from_preset(preset, &options))
@@ -51,9 +51,11 @@ final class Frontend {
     }
 }
 
-let preset = CommandLine.arguments.dropFirst().first ?? "zipformer"
+let arguments = CommandLine.arguments.dropFirst()
+let preset = arguments.first ?? "zipformer"
+let changes = arguments.dropFirst().map { $0.split(separator: "=", maxSplits: 1).map(String.init) }.filter { $0.count == 2 }
 let data = FileHandle.standardInput.readDataToEndOfFile()
 let samples = data.withUnsafeBytes { Array($0.bindMemory(to: Int16.self)) }
-for row in try Frontend(preset: preset).compute(samples) {
+for row in try Frontend(preset: preset, changes: changes.map { ($0[0], $0[1]) }).compute(samples) {
     print(row.map { "\($0)" }.joined(separator: " "))
 }

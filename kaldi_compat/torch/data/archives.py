@@ -15,14 +15,14 @@ from io_ark.tables import raises_again
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Utterance
-from kaldi_compat.torch.data.items import Items, Transform, describe
+from kaldi_compat.torch.data.items import Items, OfItems, Transform, describe
 from kaldi_compat.torch.data.places import as_tensor
 from kaldi_compat.torch.data.sampling import rank_and_world_size
 from kaldi_compat.torch.data.seeds import Seeds
 from kaldi_compat.torch.data.skipped import OnError, Skipped
 
 
-class ArchiveDataset(IterableDataset[Utterance]):
+class ArchiveDataset(OfItems, IterableDataset[Utterance]):
     """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
 
     Each utterance is read by one reader, which is a worker of a rank. If there are at least as many tables as readers,
@@ -85,26 +85,12 @@ class ArchiveDataset(IterableDataset[Utterance]):
             f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}{describe(self._items)}>"
         )
 
-    @property
-    def skipped(self) -> list[str]:
-        """Keys of the utterances that were skipped, by all workers."""
-        return self._skipped.keys
-
-    @property
-    def speakers(self) -> list[str]:
-        """Sorted names of the speakers, which ``speaker_label`` counts."""
-        return self._items.annotations.speakers
-
     def _repr_html_(self) -> str:
         from io_ark.text import FIRST, html_table
 
         rows = [(table,) for table in self._rspecifiers[:FIRST]]
         more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
         return html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the order of the following iterations, and random numbers."""
-        self._items.seeds.epoch = epoch
 
     def __iter__(self) -> Iterator[Utterance]:
         worker = get_worker_info()

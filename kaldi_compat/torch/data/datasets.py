@@ -31,7 +31,7 @@ from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Token
 from kaldi_compat.torch.data.arguments import file_of, positive_number, whole_number
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
-from kaldi_compat.torch.data.items import Items, Transform, describe
+from kaldi_compat.torch.data.items import Items, OfItems, Transform, describe
 from kaldi_compat.torch.data.places import as_tensor, load_named, script_of
 from kaldi_compat.torch.data.seeds import Seeds
 from kaldi_compat.torch.data.skipped import OnError, Skipped
@@ -40,7 +40,7 @@ Augment = Callable[[Tensor, float], Tensor]
 _SLOWEST, _FASTEST = 0.01, 100.0
 
 
-class _KeyedDataset(Dataset[Utterance]):
+class _KeyedDataset(OfItems, Dataset[Utterance]):
     """Base class of data sets by number. A subclass reads an utterance."""
 
     def __init__(self, listing: Script, items: Items, drop_incomplete: bool, on_error: OnError) -> None:
@@ -85,23 +85,9 @@ class _KeyedDataset(Dataset[Utterance]):
         return self._items.make(key, partial(self._read, key, rest))
 
     @property
-    def skipped(self) -> list[str]:
-        """Keys of the utterances that were skipped, by all workers."""
-        return self._skipped.keys
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which determines the random numbers of utterances. Reaches workers that persist."""
-        self._items.seeds.epoch = epoch
-
-    @property
     def keys(self) -> list[str]:
         """Names of the utterances, in order."""
         return [self._listing.line(line)[0] for line in self._lines.tolist()]
-
-    @property
-    def speakers(self) -> list[str]:
-        """Sorted names of the speakers, which ``speaker_label`` counts."""
-        return self._items.annotations.speakers
 
     def __repr__(self) -> str:
         holds = f"{len(self)} utterances{self._details()}{describe(self._items)}"

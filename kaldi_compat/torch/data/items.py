@@ -13,6 +13,7 @@ from kaldi_compat.torch.data.annotations import Annotations
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
 from kaldi_compat.torch.data.seeds import Seeds, seeded
+from kaldi_compat.torch.data.skipped import Skipped
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -79,6 +80,30 @@ class Items:
             alignment=None if alignment is None else alignment[:frames],
             posteriors=None if posteriors is None else Posteriors(*(part[:frames] for part in posteriors)),
         )
+
+
+class OfItems:
+    """What all data sets tell of their items."""
+
+    _items: Items
+    _skipped: Skipped
+
+    @property
+    def skipped(self) -> list[str]:
+        """Keys of the utterances that were skipped, by all workers."""
+        return self._skipped.keys
+
+    @property
+    def speakers(self) -> list[str]:
+        """Sorted names of the speakers, which ``speaker_label`` counts."""
+        return self._items.annotations.speakers
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch, which determines the random numbers of utterances, and the order of an ArchiveDataset.
+
+        Reaches workers that persist.
+        """
+        self._items.seeds.epoch = epoch
 
 
 def _tensor(key: str, value: object) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.engine import is_in_c
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
+from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.tensors.dither import Generator
@@ -84,7 +85,7 @@ def engine_for(
     reason = reason or _why_not(module, samples, tracing)
     if engine == "triton":
         reason = reason or kernels.why_unsupported(module, samples, lengths, vtln_warp, generator)
-        if reason and wanted == "auto" and not torch.compiler.is_compiling():
+        if reason and wanted == "auto" and not compiler_says(torch, "is_compiling"):
             _say_once(reason)
     if wanted != "auto" and reason:
         raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")

@@ -16,7 +16,7 @@ from torch import Tensor
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.functional.batches import check_features, with_context, zero_past
+from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
@@ -109,7 +109,23 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         return processed, self._lengths_after(lengths)
 
 
-class Deltas(DeltaConstructor, PostProcessing):
+class _Filters(PostProcessing):
+    """Base class of filters along time."""
+
+    _filters_of: ClassVar[Callable[..., Any]]  # of options and precision
+
+    def setup(self) -> None:
+        """Compute the constants."""
+        super().setup()
+        self._filters = [self._filters_of(self.options, dtype) for dtype in (np.float32, np.float64)]
+
+    def _process(self, features: Tensor, lengths: Tensor | None) -> Any:
+        """Filter the features, with the edge frames repeated."""
+        filters = self._filters[features.dtype is torch.float64]
+        return self._function(features, self.options, lengths=lengths, filters=filters)
+
+
+class Deltas(DeltaConstructor, _Filters):
     """Deltas, appended to the features (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
     >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
@@ -117,47 +133,24 @@ class Deltas(DeltaConstructor, PostProcessing):
     """
 
     _function = staticmethod(deltas.add_deltas)
+    _filters_of = staticmethod(deltas.delta_filters)
     Options = DeltaOptions
     _stream: Any = DeltaStream
     options: DeltaOptions
 
-    def setup(self) -> None:
-        """Compute the constants."""
-        super().setup()
-        self._filters = _by_precision(lambda dtype: deltas.delta_filters(self.options, dtype))
 
-    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Filter the features, with the edge frames repeated."""
-        filters = self._filters[features.dtype is torch.float64]
-        return self._function(features, self.options, lengths=lengths, filters=filters)
-
-
-class ShiftedDeltas(ShiftedDeltaConstructor, PostProcessing):
+class ShiftedDeltas(ShiftedDeltaConstructor, _Filters):
     """Shifted deltas, appended (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
     torch.Size([50, 56])
     """
 
+    _function = staticmethod(deltas.add_shifted_deltas)
+    _filters_of = staticmethod(deltas.shifted_delta_filters)
     Options = ShiftedDeltaOptions
     _stream = ShiftedDeltaStream
     options: ShiftedDeltaOptions
-
-    def setup(self) -> None:
-        """Compute the constants."""
-        super().setup()
-        self._filters = _by_precision(lambda dtype: deltas.shifted_delta_filters(self.options, dtype))
-
-    def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Filter the features, with the edge frames repeated."""
-        left, right = deltas.shifted_delta_context(self.options)
-        extended = with_context(features, left, right, lengths)
-        filters = self._filters[features.dtype is torch.float64]
-        return zero_past(deltas.shifted_deltas_inside(extended, self.options, filters), lengths)
-
-
-def _by_precision(filters: Callable[[Any], Any]) -> tuple[Any, Any]:
-    return filters(np.float32), filters(np.float64)
 
 
 class Splice(SpliceConstructor, PostProcessing):

@@ -18,6 +18,7 @@ from kaldi_compat.exact.plan import Plan, plan_of
 from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
+from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
@@ -310,9 +311,9 @@ def _as_array(samples: Tensor) -> Any:
 
 
 def _is_exported() -> bool:
-    exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # not in torch 2.4
     tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
-    return not torch.compiler.is_dynamo_compiling() and bool(tracing() or exporting())
+    is_recorded = bool(tracing()) or compiler_says(torch, "is_exporting")
+    return is_recorded and not compiler_says(torch, "is_dynamo_compiling")
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
+from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.torch.tensors.copies import to_device
 
 
@@ -28,7 +29,7 @@ class Constants:
         >>> constants.get("one", device, lambda: torch.ones(3)) is constants.get("one", device, lambda: torch.ones(3))
         True
         """
-        if torch.compiler.is_compiling():  # the compiler sees the making, and keeps what comes out itself
+        if compiler_says(torch, "is_compiling"):  # the compiler sees the making, and keeps what comes out itself
             return make().to(device)
         if (found := self._kept.get((key, device))) is not None:
             return found

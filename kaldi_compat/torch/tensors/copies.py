@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kaldi_compat.functional.compiler import compiler_says
+
 
 def is_capturing(device: torch.device) -> bool:
     """Return True while a CUDA graph is captured from what is queued on a device."""
@@ -24,7 +26,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     >>> to_device(torch.ones(2), torch.device("cpu"))
     tensor([1., 1.])
     """
-    if tensor.device.type != "cpu" or device.type != "cuda" or torch.compiler.is_compiling():
+    if tensor.device.type != "cpu" or device.type != "cuda" or compiler_says(torch, "is_compiling"):
         return tensor.to(device)
     if is_capturing(device):
         raise RuntimeError(

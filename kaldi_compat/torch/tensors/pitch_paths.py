@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kaldi_compat.functional.compiler import compiler_says
+
 
 def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
     """Find the cheapest paths.
@@ -36,17 +38,12 @@ def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) 
     search: Any = _search
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         search = _scripted_search()
-    elif _is_exporting():
+    elif compiler_says(torch, "is_exporting"):  # torch before 2.7 does not distinguish it from torch.compile
         search = _search_by_scan
-    elif torch.compiler.is_compiling():
+    elif compiler_says(torch, "is_compiling"):
         search = _search_as_operation
     path: Tensor = search(local, steps, last)
     return path.transpose(0, 1)
-
-
-def _is_exporting() -> bool:
-    """Return True under torch.export; torch before 2.7 does not distinguish it from torch.compile."""
-    return hasattr(torch.compiler, "is_exporting") and torch.compiler.is_exporting()
 
 
 def _forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -81,17 +78,18 @@ def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
 
 
 # Inductor (of torch 2.13) has no code for a scan over a number of frames that it does not know.
-_search_as_operation = torch.library.custom_op(
-    "kaldi_compat::cheapest_paths",
-    _search,
-    mutates_args=(),
-    schema="(Tensor local, Tensor steps, Tensor last) -> Tensor",
-)
+_search_as_operation: Any = _search
+if hasattr(torch.library, "custom_op"):  # from torch 2.4 on
+    _search_as_operation = torch.library.custom_op(
+        "kaldi_compat::cheapest_paths",
+        _search,
+        mutates_args=(),
+        schema="(Tensor local, Tensor steps, Tensor last) -> Tensor",
+    )
 
-
-@_search_as_operation.register_fake
-def _(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    return torch.empty_like(last, dtype=torch.long)
+    @_search_as_operation.register_fake  # type: ignore[untyped-decorator]
+    def _(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
+        return torch.empty_like(last, dtype=torch.long)
 
 
 @functools.cache

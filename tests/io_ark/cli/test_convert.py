@@ -275,6 +275,34 @@ def test_other_lhotse_manifests_convert_or_say_what_they_are(ark: Ark) -> None:
     assert ark("convert nameless.jsonl o.ark", 2).err.count("without a recording_id") == 1
 
 
+@pytest.mark.parametrize("what", ["features", "cut", "mixed cut"])
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("kaldiio", "touch made |"),
+        ("kaldiio", "names.scp"),
+        ("kaldiio", "http://127.0.0.1:1/a.ark:3"),
+        ("lilcom_chunky", "pipe:touch made"),
+        ("lilcom_chunky", "http://127.0.0.1:1/a"),
+        ("lilcom_url", "http:"),
+        ("numpy_files", "nosuch"),
+    ],
+)
+def test_lhotse_manifests_run_no_command_and_open_no_url(kind: str, place: str, what: str, ark: Ark) -> None:
+    lhotse = pytest.importorskip("lhotse")
+    for name in "http:", "touch made |":  # maybe from the same stranger
+        Path(name).mkdir()
+    Path("names.scp").write_text("k touch made |\n")
+    found: Any = lhotse.Features("f", 5, 3, 0.01, 16000, 0.0, 0.05, kind, place, "k", recording_id="r", channels=0)
+    cut = lhotse.MonoCut("c", 0, 0.05, 0, features=found)
+    if what != "features":
+        lhotse.CutSet.from_cuts([cut if what == "cut" else cut.append(cut.with_id("d"))]).to_file("x.jsonl")
+    else:
+        lhotse.FeatureSet.from_features([found]).to_file("x.jsonl")
+    assert "that a manifest names are not opened" in ark("convert x.jsonl x.ark", 2).err
+    assert not Path("made").exists()
+
+
 def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:
     assert "ends in .jsonl or .jsonl.gz" in ark("convert --to=lhotse feats.ark manifest", 2).err
     assert not Path("manifest").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +26,6 @@ from io_ark.codecs.nnet_example import (
 from io_ark.codecs.sparse import SparseMatrix, SparseVector
 from io_ark.errors import FormatError
 from io_ark.streams.source import BytesSource
-from kaldi_standins import kaldi as kaldi_names
 from tests.support.codec_samples import EXAMPLES
 
 INT32 = np.iinfo(np.int32)
@@ -204,9 +204,9 @@ def at_random(reader: Callable[[str], Any], rspecifier: str, keys: Iterable[str]
 def every_way(name: str, binary: bool, keys: list[str]) -> Iterator[dict[str, Any]]:
     """The table ``name``, read by each kind of reader."""
     rspecifier = f"ark:{name}.ark" if binary else f"ark:{name}.txt"
-    kind = "NnetExample" if name == "nnet" else "NnetChainExample"
-    sequential = getattr(kaldi_names, f"Sequential{kind}Reader")
-    random = getattr(kaldi_names, f"RandomAccess{kind}Reader")
+    kind: Any = "nnet-example" if name == "nnet" else "nnet-chain-example"
+    sequential = functools.partial(io_ark.SequentialReader, kind=kind)
+    random = functools.partial(io_ark.RandomAccessReader, kind=kind)
     yield dict(io_ark.read(rspecifier))
     yield in_order(sequential, rspecifier)
     yield in_order(sequential, rspecifier.replace("ark:", "ark:cat ", 1) + " |")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from io_ark.errors import FormatError, MissingKeyError, OrderError, SpecifierError
+from io_ark.errors import FormatError, MissingKeyError, OpenError, OrderError, SpecifierError
 from io_ark.tables import script
 from io_ark.tables.script import LineSplitter, Script, ScriptTable, split_line
 
@@ -163,6 +163,23 @@ def test_missing_key_is_a_key_error() -> None:
 def test_duplicate_key_is_refused() -> None:
     with pytest.raises(OrderError, match=r"^x\.scp: a: is a duplicate key on line 3$"):
         ScriptTable(Script(b"a 1\nb 2\na 3\n", "x.scp"), lambda key, rest: rest)
+
+
+def test_mapped_file_that_is_cut_off_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "MAP_FROM", 10)
+    path = tmp_path / "feats.scp"
+    path.write_text("".join(f"utt{i:05} feats.ark:{i}\n" for i in range(5000)))
+    mapped = Script.open(path)
+    assert mapped["utt04999"] == "feats.ark:4999"
+    path.write_text("utt0 feats.ark:1\n")  # as the next run of a recipe does
+    for read in (
+        lambda: mapped["utt04999"],
+        lambda: mapped.line(4000),
+        lambda: list(mapped),
+        lambda: list(mapped.lines()),
+    ):
+        with pytest.raises(OpenError, match=r"feats\.scp: has changed since it was opened"):
+            read()
 
 
 def test_large_file_is_mapped_and_pickled_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import io_ark
 from io_ark.errors import PipesRefusedError
-from io_ark.streams.pipes import COMMANDS_IN_PROCESS, run_in_process
+from io_ark.streams.pipes import COMMANDS_IN_PROCESS, run_in_process, spawn
 from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import logging_as_kaldi
 from kaldi_compat.dump import commands as dump_commands
@@ -37,6 +38,13 @@ OURS = [
     "wav-reverberate --volume a.wav -",
     "wav-copy 'exit 3 |' -",
     "wav-copy rir.txt -",
+    "head -c 2000 a.wav | tail -c +1 | wav-reverberate --impulse-response=rir.wav - - | wav-copy - -",
+    "cat none.wav | wav-copy - -",
+    "wav-copy a.wav - | cat | wav-copy - -",
+    "yes | wav-copy - -",
+    "copy-matrix --binary=false a.mat -",
+    "cat a.mat | copy-feats --compress=true - -",
+    "copy-vector --scale=2 none.vec -",
 ]
 SHELLS = [
     "wav-copy a.wav b.wav",
@@ -59,8 +67,13 @@ SHELLS = [
     "wav-reverberate --impulse-response=- a.wav -",
     "cat a.wav | wav-reverberate --impulse-response=- - -",
     "cat a.wav | wav-copy a.wav -",
-    "cat none.wav | wav-copy - -",
-    "cat -n a.wav | wav-copy - -",
+    "cat a.wav | wav-reverberate --additive-signals=a.wav,- --start-times=0,0 - -",
+    "nosuchprogram | wav-copy - -",
+    "while wav-copy a.wav - | wav-copy - -",
+    "time wav-copy a.wav - | wav-copy - -",
+    "A=b wav-copy a.wav - | wav-copy - -",
+    "cat a*.wav | wav-copy - -",
+    "cat a.wav; cat a.wav | wav-copy - -",
     "wav-copy a.wav - | cat a.wav",
     "wav-copy scp:wav.scp ark:-",
     "wav-copy ark:a.ark -",
@@ -69,7 +82,8 @@ SHELLS = [
     "wav-copy --config=conf a.wav -",
     "wav-copy a.wav",
     "wav-copy 'a.wav -",
-    "copy-feats a.ark -",
+    "copy-feats ark:a.ark ark:-",
+    "compute-fbank-feats a.wav -",
     "A=b wav-copy a.wav -",
     "exec wav-copy a.wav -",
     "./wav-copy a.wav -",
@@ -77,23 +91,30 @@ SHELLS = [
 ]
 
 
+start = partial(spawn, target=1, name="")
+
+
 @pytest.fixture(autouse=True)
-def audio(monkeypatch: pytest.MonkeyPatch) -> None:
+def audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.pathsep.join([BIN, os.environ["PATH"]]))
     rng = np.random.default_rng(0)
     wav("a.wav", 16000, rng.integers(-2000, 2000, (1600, 1)))
     wav("rir.wav", 16000, rng.integers(-2000, 2000, (400, 1)))
     wav("silent.wav", 16000, np.zeros((400, 1)))
     Path("rir.txt").write_text("no audio")
+    io_ark.save("a.mat", np.float32(rng.integers(-9, 9, (5, 3))), kind="matrix")
 
 
 @pytest.mark.parametrize("command", OURS)
 def test_command_leaves_what_its_process_leaves(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     with logging_as_kaldi("outer", 3), commands_in_process():
-        done = run_in_process(command)
+        done = run_in_process(command, start)
     stderr = capfd.readouterr().err
     process = subprocess.run(["sh", "-c", command], capture_output=True)
     assert done == (process.returncode, process.stdout)
+    with pytest.raises(ChildProcessError):  # none is left
+        os.waitpid(-1, os.WNOHANG)
     # The processes of a pipeline write at the same time.
     assert sorted(stderr.splitlines()) == sorted(process.stderr.decode().splitlines())
 
@@ -101,7 +122,7 @@ def test_command_leaves_what_its_process_leaves(command: str, capfd: pytest.Capt
 @pytest.mark.parametrize("command", SHELLS)
 def test_any_other_command_is_left_to_a_shell(command: str) -> None:
     with commands_in_process():
-        assert run_in_process(command) is None
+        assert run_in_process(command, start) is None
 
 
 def test_program_of_another_installation_is_left_to_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +133,11 @@ def test_program_of_another_installation_is_left_to_a_shell(tmp_path: Path, monk
         (folder / "wav-copy").chmod(0o755)
         monkeypatch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
         with commands_in_process():
-            assert run_in_process("wav-copy a.wav -") is None
+            assert run_in_process("wav-copy a.wav -", start) is None
 
 
 def test_programs_and_the_dump_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("wav.scp").write_text(f"u {OURS[3]}|\nv {OURS[4]} |\n")
+    Path("wav.scp").write_text(f"u {OURS[3]}|\nv {OURS[0]}| wav-reverberate --impulse-response=rir.wav - - |\n")
     expected = dict(io_ark.read("scp:wav.scp", kind="wave"))  # by processes
 
     def spawn(*arguments: object, **options: object) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import io_ark
 from io_ark.blocks import ArrayBlock, WaveBlock
-from kaldi_compat.cli.compute import Extractor
+from kaldi_compat.cli.compute import SpectralExtractor
 from kaldi_compat.dump import cli, read, shard, write
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Result
 from kaldi_compat.dump.read import TaskReader
@@ -52,14 +52,14 @@ def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
-    of_block = Extractor.of_block
+    of_block = SpectralExtractor.of_block
 
-    def limited(self: Extractor, block: WaveBlock, warps: Any, noise: Any) -> ArrayBlock:
+    def limited(self: SpectralExtractor, block: WaveBlock, warps: Any, noise: Any) -> ArrayBlock:
         if block.lengths.max() > 8000:
             raise error
         return of_block(self, block, warps)
 
-    monkeypatch.setattr(Extractor, "of_block", limited)
+    monkeypatch.setattr(SpectralExtractor, "of_block", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in failures(data)

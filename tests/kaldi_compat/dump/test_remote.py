@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import io_ark
+from io_ark.streams.access import PRIVATE_VARIABLE
 from tests.support.dump_data import dump, edited, failures, keys_of, make_data, matrices, said_by
 from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
@@ -89,6 +90,18 @@ def test_secrets_of_urls_are_in_no_file(data: Path, tmp_path: Path) -> None:
     assert "(exit status 1)" in (data / "log" / "dump_fbank_train.1.log").read_text()
     assert not [path.name for path in written if b"hidden" in path.read_bytes()]
     assert "hidden" not in said
+
+
+def test_audio_at_a_private_address_is_not_read(
+    data: Path, server: RangeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PRIVATE_VARIABLE)
+    with edited(data / "wav.scp") as places:
+        places["spk0-utt002"] = places["spk0-utt002"].replace(str(data), server.url)
+    dump(data)
+    assert len(features(data)) == 5
+    assert "private network" in failures(data)
+    assert not server.connections
 
 
 def test_no_network_reads_no_url(data: Path, server: RangeServer) -> None:

@@ -42,8 +42,8 @@ FUNCTIONS: dict[str, Function] = {
     "splicing": lambda x, b: columns.spliced(x, b, SpliceOptions()),
     "splicing of the future": lambda x, b: columns.spliced(x, b, SpliceOptions(left_context=0, right_context=50)),
     "statistics": lambda x, b: cmvn.statistics(x, b, onto=cmvn.statistics(x, b)),
-    "weighted statistics": lambda x, b: cmvn.weighted_statistics(
-        x, b, np.resize(np.float32([1, 0.01, 0, 0.3]), len(x))
+    "weighted statistics": lambda x, b: cmvn.statistics(
+        x, b, weights=np.resize(np.float32([1, 0.01, 0, 0.3]), len(x)), onto=cmvn.statistics(x, b)
     ),
     "products of columns": lambda x, b: sums.products(x, b, x[::-1].copy()),
     "sliding means": lambda x, b: cmvn.sliding_cmvn(x, b, SlidingCmvnOptions(cmn_window=20, min_cmn_window=7)),
@@ -88,7 +88,7 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: columns.spliced(x, bounds.astype(np.int32), splicing),
         lambda: cmvn.statistics(x, bounds, onto=np.zeros((1, 2, 3))),
         lambda: smooth_ragged(x[:, :1].copy(), bounds, windows),
-        lambda: cmvn.weighted_statistics(x, bounds, np.ones(3, np.float32)),
+        lambda: cmvn.statistics(x, bounds, weights=np.ones(3, np.float32)),
         lambda: sums.products(x, bounds, x[:3]),
         lambda: sums.products(x, bounds),
         lambda: sums.signal_sums(x[:, 0], np.array([0, 5])),

@@ -37,7 +37,17 @@ ARGUMENTS: dict[str, Any] = {
     "sample_frequency": 8000.0, "new_dimension": 4, "stop": 4, "error": ValueError,
 }  # fmt: skip
 # Modules for blocks of utterances, which are arrays, and of checks.
-OF_BLOCKS = ("blocks", "block_cmvn", "block_deltas", "block_vad", "checks", "columns", "means", "online_cmvn")
+OF_BLOCKS = (
+    "blocks",
+    "block_cmvn",
+    "block_deltas",
+    "block_vad",
+    "checks",
+    "columns",
+    "compiler",
+    "means",
+    "online_cmvn",
+)
 OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "arange": {"start": 1},
     "check_statistics": {"dim": 3},

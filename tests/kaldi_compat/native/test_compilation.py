@@ -86,7 +86,7 @@ for level in library.levels:
             deltas.filtered(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts)
         columns.spliced(x, bounds, SpliceOptions(left_context=3, right_context=20))
         cmvn.statistics(x, bounds)
-        cmvn.weighted_statistics(x, bounds, x[:, 0].copy())
+        cmvn.statistics(x, bounds, weights=x[:, 0].copy())
         sums.products(x, bounds, x)
         products.product_with_transpose(x, x[:7], bounds)
         products.matrix_vectors(x[:7], x, x[:7, 0].copy())

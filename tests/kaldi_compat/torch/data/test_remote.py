@@ -13,7 +13,10 @@ from torch.utils.data import DataLoader
 
 import io_ark
 from io_ark.errors import NetworkRefusedError
+from io_ark.streams.access import PRIVATE_VARIABLE
+from kaldi_compat.torch.data.archives import ArchiveDataset
 from kaldi_compat.torch.data.datasets import FeatureDataset, WaveDataset
+from kaldi_compat.torch.data.reverberation import NoiseAndReverberation
 from tests.support.object_store import s3_bucket
 from tests.support.range_server import RangeServer, range_server
 
@@ -88,3 +91,22 @@ def test_network_is_refused(server: RangeServer) -> None:
         with pytest.raises(NetworkRefusedError):
             kind(str(server.folder / f"{name}.scp"), network=False)[0]
     assert not server.requests
+
+
+def test_private_addresses_are_not_read(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PRIVATE_VARIABLE)
+    wav = server.folder / "wav.scp"
+    (server.folder / "segments").write_text("a utt1 0.01 0.2\n")
+    noisy = NoiseAndReverberation(wav)
+    for read in (
+        lambda: FeatureDataset(server.folder / "feats.scp")[0],
+        lambda: FeatureDataset(server.folder / "feats.scp").lengths(),
+        lambda: WaveDataset(wav)[0],
+        lambda: WaveDataset(wav).lengths(),
+        lambda: WaveDataset(wav, server.folder / "segments")[0],
+        lambda: noisy(torch.zeros(4000, dtype=torch.int16), 16000.0),
+        lambda: next(iter(ArchiveDataset(f"scp:{server.folder}/feats.scp"))),
+    ):
+        with pytest.raises(NetworkRefusedError, match="private network"):
+            read()
+    assert not server.connections

@@ -1,0 +1,51 @@
+"""Grade an example on the conformance kit: it prints the features of a preset with all options changed.
+
+usage: kaldi-compat conform -- python c/examples/grade.py [--file] EXAMPLE {list.json}
+
+The example is called as ``EXAMPLE zipformer OPTION=VALUE ... < SAMPLES``, with --file as
+``EXAMPLE zipformer FILE.wav OPTION=VALUE ...``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PROGRAMS = {f"compute-{name}-feats": name for name in ("fbank", "mfcc", "plp", "spectrogram")}
+LEFT_OUT = ("allow_downsample", "allow_upsample", "chunks")
+
+
+def answer(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
+    """Return what the example prints; None for a vector that it does not support."""
+    feature = PROGRAMS.get(options.pop("program"))
+    if not feature or "audio_frequency" in options or options.pop("output", "features") != "features":
+        return None
+    changes = {"feature": feature, "full_scale": 32768, "waveform_scale": 1, **options}
+    words = [f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in changes.items()
+             if name not in LEFT_OUT]  # fmt: skip
+    samples = b"" if in_file else Path(audio).read_bytes()[44:]
+    command = [example, "zipformer", *([audio] if in_file else []), *words]
+    ended = subprocess.run(command, input=samples, capture_output=True, check=False)
+    if b"needs the whole utterance" in ended.stderr:
+        return None
+    if ended.returncode:
+        sys.exit(ended.stderr.decode())
+    return np.array([line.split() for line in ended.stdout.splitlines()], np.float32)
+
+
+def main() -> None:
+    """Run the command line."""
+    *flags, example, vectors = sys.argv[1:]
+    for each in json.loads(Path(vectors).read_text(encoding="utf-8")):
+        found = answer(example, "--file" in flags, each["audio"], each["options"])
+        if found is not None:
+            np.save(each["out"], found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""``c/presets.json``, all presets with every option, and ``c/preset.schema.json``, the JSON schema of one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+from kaldi_compat.frontends.description import as_dict
+from kaldi_compat.frontends.preset import FEATURES, FORMAT, SET_BY_PRESET, Preset, list_presets
+from kaldi_compat.frontends.steps import STEPS
+from kaldi_compat.options.base import info
+
+NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+ABOUT = {
+    "format": "version of this format",
+    "name": "short name",
+    "title": "models that the front end is for",
+    "family": "page of the documentation",
+    "source": "where the settings were read",
+    "sampling_rate": "sampling rate of the audio in Hz",
+    "sample_scale": "factor on audio in -1 to 1",
+    "feature": "Kaldi's feature",
+    "options": "Kaldi's options of the feature; those that are missing have Kaldi's default, dither 0",
+    "subtract_clip_mean": "subtract the mean of all samples first",
+    "shortens_frame": "audio shorter than a frame gives one shorter frame, instead of none",
+    "double_precision": "the model's own code computes the spectrum in double precision",
+    "steps": "steps after the feature, in this order, each one name with its options",
+    "columns": "columns of the result; follows from the other entries",
+    "notes": "pitfalls",
+}
+
+
+def presets() -> str:
+    """Return the text of ``c/presets.json``."""
+    found = {name: as_dict(Preset.of(name)) for name in list_presets()}
+    return json.dumps({"format": FORMAT, "presets": found}, indent=1, allow_nan=False) + "\n"
+
+
+def schema() -> str:
+    """Return the text of ``c/preset.schema.json``."""
+    numbers = {"sampling_rate": {"type": "integer", "minimum": 1},
+               "sample_scale": {"type": "number", "exclusiveMinimum": 0}}  # fmt: skip
+    strings = {name: {"type": "string"} for name in ("name", "title", "family")}
+    flags = {name: {"type": "boolean"} for name in ("subtract_clip_mean", "shortens_frame", "double_precision")}
+    source = {name: {"type": "string"} for name in ("repository", "file", "commit", "date")}
+    steps = [_step(name) for name in STEPS]
+    properties: dict[str, Any] = {"format": {"const": FORMAT}, **strings, "source": _object(source), **numbers,
+                                  "feature": {"enum": [*FEATURES]}, "options": {"type": "object"}, **flags,
+                                  "steps": {"type": "array", "items": {"oneOf": steps}},
+                                  "columns": {"type": "integer", "minimum": 1},
+                                  "notes": {"type": "array", "items": {"type": "string"}}}  # fmt: skip
+    for name, about in ABOUT.items():
+        properties[name] = {"description": about, **properties[name]}
+    options = [{"if": {"properties": {"feature": {"const": name}}},
+                "then": {"properties": {"options": _options(kind, SET_BY_PRESET)}}}
+               for name, kind in FEATURES.items()]  # fmt: skip
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Front end of a published model"}
+    whole = {**head, **_object(properties), "required": ["name", "feature"], "allOf": options}
+    return json.dumps(whole, indent=1, allow_nan=False) + "\n"
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _step(name: str) -> dict[str, Any]:
+    options = _options(STEPS[name].options)
+    if name == "global_cmvn":
+        about = "file of the model with a mean and a standard deviation for each column; then mean and std are absent"
+        options["properties"]["statistics"] = {"description": about, "type": "string"}
+    return {**_object({name: options}), "required": [name]}
+
+
+def _options(kind: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    return _object({field.name: _option(field) for field in dataclasses.fields(kind) if field.name not in left_out})
+
+
+def _option(field: Any) -> dict[str, Any]:
+    about = info(field)
+    found: dict[str, Any] = {"description": about.description, "type": NAMES[type(field.default)]}
+    if about.choices:
+        found["enum"] = [*about.choices]
+    for name, key in (("ge", "minimum"), ("gt", "exclusiveMinimum"), ("le", "maximum"), ("lt", "exclusiveMaximum")):
+        if (limit := getattr(about, name)) is not None and math.isfinite(limit):
+            found[key] = limit
+    default = 0.0 if field.name == "dither" else field.default
+    return found if isinstance(default, float) and math.isinf(default) else {**found, "default": default}

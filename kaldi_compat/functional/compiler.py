@@ -1,0 +1,10 @@
+"""What ``torch.compiler`` says. Before torch 2.3 it answers no question; modules then compute eagerly only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def compiler_says(torch: Any, question: str) -> bool:
+    """Return the answer of ``torch.compiler`` to a question such as ``is_compiling``; False if it does not know it."""
+    return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())

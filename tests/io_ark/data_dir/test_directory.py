@@ -1,0 +1,169 @@
+"""DataDir: what its methods make, and the errors of users' mistakes."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import io_ark
+from io_ark import DataDir, DataDirError
+from io_ark.data_dir import lists
+from io_ark.errors import MissingFileError
+
+
+def write(folder: Path, **files: str) -> DataDir:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_scp", ".scp")).write_text(text)
+    return DataDir(folder)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataDir:
+    """Six utterances of three speakers, of 0.5 to 1.125 s, in a folder with a space in its name."""
+    monkeypatch.chdir(tmp_path)
+    keys = [f"s{at // 2}-{at}" for at in range(6)]
+    for at, key in enumerate(keys):
+        io_ark.save(f"{key}.wav", io_ark.Wave(8000.0, np.zeros((1, 4000 + 1000 * at), np.int16)))
+    return write(
+        tmp_path / "data" / "the set",
+        wav_scp="".join(f"{key} {key}.wav\n" for key in keys),
+        utt2spk="".join(f"{key} {key[:2]}\n" for key in reversed(keys)),
+        text="".join(f"{key} word {key}\n" for key in keys),
+    ).fix()
+
+
+def test_fixed_directory_is_not_valid_or_lacks_its_backup(data: DataDir) -> None:
+    assert data.validate(text=True) is data
+    assert data.text["s1-3"] == "word s1-3" and data.spk2utt["s2"] == ["s2-4", "s2-5"] and data.utt2spk["s0-0"] == "s0"
+    assert Path(data.path, ".backup", "utt2spk").read_text().startswith("s0-0")
+    assert len(data) == 6 and "6 utterances, 3 speakers" in repr(data) and "<td" in data._repr_html_()
+
+
+def test_durations_and_frames_are_not_those_of_the_audio(data: DataDir) -> None:
+    durations = [0.5, 0.625, 0.75, 0.875, 1.0, 1.125]
+    assert [*data.utt2dur().values()] == [*data.reco2dur().values()] == durations
+    assert [*data.num_frames().values()] == [48, 61, 73, 86, 98, 111]
+    assert data.hours() == pytest.approx(sum(durations) / 3600)
+    assert data.audio["s0-1"].samples.shape == (1, 5000)
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        ({"number": 2}, "s1-2 s2-5"),
+        ({"number": 2, "how": "first"}, "s0-0 s0-1"),
+        ({"number": 2, "how": "last"}, "s2-4 s2-5"),
+        ({"number": 1, "how": "per speaker"}, "s0-0 s1-2 s2-4"),
+        ({"number": 3, "how": "speakers"}, "s0-0 s0-1 s2-4 s2-5"),
+        ({"utterances": ["s2-4", "s0-0", "none"]}, "s0-0 s2-4"),
+        ({"speakers": ["s1"]}, "s1-2 s1-3"),
+        ({"durations": (0.6, 0.9)}, "s0-1 s1-2 s1-3"),
+    ],
+)
+def test_subset_has_other_utterances(data: DataDir, given: dict[str, Any], keys: str) -> None:
+    assert data.subset("data/part", **given).validate().utterances() == keys.split()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda d: d.subset("x", 99), "cannot subset to more utterances"),
+        (lambda d: d.subset("x", 0), "number 1 or more"),
+        (lambda d: d.subset("x", 2, how="odd"), "how is one of spread"),
+        (lambda d: d.subset("x"), "give one of number"),
+        (lambda d: d.subset("x", 1, how="shortest"), "no feats.scp"),
+        (lambda d: d.subset("x", utterances="none"), "Could not open id-list file none: No such file"),
+        (lambda d: d.subset(d, 1), "must be different"),
+        (lambda d: d.split(9), "number of speakers 3 is less"),
+        (lambda d: d.split(0), "number of parts"),
+        (lambda d: d.combine("x", "none"), "no such file none/utt2spk"),
+        (lambda d: d.combine(d, d), "is a source"),
+        (lambda d: d.perturb_speed("x", 0), "factor must be a number above 0"),
+        (lambda d: d.copy(d), "to be different"),
+    ],
+)
+def test_mistake_has_no_message_or_changes_the_directory(data: DataDir, call: Any, said: str) -> None:
+    before = {path: path.read_bytes() for path in Path(data.path).rglob("*") if path.is_file()}
+    with pytest.raises(DataDirError, match=re.escape(said)):
+        call(data)
+    assert {path: path.read_bytes() for path in Path(data.path).rglob("*") if path.is_file()} == before
+
+
+def test_missing_files_are_not_named(data: DataDir) -> None:
+    with pytest.raises(MissingFileError, match=r"feats\.scp: is missing; the directory has utt2spk"):
+        _ = data.feats
+    with pytest.raises(MissingFileError, match="none: is not a directory"):
+        DataDir("none")
+
+
+def test_copies_parts_and_joins_have_other_names(data: DataDir) -> None:
+    copied = data.copy("data/copy", utt_prefix="a-", spk_prefix="a-", utt_suffix=".x")
+    assert copied.utterances()[0] == "a-s0-0.x" and copied.utt2spk["a-s2-5.x"] == "a-s2"
+    assert [len(part) for part in data.split(2)] == [4, 2]
+    assert [len(part) for part in data.split(4, per_utt=True)] == [2, 2, 1, 1]
+    assert DataDir.combine("data/both", data, copied).utterances() == sorted(data.utterances() + copied.utterances())
+
+
+def test_perturbed_audio_is_not_that_of_sox(data: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("bin", "bin/sox"):
+        (tmp_path / name).mkdir() if name == "bin" else (tmp_path / name).write_text("")
+    (tmp_path / "bin/sox").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    slow = data.perturb_speed("data/slow", 0.9)
+    assert slow.utt2dur()["sp0.9-s0-0"] == 0.555556 and slow.utt2spk["sp0.9-s0-0"] == "sp0.9-s0"
+    line = Path(slow.file("wav.scp")).read_text().splitlines()[0]
+    assert line == "sp0.9-s0-0 sox -t wav s0-0.wav -t wav - speed 0.9 |"
+    loud = Path(data.copy("data/loud").perturb_volume(low=0.5, high=1).file("wav.scp")).read_text()
+    assert re.match(r"s0-0 sox --vol 0\.[5-9]\d+ -t wav s0-0.wav -t wav - \|\n", loud)
+    assert "-t wav - rate 16000 |" in Path(data.copy("data/wide").resample(16000).file("wav.scp")).read_text()
+
+
+def test_recordings_lose_texts_or_their_order(tmp_path: Path) -> None:
+    data = write(
+        tmp_path / "cut",
+        wav_scp="r1 a.wav\nr2 b.wav\n",
+        segments="u1 r1 0.2 0.5\nu2 r1 0 0.2\nu3 r2 0 0.4\n",
+        utt2spk="u1 u1\nu2 u2\nu3 u3\n",
+        text="u1 b\nu2 a\nu3 c\n",
+    ).fix()
+    assert data.utt2dur() == {"u1": 0.3, "u2": 0.2, "u3": 0.4}
+    whole = data.to_whole_recordings(tmp_path / "whole").validate()
+    assert dict(whole.text) == {"r1": "a b", "r2": "c"} and "segments" not in whole
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("wav_scp", "a a.wav\na b.wav\nb c.wav\n", r"wav.scp:2: a: another value than in line 1"),
+        ("text", "a x\r\nb y\r\n", r"text:1: a: ends with a carriage return: .*--strip-cr"),
+        ("text", "\ufeffa x\nb y\n", r"text:1: a: starts with a byte-order mark"),
+        ("text", "a x\n\nb y\n", r"text:1: Invalid id-list file line without a key"),
+        ("utt2dur", "", r"utt2dur: is empty: remove it, or make it again"),
+        ("segments", "a r 0 1 0\n", r"segments:1: a: has a fifth field"),
+    ],
+)
+def test_fix_loses_data_in_silence(tmp_path: Path, name: str, text: str, said: str) -> None:
+    files = {"wav_scp": "a a.wav\nb b.wav\n", "utt2spk": "a a\nb b\n", "text": "a x\nb y\n", name: text}
+    data = write(tmp_path / "data", **files)
+    with pytest.raises(DataDirError, match=said):
+        data.fix()
+    assert (tmp_path / "data" / name.replace("_scp", ".scp")).read_text() == text.replace("\r\n", "\n")
+    if "\r" in text:
+        assert data.fix(strip_cr=True).text["b"] == "y"
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(1, 1), (5, 0), (5, 2), (5, 5), (1000, 333), (7, 6)])
+def test_spread_lines_are_not_those_of_halves(count: int, wanted: int) -> None:
+    def halves(start: int, end: int, needed: int) -> list[int]:
+        if end - start == 1:
+            return [start] * (needed > 0)
+        half, first = (end - start) // 2, needed // 2
+        return halves(start, start + half, first) + halves(start + half, end, needed - first)
+
+    assert [at for at, chosen in enumerate(lists.spread(count, wanted)) if chosen] == halves(0, count, wanted)

@@ -1,0 +1,144 @@
+"""The scripts as programs: launchers, ``kaldi-compat data``, two processes at once, a disk that is full."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from io_ark.data_dir import DataDirError, scripts
+from io_ark.data_dir.scripts import SCRIPTS, data_main, install
+from io_ark.data_dir.stage import Say, Stage
+
+
+def directory(folder: Path, count: int = 3) -> Path:
+    folder.mkdir(parents=True)
+    keys = [f"u{at:04d}" for at in range(count)]
+    for name, value in (("utt2spk", "s"), ("text", "x y"), ("wav.scp", "a.wav")):
+        (folder / name).write_text("".join(f"{key} {value}\n" for key in keys))
+    (folder / "spk2utt").write_text(f"s {' '.join(keys)}\n")
+    return folder
+
+
+def test_launchers_do_not_run_or_replace_other_programs(tmp_path: Path) -> None:
+    utils = tmp_path / "the utils"
+    assert len(install(str(utils))) == len(SCRIPTS) + sum(name.endswith(".sh") for name in SCRIPTS)
+    assert len(install(str(utils))) > len(SCRIPTS)  # over our own
+    data = directory(tmp_path / "the data")
+    for name in ("validate_data_dir.sh", "data/validate_data_dir.sh"):
+        done = subprocess.run([utils / name, "--no-feats", data], capture_output=True, text=True, env={"LC_ALL": "xx"})
+        assert (done.returncode, done.stderr) == (0, "") and f"validated data-directory {data}" in done.stdout
+    command = [utils / "filter_scp.pl", data / "utt2spk"]
+    piped = subprocess.run(command, input=b"u0001 \xff\nx y\n", capture_output=True)
+    assert (piped.returncode, piped.stdout) == (0, b"u0001 \xff\n")
+    (utils / "copy_data_dir.sh").write_text("another program")
+    with pytest.raises(DataDirError, match=r"copy_data_dir\.sh: is another program"):
+        install(str(utils))
+    assert (utils / "copy_data_dir.sh").read_text() == "another program"
+
+
+def test_launcher_with_a_long_path_is_not_a_program(tmp_path: Path) -> None:
+    text = scripts.launcher("validate_data_dir.sh", "/a b/python", "/root").decode()
+    assert text.startswith("#!/bin/sh\n'''exec' '/a b/python' -I ")
+    compile(text, "launcher", "exec")
+
+
+@pytest.mark.parametrize("name", [name for name, script in SCRIPTS.items() if script.style != "list"])
+def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: Any) -> None:
+    script = SCRIPTS[name]
+    for option, value in script.options(people=True).items():
+        assert isinstance(value, str | int | float | bool), option
+    assert data_main([script.command, "--help"]) == 0
+    shown = capsys.readouterr().err
+    assert script.usage in shown and all(scripts.flag(option) in shown for option in script.options(people=True))
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "said"),
+    [
+        ([], 2, ""),
+        (["nope"], 2, "there is no command 'nope'"),
+        (["validate", "--no-feats", "--no-such", "data"], 2, "unknown option --no-such: known are --no-feats"),
+        (["validate", "none"], 1, "no such directory none"),
+        (["split", "data", "x"], 1, "must be a whole number"),
+        (["modify-speakers", "--utts-per-spk-max=x", "data", "out"], 1, "expected a number: --utts-per-spk-max x"),
+        (["combine", "--skip-fix=maybe", "out", "data"], 1, 'expected "true" or "false": --skip-fix maybe'),
+        (["fix"], 2, ""),
+        (["install", "data", "more"], 2, "install"),
+    ],
+)
+def test_mistake_in_a_command_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, argv: list[str], status: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory(tmp_path / "data")
+    assert data_main(argv) == status
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error and error.count("\n") <= 1
+
+
+def test_commands_for_people_take_options_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory(tmp_path / "data")
+    assert data_main(["copy", "data", "--utt-prefix=a-", "out", "--spk-prefix", "a-"]) == 0
+    assert (tmp_path / "out/utt2spk").read_text().startswith("a-u0000 a-s\n")
+    assert data_main(["subset", "data", "--first", "2", "part"]) == 0
+    assert data_main(["info", "part"]) == 0 and "2 utterances" in capsys.readouterr().out
+
+
+def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory(tmp_path / "data")
+    Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\n")
+    script, say = SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh")
+    assert scripts.shell_options(say, script.options(False), ["--config", "copy.conf", "a", "b"]) == (
+        {"utt_prefix": "c d-", "spk_prefix": "c"},
+        ["a", "b"],
+    )
+    Path("copy.conf").write_text("nonsense\n")
+    with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
+        scripts.shell_options(say, script.options(False), ["--config", "copy.conf"])
+    with pytest.raises(DataDirError, match="invalid option --strip-cr"):
+        scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
+
+
+def test_full_disk_leaves_another_directory(tmp_path: Path, capsys: Any) -> None:
+    resource = pytest.importorskip("resource")
+    data = directory(tmp_path / "data", 300)
+    (data / "text").write_text("".join(f"u{at:04d} long enough a text to fail\n" for at in reversed(range(300))))
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8000, limits[1]))
+    try:
+        assert data_main(["fix", str(data)]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    error = capsys.readouterr().err
+    assert "File too large: nothing was changed" in error and error.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in data.iterdir() if path.is_file()} == before
+
+
+def test_interrupted_change_leaves_a_part(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), Stage(str(tmp_path), Say("x")) as changed:
+        changed.write("a", [b"new\n"])
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_processes_mix_their_files(tmp_path: Path) -> None:
+    data = directory(tmp_path / "data", 500)
+    code = "import sys; from io_ark.data_dir.scripts import data_main; sys.exit(data_main(sys.argv[1:]))"
+    commands = (["fix", data], ["split", data, "1"], ["perturb-volume", data], ["fix", data])
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, *map(str, command)], stdout=subprocess.DEVNULL)
+        for command in commands
+    ]
+    assert [process.wait(60) for process in running] == [0, 0, 0, 0]
+    assert len((data / "utt2spk").read_text().splitlines()) == 500
+    assert (data / "wav.scp").read_text().count("sox --vol") == 500
+    assert not list(data.rglob("*.tmp"))

@@ -1,0 +1,164 @@
+"""Ports of a front end that serve models with other options than those of training, and the page about them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import io_ark
+from kaldi_compat.explain.explanation import Explanation, explain
+from kaldi_compat.frontends.numpy import Frontend
+from kaldi_compat.functional.stacking import low_frame_rate
+from tests.support.port import port
+
+Array = np.ndarray[Any, Any]
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "howto" / "serving.md"
+BEGIN, END = "<!-- cases: begin -->\n", "<!-- cases: end -->\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A port, by its options.
+
+    Attributes:
+        title: language and use.
+        sources: where the port and training were read, with commit and date.
+        serves: what the port computes otherwise, in words.
+        training: what training has there, in words.
+        options: of :func:`tests.support.port.port`, for samples on Kaldi's scale.
+        preset: front end of training.
+        after: what the port does with the features.
+        silence: the recording ends in digital silence.
+        words: words of the explanation; one of several, separated by "|".
+    """
+
+    title: str
+    sources: str
+    serves: str
+    training: str
+    options: dict[str, Any]
+    preset: str
+    after: str
+    words: tuple[str, ...]
+    silence: bool = False
+
+
+WESPEAKER = "WeSpeaker dfa7419 (2026-07-08), `wespeaker/dataset/processor.py:524` and issue 421"
+CASES = (
+    Case(
+        "JavaScript, speaker models of WeSpeaker and 3D-Speaker in a browser", WESPEAKER,
+        "frames of 32 ms, centred, a periodic Hann window, no preemphasis, DC kept, filters of equal area from 0 Hz, "
+        "audio in -1 to 1 with a floor of 1e-10, divided by the standard deviation",
+        "frames of 25 ms that lie in the audio, a Hamming window, preemphasis, DC removed, triangles from 20 Hz, "
+        "16-bit samples, minus the mean",
+        {"window": "hann-periodic", "preemphasis": 0.0, "remove_dc": False, "edges": "reflect", "filter_kind": "area",
+         "floor": 1e-10, "scale": 1 / 32768, "low": 0.0, "length": 32.0},
+        "wespeaker", "normalize",
+        ("window_type='hanning'", "periodic window", "frames centred by padding", "preemphasis_coefficient=0.0",
+         "remove_dc_offset=False", "divided by the standard deviation")),
+    Case(
+        "C++, speaker models of WeSpeaker in sherpa-onnx",
+        "sherpa-onnx 634265c (2026-08-08), `csrc/speaker-embedding-extractor-general-impl.h:32`, "
+        f"`csrc/features.h:38-62`, `scripts/wespeaker/test.py:77-83`; {WESPEAKER}",
+        "Povey's window, `snip_edges=false`, up to 7,600 Hz", "a Hamming window, `snip_edges=true`, up to 8,000 Hz",
+        {"edges": "kaldi", "high": 7600.0}, "wespeaker", "center", ("snip_edges=False", "high_freq=-400.0")),
+    Case(
+        "Rust, speaker models of WeSpeaker", f"{WESPEAKER}; the port's own test accepts a mean difference of 2e-2",
+        "Povey's window", "a Hamming window", {}, "wespeaker", "center",
+        ("preset campplus|fbank(num_mel_bins=80); minus the",)),
+    Case(
+        "NumPy, speaker models of WeSpeaker",
+        "WeSpeaker dfa7419 (2026-07-08), `wespeaker/bin/infer_onnx.py:47`, which the port names as its model",
+        "Povey's window", "a Hamming window", {}, "wespeaker", "center",
+        ("preset campplus|fbank(num_mel_bins=80); minus the",)),
+    Case(
+        "Rust, streaming Paraformer", "FunASR 3c58cb5 (2026-08-21), `funasr/frontends/wav_frontend.py:98,271`",
+        "Povey's window", "a Hamming window", {}, "paraformer", "stack",
+        ("fbank(num_mel_bins=80)", "7 frames stacked")),
+    Case(
+        "Swift, FireRedVAD", "FireRedVAD c30ec49 (2026-05-06), `fireredvad/core/audio_feat.py:54-97`",
+        "a window of period N, triangles in Hz", "a window of period N - 1, triangles in mel",
+        {"window": "povey-periodic", "filter_kind": "hertz"}, "fireredvad", "", ("periodic window", "triangles in Hz")),
+    Case(
+        "Swift MLX, speaker embeddings", "3D-Speaker 09e7806 (2025-10-30), `speakerlab/process/processor.py:153`",
+        "triangles in Hz, a floor of 1.2e-38: digital silence is -87.3",
+        "triangles in mel, a floor of 1.2e-7: digital silence is -15.9",
+        {"filter_kind": "hertz", "floor": 1.1754944e-38, "scale": 1 / 32768}, "campplus", "",
+        ("triangles in Hz", "a floor of 1.17549e-38"), silence=True),
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def recording() -> Array:
+    """Return a recording of speech, 16-bit, 16 kHz."""
+    samples: Array = io_ark.load(ROOT / "reference_data/inputs/wav/speech16k_b.wav").samples[0]
+    return samples
+
+
+def samples_of(case: Case) -> Array:
+    """Return the audio of a case."""
+    return np.concatenate([recording(), np.zeros(4000, np.int16)]) if case.silence else recording()
+
+
+def served(case: Case) -> Array:
+    """Return what the port computes."""
+    features: Array = port(samples_of(case).astype(np.float64), **case.options)
+    if case.after == "stack":
+        return np.asarray(low_frame_rate(features))
+    features = features - features.mean(0) if case.after else features
+    return features / features.std(0) if case.after == "normalize" else features
+
+
+def trained(case: Case) -> Array:
+    """Return what training computes: the preset without statistics, and without the mean where the port has none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frontend = Frontend.from_preset(case.preset)
+        samples = samples_of(case)
+        return np.asarray(frontend(samples) if case.after else frontend.feature(samples / 32768))
+
+
+def difference(case: Case) -> tuple[int, int, float, float, float]:
+    """Return both numbers of frames, and mean and largest difference and cosine of the frames that both have."""
+    ours, theirs = trained(case).astype(np.float64), served(case)
+    count = min(len(ours), len(theirs))
+    apart = np.abs(ours[:count] - theirs[:count])
+    cosine = (ours[:count] * theirs[:count]).sum() / np.linalg.norm(ours[:count]) / np.linalg.norm(theirs[:count])
+    return len(theirs), len(ours), float(apart.mean()), float(apart.max()), float(cosine)
+
+
+def explained(case: Case) -> Explanation:
+    """Return what `explain` says of what the port computes."""
+    return explain(served(case), samples_of(case), 16000)
+
+
+def section(number: int, case: Case, explanation: Explanation | str) -> str:
+    """Return a case's part of the page."""
+    port_frames, frames, mean, largest, cosine = difference(case)
+    apart = f"mean {mean:.2g}, largest {largest:.2g}, cosine {cosine:.3f}"
+    return f"""## {number}. {case.title}
+
+| | |
+|---|---|
+| the port computes | {case.serves} |
+| training computes | {case.training} (preset `{case.preset}`) |
+| difference on speech | {apart}; {port_frames} frames for {frames} |
+| read in | {case.sources} |
+
+```text
+{explanation}
+```
+
+"""
+
+
+if __name__ == "__main__":
+    sections = [section(number, case, explained(case)) for number, case in enumerate(CASES, 1)]
+    before, _, after = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(before + BEGIN + "\n" + "".join(sections) + END + after.partition(END)[2], encoding="utf-8")
