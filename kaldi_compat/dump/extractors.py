@@ -22,7 +22,6 @@ from io_ark.extras import import_extra
 from kaldi_compat.dump.errors import DumpError, one_line
 from kaldi_compat.dump.options import CPU, MODULE, ONNX, PRESET, TRANSFORMERS, Job
 from kaldi_compat.errors import AudioError
-from kaldi_compat.frontends.base import PresetFrontend
 
 Array = npt.NDArray[Any]
 DEFAULT_RATE = 16000
@@ -180,6 +179,8 @@ def _made(target: Any, device: str) -> Any:
 
 def of_object(made: Any, job: Job, device: str) -> Extractor:
     """Return the extractor that a Python object is."""
+    from kaldi_compat.frontends.base import PresetFrontend
+
     name = job.feature
     if not callable(made):
         raise DumpError(f"{name}: a {type(made).__name__} cannot be called: expected a class or factory of a callable")

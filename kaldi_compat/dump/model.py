@@ -31,10 +31,10 @@ from kaldi_compat.dump.extractors import (
 )
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
 from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.frontends.audio import INT16_SCALE
 
 logger = logging.getLogger(__name__)
 
+INT16_SCALE = np.float32(32768)  # of audio in -1 to 1
 MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "int-matrix"
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
 SECONDS_ON_CPU, SECONDS_ON_GPU = 60.0, 300.0
@@ -339,7 +339,7 @@ class ModelComputer:
             raise ValueError("the audio is empty")
         if len(wave.samples) > 1:
             logger.warning("%s: of %d channels the first one is used", audio.key, len(wave.samples))
-        samples = np.asarray(wave.samples[0], np.float32) / np.float32(INT16_SCALE)
+        samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
         rate = float(wave.sample_frequency)
         if wanted and rate != wanted:
             self.counts["resampled"] += 1
