@@ -239,7 +239,9 @@ def segments_of(say: Say, folder: str) -> Iterator[bytes]:
     """Return lines of segments that are whole recordings."""
     if not has_content(f"{folder}/utt2dur"):
         get_utt2dur(say, folder)
-    return _each(f"{folder}/utt2dur", lambda f: b"%b %b 0 %b\n" % (f[0], f[0], f[1]))
+    for chunk in chunks(f"{folder}/utt2dur"):
+        keys, values = (lines.Fields(chunk, at, awk=True).joined.split(b"\n")[:-1] for at in (1, 2))
+        yield b"".join([b"%b %b 0 %b\n" % each for each in zip(keys, keys, values, strict=True)])
 
 
 def get_segments_for_data(say: Say, folder: str) -> int:

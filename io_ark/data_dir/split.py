@@ -96,20 +96,8 @@ class _Split:
             bad = bad_line("Invalid line in utt2spk file", path)
             self.stage.write(self.name(part, "spk2utt"), lines.spk2utt(chunks(path), bad))
         segments = self.src.path("segments")
-        self.divide(
-            self.paths("utt2spk"),
-            [
-                "feats.scp",
-                "text",
-                "vad.scp",
-                "utt2lang",
-                *([] if segments else ["wav.scp"]),
-                "utt2dur",
-                "utt2num_frames",
-                "segments",
-            ],
-            warn=True,
-        )
+        names = ["feats.scp", "text", "vad.scp", "utt2lang", "utt2dur", "utt2num_frames", "segments"]
+        self.divide(self.paths("utt2spk"), names if segments else [*names, "wav.scp"], warn=True)
         self.divide(self.paths("spk2utt"), BY_SPEAKER, warn=not self.per_utt)
         if segments:
             self.divide(self.paths("segments"), ("reco2file_and_channel", "wav.scp"), warn=not self.per_utt, number=2)
