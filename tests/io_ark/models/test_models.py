@@ -231,6 +231,8 @@ def test_models_read_twice_are_equal() -> None:
     assert {again, MODELS["mono"]} == {again}
     assert again != MODELS["tri"]
     assert again != TransitionModel(again.topology, again.tuples, again.log_probs - 1)
+    fewer = HmmTopology(again.topology.phones[1:], again.topology.entry_of, again.topology.entries)
+    assert again != TransitionModel(fewer, again.tuples, again.log_probs)
     assert again != again.topology
 
 

@@ -71,6 +71,12 @@ def test_sizes_are_those_of_the_training() -> None:
     assert repr(io_ark.load(MODELS / "full4.gmm")) == "FullGmm(num_gauss=5, dim=4)"
 
 
+def test_arrays_name_the_pdf_of_each_gaussian() -> None:
+    one, two = (DiagGmm(np.full(n, 1 / n), np.ones((n, 3)), np.ones((n, 3))) for n in (2, 1))
+    arrays = AmDiagGmm((one, two, one)).arrays()
+    assert arrays["pdfs"].tolist() == [0, 0, 1, 2, 2] and arrays["means"].shape == (5, 3)
+
+
 # Scores.
 
 TRAIN, TEST, NUM_UTTS = (dict(io_ark.read(MODELS / name)) for name in ("train.vectors", "test.vectors", "num_utts"))

@@ -124,6 +124,15 @@ def test_file_that_has_become_shorter_is_truncated(tmp_path: Path) -> None:
             read(source, 8000)
 
 
+def test_part_beyond_the_end_is_truncated(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(range(10)))
+    source = OpenFile(str(path)).source(0)
+    assert source.read_at(3, 7) == bytes((7, 8, 9)) and source.tell() == 0
+    with pytest.raises(TruncatedError, match="4 bytes should follow, 3 are available"):
+        source.read_at(4, 7)
+
+
 def test_negative_size_is_refused(tmp_path: Path) -> None:
     with sources(b"x" * 50, tmp_path) as all_sources:
         for source in all_sources:

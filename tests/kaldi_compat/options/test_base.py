@@ -16,7 +16,7 @@ import pytest
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import BaseOptions, info, option
-from kaldi_compat.options.config import UsageError, flag_table, spell_as_flags
+from kaldi_compat.options.config import FLOAT32_END, UsageError, flag_table, parse_real, spell_as_flags
 from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, SpliceOptions
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions
 
@@ -143,3 +143,9 @@ def test_only_the_mistakes_that_make_kaldi_print_usage_are_usage_errors() -> Non
         with pytest.raises(OptionError) as caught:
             flags[name].parse(text)
         assert not isinstance(caught.value, UsageError)
+
+
+def test_number_that_is_rounded_to_infinity_is_refused() -> None:
+    assert parse_real("3.4028235677973362e38", FLOAT32_END) is not None
+    assert parse_real(repr(FLOAT32_END), FLOAT32_END) is parse_real("-1e39", FLOAT32_END) is None
+    assert parse_real("inf", FLOAT32_END) == float("inf")

@@ -95,6 +95,9 @@ def test_audio_with_nan_is_skipped_and_named(tmp_path: Path) -> None:
     (tmp_path / "wav.scp").write_text(f"a {tmp_path}/a.wav\na {tmp_path}/n.wav\n")
     with pytest.raises(OrderError, match=r"\ba\b.*(twice|duplicate|more than once)"):
         WaveDataset(tmp_path / "wav.scp")
+    (tmp_path / "segments").write_text("s a 0 0.1\n")
+    with pytest.raises(OrderError, match=r"wav\.scp: a: is a duplicate key"):
+        WaveDataset(tmp_path / "wav.scp", tmp_path / "segments")
 
 
 def test_shortest_and_longest_utterances_are_left_out() -> None:
