@@ -30,7 +30,6 @@ UNLIKE, NEAR, EXPLAINED = 0.7, 1e-2, 5e-5
 NOTHING = 2.0  # of a candidate that cannot be compared
 BETTER = 0.97  # share of the cost that a change may leave
 MUCH_BETTER = {
-    "source": 0.8,
     "warp": 0.9,
     "corner": 0.9,
     "in_place": 0.8,
@@ -495,10 +494,10 @@ class Search:
 
     # Improvement.
 
-    def descend(self, candidate: Candidate, sources: Sequence[AudioSource] = ()) -> Candidate:
+    def descend(self, candidate: Candidate) -> Candidate:
         """Change options as long as that explains more."""
         while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
-            better = self._improved(candidate, sources)
+            better = self._improved(candidate)
             enough = self.cost(better) >= 0.99 * self.cost(candidate)
             candidate = min(candidate, better, key=self.cost)
             if enough:
@@ -516,7 +515,7 @@ class Search:
         plainly = candidate.changed({"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0})
         return plainly if self.cost(plainly) <= max(1.02 * self.cost(candidate), EXPLAINED) else candidate
 
-    def _changes(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Iterator[Changes]:
+    def _changes(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield all changes of one option."""
         rate, model = candidate.source.rate, candidate.model
         for name in CHOICES:
@@ -550,7 +549,6 @@ class Search:
                     yield {"scale": scale, "floor": 1e-10, "span": DB_80}
                     yield {"scale": scale, "floor": 1e-10, "span": DB_80, "low_freq": 0.0}
             yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
-        yield from ({"source": source} for source in sources)
 
     def framings(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield other conventions of the first frame, with the frames nearest to those of the candidate."""
@@ -564,7 +562,7 @@ class Search:
                 start = math.floor((candidate.model.first(rate) - first) / shift) + candidate.start
                 yield from (change | {"start": start + more} for more in (0, 1))  # type: ignore[operator]
 
-    def _improved(self, candidate: Candidate, sources: Sequence[AudioSource]) -> Candidate:
+    def _improved(self, candidate: Candidate) -> Candidate:
         """Change options, first those that explain most of what is left."""
         before = self.cost(candidate)
 
@@ -573,7 +571,7 @@ class Search:
             return min(MUCH_BETTER.get(name, BETTER) for name in changes)
 
         tried = [(self.cost(candidate.changed(each)), number, each)
-                 for number, each in enumerate(self._changes(candidate, sources))
+                 for number, each in enumerate(self._changes(candidate))
                  if not self.clock.is_over()]  # fmt: skip
         if candidate.model.kind == "fbank" and before > 10 * EXPLAINED:
             tried += [(self.cost(each), -1, {"low_freq": each.model.value("low_freq"), "mel": each.model.mel,
