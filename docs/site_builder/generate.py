@@ -47,7 +47,6 @@ API = {
         "kaldi_compat.frontends.*",
     ),
     "Explaining and grading features": ("kaldi_compat:explain.*", "kaldi_compat.explain.conform"),
-    "Dumping a data directory": ("kaldi_compat.dump",),
     "Functions": ("kaldi_compat.functional.*",),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_standins.*",),
