@@ -251,7 +251,17 @@ class _Fix:
             if keys.count != count
             else f"fix_data_dir.sh: kept all {count} utterances."
         )
-        names = ["utt2spk", "utt2uniq", "feats.scp", "vad.scp", "text", "segments", "utt2lang", "utt2dur", "utt2num_frames"]
+        names = [
+            "utt2spk",
+            "utt2uniq",
+            "feats.scp",
+            "vad.scp",
+            "text",
+            "segments",
+            "utt2lang",
+            "utt2dur",
+            "utt2num_frames",
+        ]
         for name in (*names, *audio, *durations, *self.utt_files):
             if stage.path(name):
                 stage.keep(name)
