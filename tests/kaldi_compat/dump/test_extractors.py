@@ -148,16 +148,17 @@ FAULTS = {
     7: "returned other instead of means",
     8: "not enough memory for it: cut it into segments",
     9: "means is a int-matrix here, and was a matrix",
+    10: "returned an array of shape (): expected a vector or a matrix for each utterance",
 }
 
 
 def test_faults_of_an_extractor_fail_their_utterances_only(data: Path) -> None:
-    keys = [*keys_of(data / "wav.scp"), "zz0", "zz1"]
+    keys = [*keys_of(data / "wav.scp"), "zy0", "zz0", "zz1"]
     with open(data / "wav.scp", "a") as script:
         script.writelines(f"{key} {data}/wav/{key}.wav\n" for key in keys[9:])
     for key, fault in zip(keys, FAULTS, strict=False):
         add_fault(data, key, fault)
-    for key in keys[9:]:
+    for key in keys[10:]:
         write_wav(data / "wav" / f"{key}.wav", audio(7000, seed=1))
     said("--module=extract.py:Faulty", str(data), status=1)
     assert keys_of(data / "means.scp") == ["zz0", "zz1"]
@@ -245,6 +246,43 @@ def test_padding_that_leaks_is_found_and_avoided(tmp_path: Path, capsys: pytest.
     assert "depend on the batch" in capsys.readouterr().err
     for key, (samples, _) in waves(data).items():
         np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [np.abs(samples).mean() / 2], rtol=1e-4)
+
+
+class Poisoned(Scale):
+    """Returns NaN for an utterance that is padded."""
+
+    def forward(self, audio: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        poison = torch.where(lengths == audio.shape[1], 0.0, torch.nan)
+        return super().forward(audio, lengths) + poison[:, None]
+
+
+class Fragile:
+    """Returns NaN for the first utterance of a batch of more than its trial has."""
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        found = [np.abs(each).mean(keepdims=True) for each in samples]
+        return [found[0] * np.nan, *found[1:]] if len(found) > 4 else found
+
+
+class Reusing:
+    """Returns the same array at each call."""
+
+    array = np.zeros(1, np.float32)
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        (only,) = samples
+        self.array[:] = np.abs(only).mean()
+        return [self.array]
+
+
+@pytest.mark.parametrize("made", [Poisoned(1.0), Fragile(), Reusing()], ids=lambda made: type(made).__name__)
+def test_odd_extractors_lose_no_utterance(data: Path, made: Any) -> None:
+    for i, key in enumerate(keys_of(data / "wav.scp")):
+        write_wav(data / "wav" / f"{key}.wav", audio(6000 + 1000 * i, seed=i))
+    outcome = kaldi_compat.dump(data, made, nj=1)
+    assert outcome.utterances == 9 and not outcome.failures
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [np.abs(samples).mean()], rtol=1e-5)
 
 
 class Full(Scale):
@@ -343,9 +381,11 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--transformers=./none"], "there is no such folder"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
+        (["--module=exits.py:f"], "--module=exits.py:f cannot be made: SystemExit: 3"),
     ],
 )
 def test_mistakes_are_one_line_at_the_start(data: Path, arguments: Sequence[str], message: str) -> None:
+    Path("exits.py").write_text("raise SystemExit(3)\n")
     assert message in refused(*arguments, str(data))
     assert not list(data.glob("*.scp")) or keys_of(data / "wav.scp")
 
