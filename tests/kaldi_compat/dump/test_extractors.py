@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 import tarfile
 import warnings
@@ -22,6 +23,7 @@ import io_ark
 import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.files import TEMPORARY, _machine
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.preset import Preset, list_presets
 from tests.support.dump_data import audio, failures, keys_of, make_data, results, write_wav
@@ -480,3 +482,14 @@ def test_report_draws_each_output(data: Path) -> None:
     page = Path("page.html").read_text()
     assert "means: 0." in page and "loudness: 0.0 MiB" in page
     assert page.count("loudness, 1 numbers") == 4 and "frames x 4" in page and "Durations" in page
+
+
+def test_files_of_a_killed_dump_are_removed_whatever_the_output(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for path in (data / "means.scp", data / "data" / "spk_loudness_train.ark"):
+        left = path.with_name(f"{path.name}{TEMPORARY}{_machine()}-{ended.pid}-1")
+        left.touch()
+    said("--module=extract.py:Mean", str(data), "--resume")
+    assert not list(data.glob(f"**/*{TEMPORARY}*"))
