@@ -251,8 +251,9 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     with tempfile.TemporaryFile(dir=path.parent) as data:
 
         def put(key: str, array: Array) -> None:
-            if array.dtype not in names:
-                raise FormatError(f"safetensors have no type {array.dtype}", file=str(path), key=key)
+            if array.dtype not in names or key == "__metadata__":
+                wrong = f"no type {array.dtype}" if array.dtype not in names else "another use for this key"
+                raise FormatError(f"safetensors have {wrong}", file=str(path), key=key)
             start = data.tell()
             data.write(np.ascontiguousarray(array).data)
             entry = {"dtype": names[array.dtype], "shape": array.shape, "data_offsets": (start, data.tell())}

@@ -49,14 +49,15 @@ def dump(
         DumpError: the job cannot be started, or cannot continue.
         OptionError: an unknown option, or an invalid value.
 
-    >>> import numpy as np, io_ark, kaldi_compat
-    >>> with io_ark.writer("ark,scp:wav.ark,wav.scp") as writer:
+    >>> import tempfile, numpy as np, io_ark, kaldi_compat
+    >>> data = tempfile.mkdtemp()
+    >>> with io_ark.writer(f"ark,scp:{data}/wav.ark,{data}/wav.scp") as writer:
     ...     writer["utt1"] = io_ark.Wave(16000.0, np.ones((1, 16000), np.int16))
     >>> def loudness(audio):
     ...     return [np.abs(samples).mean(keepdims=True) for samples in audio]
-    >>> kaldi_compat.dump(".", loudness, nj=1).utterances
+    >>> kaldi_compat.dump(data, loudness, nj=1).utterances
     1
-    >>> io_ark.load_scp("xvector.scp")["utt1"]
+    >>> io_ark.load_scp(f"{data}/xvector.scp")["utt1"]
     array([3.0517578e-05], dtype=float32)
     """
     from kaldi_compat.dump.cli import job_of, run

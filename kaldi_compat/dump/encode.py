@@ -38,8 +38,7 @@ class Encoder:
         block = features.block
         if isinstance(block, ArrayBlock) and self.trial.outputs[features.name][0] != MATRIX:
             return [self._exact(features, block)]
-        packed = self._packed(block) if isinstance(block, ArrayBlock) else None
-        if packed is not None and isinstance(block, ArrayBlock):
+        if isinstance(block, ArrayBlock) and (packed := self._packed(block)) is not None:
             sums = features.statistics
             if self.with_statistics and sums is None and features.name == self.trial.first:
                 sums = self._statistics(packed, block)
@@ -51,11 +50,8 @@ class Encoder:
 
     def _exact(self, features: Features, block: ArrayBlock) -> Encoded:
         """Return vectors, or the codes of a codec as matrices, as they are."""
-        if block.values.dtype == np.int32:
-            packed = _entry(block.keys, _written(self.integers, features.value))
-        else:
-            data, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
-            packed = PackedBlock(block.keys, data, objects)
+        is_labels = block.values.dtype == np.int32
+        packed = _entry(block.keys, _written(self.integers, features.value)) if is_labels else _uncompressed(block)
         return Encoded(features.index, packed, features.durations, None, features.name, frames=block.shapes[:, 0])
 
     def _packed(self, features: ArrayBlock) -> PackedBlock | None:
@@ -64,8 +60,7 @@ class Encoder:
             return None
         if self.method is not None:
             return compressed_block(features, self.method)
-        data, objects, _ = pack_arrays(features.keys, features.shapes, 2, features.values)
-        return PackedBlock(features.keys, data, objects)
+        return _uncompressed(features)
 
     def _statistics(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
         if self.method is None:
@@ -96,6 +91,11 @@ class Encoder:
             features.index, _entry(features.block.keys, data), features.durations, sums, features.name,
             frames=np.array([frames]), left_uncompressed=left_uncompressed,
         )  # fmt: skip
+
+
+def _uncompressed(block: ArrayBlock) -> PackedBlock:
+    data, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
+    return PackedBlock(block.keys, data, objects)
 
 
 def _entry(keys: bytes, data: bytes) -> PackedBlock:

@@ -5,6 +5,7 @@ This module opens them. An extractor is called with a batch, and gives what :fun
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -121,7 +122,7 @@ def _open_module(job: Job, device: str, threads: int) -> Extractor:
         return of_object(_made(target, device), job, device)
     except DumpError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DumpError(f"--module={given} cannot be made: {type(error).__name__}: {one_line(error)}") from error
 
 
@@ -130,17 +131,15 @@ def module_file(given: str) -> Path | None:
     place = given.rpartition(":")[0]
     if place.endswith(".py"):
         return Path(place)
-    with _WorkingDirectory():
-        try:
-            spec = importlib.util.find_spec(place) if place else None
-        except (ImportError, ValueError):
-            return None
+    spec = None
+    with _working_directory(), contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(place)
     return Path(spec.origin) if spec and spec.origin and spec.has_location else None
 
 
 def _imported(place: str) -> Any:
     if not place.endswith(".py"):
-        with _WorkingDirectory():
+        with _working_directory():
             return importlib.import_module(place)
     path = Path(place).absolute()
     if not path.is_file():
@@ -152,14 +151,14 @@ def _imported(place: str) -> Any:
     return module
 
 
-class _WorkingDirectory:
+@contextlib.contextmanager
+def _working_directory() -> Iterator[None]:
     """Find modules in the working directory too, as ``python -m`` does."""
-
-    def __enter__(self) -> None:
-        sys.path.insert(0, "")
-        importlib.invalidate_caches()
-
-    def __exit__(self, *_: object) -> None:
+    sys.path.insert(0, "")
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
         sys.path.remove("")
 
 
@@ -168,10 +167,8 @@ def _made(target: Any, device: str) -> Any:
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters
-    needed = [
-        name for name, each in parameters.items() if each.default is each.empty and each.kind < each.VAR_POSITIONAL
-    ]
-    if not inspect.isclass(target) and [name for name in needed if name != "device"]:
+    needed = {name for name, one in parameters.items() if one.default is one.empty and one.kind < one.VAR_POSITIONAL}
+    if not inspect.isclass(target) and needed - {"device"}:
         return target
     make: Callable[..., Any] = target
     return make(device=device) if "device" in parameters else make()
@@ -239,10 +236,9 @@ def _open_onnx(job: Job, device: str, threads: int) -> Extractor:
         found = [value[0] for value in session.run(None, {inputs[0]: values[None]})]
         return found[0] if len(found) == 1 else dict(zip(outputs, found, strict=True))
 
-    if frontend is None:
-        return Extractor(lambda audio: [one(each, 0) for each in audio], job.feature, batching=ALONE)
-
-    return Extractor(lambda audio, rates: list(map(one, audio, rates)), job.feature, None, batching=ALONE)
+    if frontend:
+        return Extractor(lambda audio, rates: list(map(one, audio, rates)), job.feature, None, batching=ALONE)
+    return Extractor(lambda audio: [one(each, 0) for each in audio], job.feature, batching=ALONE)
 
 
 def by_utterance(output: Any, count: int) -> Iterator[Any]:
@@ -266,20 +262,23 @@ def by_utterance(output: Any, count: int) -> Iterator[Any]:
     if not isinstance(output, list | tuple):
         output = as_array(output)
     found = len(output) if np.ndim(output) or isinstance(output, list | tuple) else 0
-    for number in (found, len(lengths or output) if found else 0):
+    for number in (found, count if lengths is None else len(lengths)):
         if number != count:
             raise ValueError(f"returned {number} results for {count} utterances")
-    for each, length in zip(output, lengths or [None] * count, strict=True):
-        if length is not None and length > len(each):
+    if lengths is None:
+        yield from output
+        return
+    for each, length in zip(output, lengths, strict=True):
+        if not 0 <= length <= len(each):
             raise ValueError(f"returned {len(each)} rows where its lengths say {length}")
-        yield each if length is None else each[:length]
+        yield each[:length]
 
 
 def as_array(value: Any) -> Array:
-    """Return a tensor or array as a NumPy array: float32, int32, or another type that is not supported.
+    """Return a copy of a tensor or array as float32 or int32: extractors may write to theirs again.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither, or of another type.
     """
     if value is None:
         raise ValueError("returned nothing")
@@ -289,9 +288,9 @@ def as_array(value: Any) -> Array:
     if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
         raise ValueError(f"returned a {type(value).__name__}: expected an array or a tensor")
     if value.dtype.kind == "f":
-        return np.ascontiguousarray(value, np.float32)
+        return np.array(value, np.float32, order="C")
     if value.dtype.kind in "iu":
         if value.size and not -(2**31) <= int(value.min()) <= int(value.max()) < 2**31:
             raise ValueError("returned integers that do not fit 32 bits")
-        return np.ascontiguousarray(value, np.int32)
+        return np.array(value, np.int32, order="C")
     raise ValueError(f"returned an array of {value.dtype}: expected floats or integers")

@@ -100,7 +100,7 @@ def remove_unfinished(path: Path, *, own: bool = False) -> None:
     clear_directory(real.parent, real.name + TEMPORARY, own=own)
 
 
-def clear_directory(directory: Path, start: str, *, own: bool = False) -> None:
+def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> None:
     """Remove such temporary files of all files in a directory whose names start so."""
     if not directory.is_dir():
         return

@@ -72,13 +72,11 @@ class Outcome:
 
 
 def clear_all_unfinished(job: Job) -> None:
-    """Remove the temporary files that killed dumps left of this dump's files, whatever they were doing."""
+    """Remove the temporary files that killed dumps left beside this dump's files, whatever they were doing."""
     layout = job.layout
-    clear_directory(layout.log, f"{layout.log_stem}.")
-    for directory in (layout.archives, *layout.archives.glob("storage/*")):
-        clear_directory(directory, f"raw_{layout.feature}_")
-    clear_directory(layout.archives, f"cmvn_{layout.name}.")
-    for name in IN_DATA:
+    for directory in (layout.log, layout.data, layout.archives, *layout.archives.glob("storage/*")):
+        clear_directory(directory)
+    for name in IN_DATA:  # which may be links to other places
         remove_unfinished(layout.in_data(name))
     for name in job.conf_paths():
         remove_unfinished(layout.in_data("conf") / name)

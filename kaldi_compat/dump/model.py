@@ -121,9 +121,11 @@ class Model:
         """Return True if the GPU does nothing any more."""
         if self.device == CPU:
             return False
-        from kaldi_compat.torch.extractors import is_lost
+        import torch
 
-        return is_lost(self.device)
+        from kaldi_compat.torch.kernels import is_broken
+
+        return is_broken(torch.device(self.device))
 
     def _finished(self, output: Any) -> dict[str, Any]:
         """Return an utterance's arrays, pooled or as labels; an error in the place of one that is wrong."""
@@ -190,9 +192,9 @@ def try_extractor(job: Job, threads: int) -> tuple[Trial, list[str]]:
                    for name, value in alone[0].items()}  # fmt: skip
         for each in alone:
             check_outputs_of(each, outputs)
+    except DumpError:
+        raise
     except Exception as error:
-        if isinstance(error, DumpError):
-            raise
         raise DumpError(f"{extractor.name} fails for a trial of noise: {_text(error)}") from error
     for name in outputs:
         if not _NAME.fullmatch(name) or name in RESERVED:
@@ -230,22 +232,22 @@ def _batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], sai
 
 def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]) -> str | None:
     """Return how the outputs of a batch differ from those of each utterance alone; None if they are the same."""
-    largest = 0.0
+    found = [0.0]
     try:
         for own, whole in zip(model(audio, rates), alone, strict=True):
             for name, value in whole.items():
                 if own[name].shape != value.shape:
                     return f"{len(own[name])} rows instead of {len(value)}"
                 if value.dtype == np.int32:
-                    largest = max(largest, float((own[name] != value).any()))
+                    found.append(float((own[name] != value).any()))
                 else:
-                    scale = float(np.abs(value).max()) or 1.0
-                    largest = max(largest, float(np.abs(own[name] - value).max()) / scale)
+                    found.append(float(np.abs(own[name] - value).max()) / (float(np.abs(value).max()) or 1.0))
     except Exception as error:
         if model.is_lost():
             raise
         return _text(error)
     tolerance = TOLERANCE if model.options.dtype == "float32" else TOLERANCE_OF_HALF
+    largest = np.max(found)  # NaN if there is one
     return None if largest <= tolerance else f"by {largest:.1e} of the largest value"
 
 
@@ -266,10 +268,10 @@ def check_outputs_of(found: dict[str, Any], outputs: dict[str, tuple[str, int]])
         raise ValueError(f"returned {', '.join(found)} instead of {', '.join(outputs)}")
     for name, (kind, columns) in outputs.items():
         value = found[name]
-        if not len(value):
-            raise ValueError(f"{name} is empty: the audio is too short")
         if kind_of(value) != kind:
             raise ValueError(f"{name} is a {kind_of(value)} here, and was a {kind}")
+        if not len(value):
+            raise ValueError(f"{name} is empty: the audio is too short")
         if columns and value.shape[-1] != columns:
             raise ValueError(f"{name} has {value.shape[-1]} columns here, and had {columns}")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
@@ -363,6 +365,8 @@ class ModelComputer:
         """Return the results of a group; if memory is short, put it back to be taken in halves."""
         try:
             found = self.model([each.samples for each in group], [each.rate for each in group])
+            for each, own in zip(group, found, strict=True):
+                self._check(each.audio, own)
         except Exception as error:
             if self.model.is_lost():
                 raise
@@ -379,21 +383,17 @@ class ModelComputer:
             if isinstance(error, MemoryError):
                 return [failed(audio.index, audio.key, error)]
             return [Failure(audio.index, audio.key, _text(error))]
-        return [result for each, own in zip(group, found, strict=True) for result in self._results(each, own)]
+        return [result for each, own in zip(group, found, strict=True) for result in self._results(each.audio, own)]
 
-    def _results(self, utterance: PreparedAudio, found: dict[str, Any]) -> Iterator[Result]:
-        audio, shift = utterance.audio, self.model.extractor.frame_shift
-        try:
-            check_outputs_of(found, self.trial.outputs)
-            if self.model.extractor.checks_rows and shift and self.trial.framed:
-                rows, expected = len(found[self.trial.framed]), audio.seconds / shift
-                if abs(rows - expected) > ROWS_OFF + SHARE_OFF * expected:
-                    raise ValueError(
-                        f"{rows} rows, but its frame shift of {shift:g} s makes {expected:.0f} of the audio"
-                    )
-        except ValueError as error:
-            yield Failure(audio.index, audio.key, _text(error))
-            return
+    def _check(self, audio: Audio, found: dict[str, Any]) -> None:
+        check_outputs_of(found, self.trial.outputs)
+        shift = self.model.extractor.frame_shift
+        if self.model.extractor.checks_rows and shift and self.trial.framed:
+            rows, expected = len(found[self.trial.framed]), audio.seconds / shift
+            if abs(rows - expected) > ROWS_OFF + SHARE_OFF * expected:
+                raise ValueError(f"{rows} rows, but its frame shift of {shift:g} s makes {expected:.0f} of the audio")
+
+    def _results(self, audio: Audio, found: dict[str, Any]) -> Iterator[Result]:
         for name, (kind, _) in self.trial.outputs.items():
             value = found[name].astype(np.float32) if kind == CODE_MATRIX else found[name]
             yield Features(audio.index, block_of([audio.key], [value]), audio.durations(), name=name)

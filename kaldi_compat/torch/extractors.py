@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from io_ark.extras import import_extra
 from kaldi_compat.errors import OptionError
-from kaldi_compat.torch.kernels import is_broken, is_out_of_memory
+from kaldi_compat.torch.kernels import is_out_of_memory
 from kaldi_compat.torch.kernels.transfers import release_memory
 
 Audio = Sequence[npt.NDArray[np.float32]]
@@ -36,16 +37,13 @@ def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
 @contextlib.contextmanager
 def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
     """Compute without gradients, with this precision, and on a CPU with this many threads."""
-    before = torch.get_num_threads()
-    if before != threads:
-        torch.set_num_threads(threads)
-    kind = torch.device(device).type
+    before, kind = torch.get_num_threads(), torch.device(device).type
+    torch.set_num_threads(threads)
     try:
         with torch.inference_mode(), torch.autocast(kind, getattr(torch, dtype), enabled=dtype != "float32"):
             yield
     finally:
-        if before != threads:
-            torch.set_num_threads(before)
+        torch.set_num_threads(before)
 
 
 def is_full(error: BaseException) -> bool:
@@ -54,11 +52,6 @@ def is_full(error: BaseException) -> bool:
     if full:
         release_memory()
     return full
-
-
-def is_lost(device: str) -> bool:
-    """Return True if a GPU does nothing any more in this process."""
-    return is_broken(torch.device(device))
 
 
 def prepare(made: Any, device: str, *, compiled: bool) -> Any:
@@ -76,14 +69,12 @@ def _modules(made: Any) -> list[nn.Module]:
 
 def weights_of(made: Any) -> str:
     """Return a digest of the weights of an object that is a module, or has some as attributes; "" if it has none."""
-    hasher, any_weights = hashlib.sha256(), False
-    for module in _modules(made):
-        for name, tensor in module.state_dict().items():
-            if isinstance(tensor, Tensor):
-                any_weights = True
-                hasher.update(f"{name.replace('_orig_mod.', '')} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                hasher.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return hasher.hexdigest() if any_weights else ""
+    hasher = hashlib.sha256()
+    weights = [each for module in _modules(made) for each in module.state_dict().items() if isinstance(each[1], Tensor)]
+    for name, tensor in weights:
+        hasher.update(f"{name.replace('_orig_mod.', '')} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        hasher.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return hasher.hexdigest() if weights else ""
 
 
 def local_folder(name: str, *, allow_pickle: bool) -> str:
@@ -139,13 +130,12 @@ def open_pretrained(
     for name in ("config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
             raise OptionError(f"{folder / name} is missing: it says how the model takes audio")
-    known: dict[str, Any] = {"local_files_only": True}
     transformers.utils.logging.disable_progress_bar()
     try:
-        processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **known)
+        processor = transformers.AutoFeatureExtractor.from_pretrained(folder, local_files_only=True)
         model, found = transformers.AutoModel.from_pretrained(
             folder, use_safetensors=None if allow_pickle else True, dtype=torch.float32,
-            output_loading_info=True, **known,
+            output_loading_info=True, local_files_only=True,
         )  # fmt: skip
     except Exception as error:
         raise OptionError(f"{folder} cannot be opened by transformers: {_one_line(error)[:300]}") from error
@@ -153,8 +143,7 @@ def open_pretrained(
         raise OptionError(f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}")
     if getattr(model.config, "audio_channels", 1) != 1:
         raise OptionError(f"{folder} takes {model.config.audio_channels} channels: only models of one are supported")
-    kind = _Codec if hasattr(model, "quantizer") else _Encoder
-    made = kind(model, processor, layers, folder)
+    made = (_Codec if hasattr(model, "quantizer") else _Encoder)(model, processor, layers)
     prepare(made, device, compiled=False)
     if compiled:
         made.model = torch.compile(made.model, dynamic=True)
@@ -169,42 +158,33 @@ class _Pretrained:
         frame_shift: seconds from frame to frame, if the model's configuration says it.
     """
 
-    def __init__(self, model: Any, processor: Any, layers: list[int], folder: Path) -> None:
+    def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
         self.model, self.processor, self.layers = model, processor, layers
         self.sample_rate = int(processor.sampling_rate)
         stride = getattr(model.config, "inputs_to_logits_ratio", None)
         self.frame_shift = stride / self.sample_rate if stride else None
         self.longest = getattr(processor, "n_samples", None)  # of Whisper, which takes windows of 30 s
-        self.check(folder)
 
-    def check(self, folder: Path) -> None:
-        """Raise OptionError unless the model has the wanted layers."""
-
-    def inputs(self, audio: Audio) -> tuple[dict[str, Tensor], list[int]]:
+    def inputs(self, audio: Audio, mask_name: str, **wanted: Any) -> tuple[dict[str, Tensor], list[int]]:
         """Return what the model takes, without a mask if it would mask nothing, and the lengths in it."""
-        rate, device = self.processor.sampling_rate, next(self.model.parameters()).device
+        rate, device = self.sample_rate, next(self.model.parameters()).device
         if self.longest and max(map(len, audio)) > self.longest:
             raise ValueError(f"the audio is longer than the model's {self.longest / rate:g} s: cut it into segments")
-        padding = {} if self.longest else {"padding": True}
-        found = dict(self.processor(list(audio), sampling_rate=rate, return_tensors="pt", **padding, **self.wanted()))
+        wanted |= {} if self.longest else {"padding": True}
+        found = dict(self.processor(list(audio), sampling_rate=rate, return_tensors="pt", **wanted))
         mask = found.pop("attention_mask", found.pop("padding_mask", None))
         lengths = [] if mask is None else mask.sum(-1).reshape(-1).tolist()
         if mask is not None and not bool(mask.all()) and not self.longest:
-            found[self.mask_name] = mask
+            found[mask_name] = mask
         return {name: value.to(device) for name, value in found.items()}, lengths
-
-    mask_name = "attention_mask"
-
-    def wanted(self) -> dict[str, Any]:
-        """Return arguments of the processor."""
-        return {"return_attention_mask": True}
 
 
 class _Encoder(_Pretrained):
     """Hidden states of an encoder: layer 0 is the input of the first layer, the last one the model's output."""
 
-    def check(self, folder: Path) -> None:
-        model = self.model
+    def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
+        super().__init__(model, processor, layers)
+        folder = model.name_or_path
         self.lengths_of = getattr(model, "_get_feat_extract_output_lengths", None)
         if model.config.is_encoder_decoder:
             model = self.model = model.get_encoder()
@@ -212,10 +192,10 @@ class _Encoder(_Pretrained):
         if not hasattr(inner, "layers"):
             raise OptionError(f"{folder} is a {type(model).__name__}, which has no encoder with layers")
         self.count = len(inner.layers)
-        if self.layers and max(self.layers) > self.count:
-            raise OptionError(f"--layers: {folder} has the layers 0 to {self.count}, not {max(self.layers)}")
         self.layers = self.layers or [self.count]
         deepest = max(self.layers)
+        if deepest > self.count:
+            raise OptionError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
         if 0 < deepest < self.count:
             inner.layers = inner.layers[:deepest]  # the others would be computed in vain
         self.states: dict[int, Tensor] = {}
@@ -223,19 +203,16 @@ class _Encoder(_Pretrained):
             if number == 0:
                 inner.layers[0].register_forward_pre_hook(self._keep_input, with_kwargs=True)
             else:
-                inner.layers[number - 1].register_forward_hook(self._keeper(number))
+                inner.layers[number - 1].register_forward_hook(partial(self._keep, number))
 
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 
-    def _keeper(self, number: int) -> Any:
-        def keep(_: nn.Module, arguments: Any, output: Any) -> None:
-            self.states[number] = output[0] if isinstance(output, tuple) else output
-
-        return keep
+    def _keep(self, number: int, _: nn.Module, arguments: Any, output: Any) -> None:
+        self.states[number] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
-        inputs, lengths = self.inputs(audio)
+        inputs, lengths = self.inputs(audio, "attention_mask", return_attention_mask=True)
         last = self.model(**inputs).last_hidden_state
         states = [last if number == self.count else self.states.pop(number) for number in self.layers]
         samples = [len(each) for each in audio]
@@ -246,22 +223,16 @@ class _Encoder(_Pretrained):
             counts = self.lengths_of(torch.tensor(samples)).tolist()
         else:
             counts = [min(rows, -(-number * rows // max(lengths))) for number in lengths]
-        found = {
-            f"layer{number}": (state, torch.tensor(counts)) for number, state in zip(self.layers, states, strict=True)
-        }
+        lengths_of_all = torch.tensor(counts)
+        found = {f"layer{n}": (state, lengths_of_all) for n, state in zip(self.layers, states, strict=True)}
         return found if len(found) > 1 else next(iter(found.values()))
 
 
 class _Codec(_Pretrained):
     """Codes of a neural codec: a matrix with a column for each codebook, or chosen codebooks as vectors."""
 
-    mask_name = "padding_mask"
-
-    def wanted(self) -> dict[str, Any]:
-        return {}
-
     def __call__(self, audio: Audio) -> Any:
-        inputs, _ = self.inputs(audio)
+        inputs, _ = self.inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):
             inputs.pop("padding_mask", None)
         codes = self.model.encode(**inputs).audio_codes

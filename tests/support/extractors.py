@@ -51,6 +51,8 @@ class Faulty(Mean):
             return {"other": found["means"]}
         if fault == 8:
             raise MemoryError
+        if fault == 10:
+            found["means"] = np.array(1, np.float32)
         if fault == 9:
             found["means"] = found["means"].astype(np.int32)
         return found

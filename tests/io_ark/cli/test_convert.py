@@ -424,6 +424,13 @@ def test_damaged_safetensors_file_is_an_error(content: bytes, ark: Ark) -> None:
     assert said.startswith("ark: d.safetensors: is not a safetensors file: ") and len(said.splitlines()) == 1
 
 
+def test_safetensors_file_holds_no_metadata_as_an_entry(ark: Ark) -> None:
+    with io_ark.writer("ark:m.ark") as writer:
+        writer["__metadata__"] = writer["b"] = np.ones(3, np.float32)
+    said = ark("convert m.ark m.safetensors", 1)
+    assert "__metadata__: safetensors have another use for this key" in said.err and "1 failed" in said.out + said.err
+
+
 def test_safetensors_reads_the_file_and_is_read() -> None:
     library = pytest.importorskip("safetensors.numpy")
     main(["convert", "feats.ark", "o.safetensors"])

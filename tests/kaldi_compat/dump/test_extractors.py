@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 import tarfile
 import warnings
@@ -22,6 +23,7 @@ import io_ark
 import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.files import TEMPORARY, _machine
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.preset import Preset, list_presets
 from tests.support.dump_data import audio, failures, keys_of, make_data, results, write_wav
@@ -148,16 +150,17 @@ FAULTS = {
     7: "returned other instead of means",
     8: "not enough memory for it: cut it into segments",
     9: "means is a int-matrix here, and was a matrix",
+    10: "returned an array of shape (): expected a vector or a matrix for each utterance",
 }
 
 
 def test_faults_of_an_extractor_fail_their_utterances_only(data: Path) -> None:
-    keys = [*keys_of(data / "wav.scp"), "zz0", "zz1"]
+    keys = [*keys_of(data / "wav.scp"), "zy0", "zz0", "zz1"]
     with open(data / "wav.scp", "a") as script:
         script.writelines(f"{key} {data}/wav/{key}.wav\n" for key in keys[9:])
     for key, fault in zip(keys, FAULTS, strict=False):
         add_fault(data, key, fault)
-    for key in keys[9:]:
+    for key in keys[10:]:
         write_wav(data / "wav" / f"{key}.wav", audio(7000, seed=1))
     said("--module=extract.py:Faulty", str(data), status=1)
     assert keys_of(data / "means.scp") == ["zz0", "zz1"]
@@ -245,6 +248,43 @@ def test_padding_that_leaks_is_found_and_avoided(tmp_path: Path, capsys: pytest.
     assert "depend on the batch" in capsys.readouterr().err
     for key, (samples, _) in waves(data).items():
         np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [np.abs(samples).mean() / 2], rtol=1e-4)
+
+
+class Poisoned(Scale):
+    """Returns NaN for an utterance that is padded."""
+
+    def forward(self, audio: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        poison = torch.where(lengths == audio.shape[1], 0.0, torch.nan)
+        return super().forward(audio, lengths) + poison[:, None]
+
+
+class Fragile:
+    """Returns NaN for the first utterance of a batch of more than its trial has."""
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        found = [np.abs(each).mean(keepdims=True) for each in samples]
+        return [found[0] * np.nan, *found[1:]] if len(found) > 4 else found
+
+
+class Reusing:
+    """Returns the same array at each call."""
+
+    array = np.zeros(1, np.float32)
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        (only,) = samples
+        self.array[:] = np.abs(only).mean()
+        return [self.array]
+
+
+@pytest.mark.parametrize("made", [Poisoned(1.0), Fragile(), Reusing()], ids=lambda made: type(made).__name__)
+def test_odd_extractors_lose_no_utterance(data: Path, made: Any) -> None:
+    for i, key in enumerate(keys_of(data / "wav.scp")):
+        write_wav(data / "wav" / f"{key}.wav", audio(6000 + 1000 * i, seed=i))
+    outcome = kaldi_compat.dump(data, made, nj=1)
+    assert outcome.utterances == 9 and not outcome.failures
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [np.abs(samples).mean()], rtol=1e-5)
 
 
 class Full(Scale):
@@ -343,9 +383,11 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--transformers=./none"], "there is no such folder"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
+        (["--module=exits.py:f"], "--module=exits.py:f cannot be made: SystemExit: 3"),
     ],
 )
 def test_mistakes_are_one_line_at_the_start(data: Path, arguments: Sequence[str], message: str) -> None:
+    Path("exits.py").write_text("raise SystemExit(3)\n")
     assert message in refused(*arguments, str(data))
     assert not list(data.glob("*.scp")) or keys_of(data / "wav.scp")
 
@@ -440,3 +482,14 @@ def test_report_draws_each_output(data: Path) -> None:
     page = Path("page.html").read_text()
     assert "means: 0." in page and "loudness: 0.0 MiB" in page
     assert page.count("loudness, 1 numbers") == 4 and "frames x 4" in page and "Durations" in page
+
+
+def test_files_of_a_killed_dump_are_removed_whatever_the_output(data: Path) -> None:
+    said("--module=extract.py:Mean", str(data))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for path in (data / "means.scp", data / "data" / "spk_loudness_train.ark"):
+        left = path.with_name(f"{path.name}{TEMPORARY}{_machine()}-{ended.pid}-1")
+        left.touch()
+    said("--module=extract.py:Mean", str(data), "--resume")
+    assert not list(data.glob(f"**/*{TEMPORARY}*"))

@@ -224,7 +224,7 @@ def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path
     found, expected = (dict(io_ark.read(name)) for name in (f"scp:{data}/cmvn.scp", f"ark:{tmp_path}/cmvn.ark"))
     assert list(found) == list(expected)
     for speaker, statistics in expected.items():
-        np.testing.assert_allclose(found[speaker], statistics, rtol=1e-6)
+        np.testing.assert_allclose(found[speaker], statistics, rtol=1e-12)
     total = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
     np.testing.assert_allclose(total, io_ark.load(f"{tmp_path}/global", kind="double-matrix"), rtol=1e-6)
     assert (data / "cmvn.scp").read_text() == (data / "data" / "cmvn_train.scp").read_text()
