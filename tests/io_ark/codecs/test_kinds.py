@@ -289,12 +289,12 @@ def test_value_of_another_kind_is_written_or_refused(kind: str, name: str, binar
 
 NOT_A_TOKEN = "a token is not empty"
 REFUSED: list[tuple[str, Any, str]] = [
-    ("matrix", [1.0], ""), ("matrix", [[1.0], [1.0, 2.0]], ""), ("matrix", [["a"]], ""), ("vector", [[1.0]], ""), ("int-vector", [1.5], ""),
+    ("matrix", [1.0], ""), ("matrix", [["a"]], ""), ("vector", [[1.0]], ""), ("int-vector", [1.5], ""),
     ("int-vector", [2**31], ""), ("int", 1.5, ""), ("int", 2**31, ""), ("float", "x", ""), ("token", "two words", ""),
     ("token", "", ""), ("token-vector", "abc", ""), ("int-pair-vector", [1, 2, 3], ""), ("wave", (8000, []), ""),
     ("wave", (0, [1]), ""), ("wave", (2.0**31, [1]), ""), ("packed-matrix", [1.0, 2.0], ""),
     ("posterior", [[(1.5, 0.5)]], "1.5"), ("posterior", [[(2**31, 0.5)]], "2147483648"),
-    ("posterior", [[("1", 0.5)]], "'1'"),
+    ("posterior", [[("1", 0.5)]], "'1'"), ("matrix", [[1.0], [1.0, 2.0]], ""),
     *(("token-vector", tokens, NOT_A_TOKEN)
       for tokens in (["a", ""], ["a\tb", ""], ["a b", "c"], ["a\0"], ["\n", "a"], [" "])),
 ]  # fmt: skip
