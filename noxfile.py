@@ -4,6 +4,7 @@
     nox -s torchless-3.13       # tests that need no PyTorch, on one Python
     nox -s tests-3.11           # all tests
     nox -s oldest newest        # the oldest supported and the newest PyTorch and NumPy
+    nox -s environments         # beside the pins of six toolkits, their functions on the stand-ins
     nox -s aarch64              # the stored commands of Kaldi on AArch64, emulated
 
 ``NOX_TORCH_INDEX=https://download.pytorch.org/whl/cpu`` installs CPU builds of PyTorch.
@@ -12,6 +13,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 from pathlib import Path
 
@@ -40,6 +42,7 @@ DEBOOTSTRAP = ["fakeroot", "debootstrap", "--arch=arm64", "--variant=minbase", "
                "trixie"]  # fmt: skip
 
 
+ENVIRONMENTS = Path("tests/environments")
 PINNED = ["--constraint", "constraints.txt"]
 
 
@@ -93,10 +96,36 @@ def tests(session: nox.Session) -> None:
 @nox.session(python="3.10")
 def oldest(session: nox.Session) -> None:
     """Run the core tests with the oldest supported PyTorch and NumPy."""
-    _torch(session, "torch==2.4.1")
-    session.install("numpy==2.0.0", *TESTED_WITHOUT_TORCH)
+    _torch(session, "torch==2.1.2")
+    session.install("numpy==1.22.4", *TESTED_WITHOUT_TORCH)
     session.install("--editable", ".")
     _pytest(session, *CORE)
+
+
+@nox.session(python="3.10")
+@nox.parametrize("toolkit", [nox.param(path.stem, id=path.stem) for path in sorted(ENVIRONMENTS.glob("*.txt"))])
+def environments(session: nox.Session, toolkit: str) -> None:
+    """Install beside a toolkit's own pins, and run its functions on the stand-ins; ``-- DIR`` has the checkouts."""
+    pins = str(ENVIRONMENTS / f"{toolkit}.txt")
+    _torch(session, *(line for line in Path(pins).read_text().splitlines() if line.startswith("torch")))
+    session.install("-r", pins, *TESTED_WITHOUT_TORCH, "soundfile")
+    session.install("--constraint", pins, "--editable", ".[torch,audio]")
+    session.run("python", "-m", "pip", "check")
+    session.run("python", "-m", "pytest", "tests/kaldi_standins/test_torchaudio_package.py")
+    owners = runpy.run_path("tests/kaldi_standins/toolkits/repositories.py")["REPOSITORIES"]
+    if toolkit not in owners:
+        return
+    sources = Path(session.posargs[0] if session.posargs else session.create_tmp()).resolve()
+    owners["kaldi-io-for-python"] = ("vesis84", "FETCH_HEAD")
+    for name in (toolkit, "kaldi-io-for-python"):
+        if not (sources / name).exists():
+            (owner, commit), checkout = owners[name], str(sources / name)
+            session.run("git", "init", "--quiet", checkout, external=True)
+            url = f"https://github.com/{owner}/{name}"
+            session.run("git", "-C", checkout, "fetch", "--quiet", url, external=True)
+            session.run("git", "-C", checkout, "checkout", "--quiet", commit, external=True)
+    module = "tests.kaldi_standins.toolkits.run"
+    session.run("python", "-m", module, "--sources", str(sources), "--check", f"{toolkit}/")
 
 
 @nox.session(python="3.11")

@@ -27,12 +27,15 @@ def test_all_files_have_the_same_version() -> None:
 
 def test_workflows_run_sessions_and_pythons_of_the_noxfile() -> None:
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    weekly = (ROOT / ".github" / "workflows" / "weekly.yml").read_text()
     pythons = set(found(r'"(3\.\d+t?)"', NOXFILE.split("PYTHONS = ")[1].split("\n")[0]))
     sessions = set(found(r"^def ([a-z]\w*)\(session", NOXFILE))
     used = found(r"session: ([\w.-]+)}", workflow)
-    assert {session.partition("-")[0] for session in used} == sessions
+    assert {session.partition("-")[0] for session in used} | set(found(r'--session "(\w+)', weekly)) == sessions
+    environments = [path.stem for path in sorted((ROOT / "tests" / "environments").glob("*.txt"))]
+    assert found(r"toolkit: \[(.*)\]", weekly) == [", ".join(environments)]
     assert {session.partition("-")[2] for session in used if "-" in session} == pythons
-    assert not re.search(r"uses: \S+@v\d", workflow), "pin actions to a commit"
+    assert not re.search(r"uses: \S+@v\d", workflow + weekly), "pin actions to a commit"
 
 
 def test_pythons_of_the_classifiers_are_tested() -> None:

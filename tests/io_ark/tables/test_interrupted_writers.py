@@ -240,7 +240,8 @@ def check_script_file(write: Callable[[], None], disk: FullDisk, error: BaseExce
             lines = Path("o.scp").read_bytes()
             assert lines.endswith(b"\n") or not lines, left
             for key, value in io_ark.load_scp("o.scp").items() if lines else ():
-                np.testing.assert_array_equal(value, matrix(key), strict=True)
+                assert (value.dtype, value.shape) == (matrix(key).dtype, matrix(key).shape)
+                np.testing.assert_array_equal(value, matrix(key))
             lengths.add(lines.count(b"\n"))
         else:
             break

@@ -21,6 +21,7 @@ from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
 from kaldi_compat.functional import checks
+from kaldi_compat.torch.export import export_frontend
 from tests.support.frontend_audio import am_mvn, clips
 from tests.support.processes import output_of
 
@@ -231,7 +232,9 @@ def test_gradients_flow_to_the_audio() -> None:
     assert audio.grad is not None and torch.isfinite(audio.grad).all() and audio.grad.abs().sum() > 0
 
 
-@pytest.mark.skipif(not hasattr(torch.export.Dim, "AUTO"), reason="this PyTorch exports fixed sizes only")
+@pytest.mark.skipif(
+    not hasattr(getattr(torch.export, "Dim", None), "AUTO"), reason="this PyTorch exports fixed sizes only"
+)
 @pytest.mark.parametrize(
     "name", ["seamless-m4t", *(pytest.param(name, marks=pytest.mark.slow) for name in ("paraformer", "imagebind"))]
 )
@@ -250,6 +253,9 @@ def test_front_ends_can_be_exported_with_any_length(name: str) -> None:
     torch.testing.assert_close(features[0, :count], expected[0, :count], rtol=0, atol=1e-3)
 
 
+@pytest.mark.skipif(
+    not hasattr(torch.compiler, "is_compiling"), reason="PyTorch 2.3 is the first that says that it compiles"
+)
 @pytest.mark.parametrize("name", ["paraformer", "seamless-m4t", "imagebind", "campplus", "phi4-multimodal"])
 def test_front_ends_compile_to_one_graph(name: str) -> None:
     torch.compiler.reset()
@@ -309,3 +315,14 @@ def test_a_preset_of_your_own(tmp_path: Path) -> None:
     computed = ArrayFrontend.from_preset(str(file))(audio)
     assert computed.shape == (25, 160)
     np.testing.assert_allclose(Frontend.from_preset(file)(torch.from_numpy(audio)), computed, rtol=0, atol=1e-3)
+
+
+def test_a_torch_that_cannot_export_is_refused_with_both_versions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.1.2")
+    monkeypatch.delattr(torch.export, "Dim", raising=False)
+    with pytest.raises(FeatureError) as caught:
+        export_frontend("campplus", str(tmp_path / "campplus.onnx"))
+    assert str(caught.value) == "export needs PyTorch 2.6 or later, but 2.1.2 is installed"
+    assert not list(tmp_path.iterdir())

@@ -1,7 +1,7 @@
 """Run the call sites with the originals and with ours, each in a process of its own, and write the table.
 
 ``python -m tests.kaldi_standins.toolkits.run --sources DIR --bare PYTHON``: DIR holds a checkout of each repository in
-repositories.py, and PYTHON is what scripts.py asks for.
+repositories.py, and PYTHON is what scripts.py asks for. ``--check NAMES`` compares results only.
 """
 
 from __future__ import annotations
@@ -320,6 +320,20 @@ def measured(numbers: Sequence[int], sources: Path) -> Pair:
     return found
 
 
+def check(numbers: Sequence[int], sources: Path) -> str | None:
+    """Print how far each call is from the originals; return the names of those that differ by more than they may."""
+    wrong_calls = []
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(started(sources, variables)) for variables in ({}, environment(LIBRARIES))]
+        for number in numbers:
+            call, replies = CALLS[number], [ask(process, number) for process in processes]
+            wrong = [reply for reply in replies if isinstance(reply, str)]
+            largest, wrong = (0.0, wrong) if wrong else compare(call, *replies)
+            wrong_calls += [call.name] * bool(wrong)
+            print(call.name, "; ".join(wrong) or f"{largest:.0e}", sep=": ", flush=True)
+    return f"differ: {', '.join(wrong_calls)}" if wrong_calls else None
+
+
 @contextlib.contextmanager
 def started(sources: Path, variables: dict[str, str]) -> Iterator[Any]:
     """Start a process that computes, with these variables."""
@@ -354,12 +368,15 @@ def main() -> None:
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--bare", help="an interpreter without the originals; needed for the page")
     parser.add_argument("--child", action="store_true")
+    parser.add_argument("--check", action="store_true", help="compare results only, and fail if a call differs")
     parser.add_argument("names", nargs="*", help="parts of repository/path:function; all by default")
     given = parser.parse_args()
     if given.child:
         child(given.sources)
         return
     chosen = [i for i, call in enumerate(CALLS) if not given.names or any(name in call.name for name in given.names)]
+    if given.check:
+        raise SystemExit(check(chosen, given.sources) if chosen else "no such call")
     pairs = [measured(chosen, given.sources)]
     close = [i for i in chosen if CALLS[i].name in pairs[0][0] and is_close(pairs, CALLS[i].name)]
     pairs += [measured(close, given.sources) for _ in range(REPEATED)]
