@@ -11,7 +11,7 @@ import pytest
 
 import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
-from io_ark.data_dir import directories, durations, perturb, split
+from io_ark.data_dir import directories, durations, lines, lists, perturb, split
 from io_ark.data_dir.stage import Say
 
 
@@ -19,7 +19,7 @@ def quiet(name: str = "script") -> Say:
     return Say(name, lambda line: None)
 
 
-def make(folder: Path, count: int = 4, **files: str) -> DataDir:
+def make(folder: Path, count: int = 4, /, **files: str) -> DataDir:
     """Make a directory of utterances u1, u2, ..., each of its own speaker, with more files."""
     keys = [f"u{at}" for at in range(1, count + 1)]
     pairs = "".join(f"{key} {key}\n" for key in keys)
@@ -49,22 +49,23 @@ def test_durations_of_frames_lack_the_overlap_of_windows(tmp_path: Path) -> None
 
 def test_frames_of_durations_are_not_whole_windows(tmp_path: Path) -> None:
     data = make(tmp_path / "data", 3, utt2dur="u1 1.0\nu2 0.0249\nu3 0.0251\n")
+    durations.get_utt2num_frames(quiet(), data.path)
     assert data.num_frames() == {"u1": 98, "u2": 0, "u3": 1}
     Path(data.path, "utt2num_frames").unlink()
     assert data.num_frames(frame_shift=0.02, frame_overlap=0.005)["u1"] == 49
 
 
-@pytest.mark.parametrize(("made", "fails"), [(4, False), (2, False), (1, True)])
+@pytest.mark.parametrize(("made", "fails"), [(8, False), (4, False), (3, True)])
 def test_durations_of_less_than_half_are_enough(tmp_path: Path, made: int, fails: bool) -> None:
     said: list[str] = []
-    lines = "".join(f"u{at} r 0 1\n" for at in range(1, made + 1))
-    data = make(tmp_path / "data", segments=lines)
+    text = "".join(f"u{at} r 0 1\n" for at in range(1, made + 1))
+    data = make(tmp_path / "data", 8, segments=text)
     try:
         durations.get_utt2dur(Say("script", said.append), data.path)
         assert not fails
     except DataDirError:
         assert fails
-    assert any("warning: length of utt2dur" in line for line in said) == (made < 4)
+    assert any("warning: length of utt2dur" in line for line in said) == (made < 8)
     assert any("less than half" in line for line in said) == fails
 
 
@@ -221,8 +222,8 @@ def test_new_speakers_have_other_numbers_of_utterances(
     tmp_path: Path, options: dict[str, Any], groups: list[int]
 ) -> None:
     pairs = "".join(f"s-{at} s\n" for at in range(5))
-    lines = {"utt2spk": pairs, "spk2utt": "s s-0 s-1 s-2 s-3 s-4\n", "utt2dur": pairs.replace(" s", " 1")}
-    data = make(tmp_path / "data", wav_scp=pairs.replace(" s", " a"), **lines)
+    files = {"utt2spk": pairs, "spk2utt": "s s-0 s-1 s-2 s-3 s-4\n", "utt2dur": pairs.replace(" s", " 1")}
+    data = make(tmp_path / "data", wav_scp=pairs.replace(" s", " a"), **files)
     directories.modify_speakers(quiet(), data.path, str(tmp_path / "new"), **options)
     assert [len(each) for each in DataDir(tmp_path / "new").spk2utt.values()] == groups
 
@@ -236,13 +237,16 @@ def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
         state = (state + 103349) % 71147
         kept += [f"u{at}"] * (state / 71147 < 3 / 6)
     assert DataDir(tmp_path / "less").utterances() == kept and 2 < len(kept) < 8
+    Path(data.path, "text").write_text("".join(f"u{at} a\n" for at in range(1, 9)))
+    directories.remove_repetitions(quiet(), "8", data.path, str(tmp_path / "all"))
+    assert len(DataDir(tmp_path / "all")) == 8
 
 
 @pytest.mark.parametrize(("at", "again"), [(99, False), (100, True)])
 def test_volume_is_changed_twice(tmp_path: Path, at: int, again: bool) -> None:
-    lines = [f"{number:03d} a.wav\n" for number in range(120)]
-    lines[at] = f"{at:03d} sox --vol 0.5 -t wav a.wav -t wav - |\n"
-    data = make(tmp_path / "data", wav_scp="".join(lines))
+    text = [f"{number:03d} a.wav\n" for number in range(120)]
+    text[at] = f"{at:03d} sox --vol 0.5 -t wav a.wav -t wav - |\n"
+    data = make(tmp_path / "data", wav_scp="".join(text))
     perturb.perturb_volume(quiet(), data.path)
     found = Path(data.file("wav.scp")).read_text().splitlines()
     assert ("sox" in found[0]) == again
@@ -259,3 +263,18 @@ def test_subset_of_all_is_refused_or_of_more_is_not(tmp_path: Path, wanted: int,
     else:
         with pytest.raises(DataDirError, match="more utterances"):
             data.subset(tmp_path / "part", wanted)
+
+
+def test_pipe_is_read_twice(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, b"a\nb\nc\n")
+    os.close(write)
+    assert b"".join(lists.subset_lines(f"/dev/fd/{read}", 2, "--last")) == b"b\nc\n"
+    os.close(read)
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_pieces_of_chunks_lack_lines(end: bytes) -> None:
+    chunks = [b"a\nb\n", b"c\n", b"d\ne" + end]
+    made = [b"".join(piece) for piece in lines.by_count(iter(chunks), [1, 3, 0, 1])]
+    assert made == [b"a\n", b"b\nc\nd\n", b"", b"e" + end]
