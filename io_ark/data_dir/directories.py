@@ -398,26 +398,22 @@ def modify_speakers(
     with Stage(target, say) as stage, locked(source):
         if seconds_per_spk_max != -1:
             get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
-        durations = {}
+        durations: dict[bytes, float] = {}
         if seconds_per_spk_max > 0:
-            for number, line in enumerate(lines_of(src.path("utt2dur")), 1):
-                pair = line.split()
-                if len(pair) != 2:
-                    bad_line("bad utt2dur line, expected two fields", src.path("utt2dur"), 1)(number, line)
-                durations[pair[0]] = float(pair[1])
+            bad = bad_line("bad utt2dur line, expected two fields", src.path("utt2dur"), 1)
+            for some in lines.pairs(src.path("utt2dur"), bad):
+                durations.update((key, float(value)) for key, value in some)
         members: dict[bytes, list[bytes]] = {}
-        for number, line in enumerate(lines_of(utt2spk), 1):
-            pair = line.split()
-            if len(pair) != 2:
-                bad_line("bad utt2spk line, expected two fields", utt2spk, 1)(number, line)
-            if seconds_per_spk_max > 0 and pair[0] not in durations:
+        bad = bad_line("bad utt2spk line, expected two fields", utt2spk, 1)
+        for key, speaker in (pair for some in lines.pairs(utt2spk, bad) for pair in some):
+            if seconds_per_spk_max > 0 and key not in durations:
                 raise DataDirError(
                     "has no duration: delete utt2dur, which is then made again",
                     file=src.path("utt2dur"),
-                    key=pair[0],
+                    key=key,
                     partly=True,
                 )
-            members.setdefault(pair[1], []).append(pair[0])
+            members.setdefault(speaker, []).append(key)
         if not respect_speaker_info:
             members = {b"speaker": sorted({key for keys in members.values() for key in keys})}
         stage.write(

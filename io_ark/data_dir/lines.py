@@ -325,6 +325,45 @@ def utt2spk(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
         yield b"".join(out)
 
 
+def pairs(file: str | int, bad: Callable[[int, bytes], object]) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+    """Return the two words of each line, in chunks. ``bad`` is called with a line that has others, and its number."""
+    before = 0
+    for chunk in chunks(file):
+        found, count = chunk.split(), count_of(chunk)
+        if len(found) != 2 * count or Fields(chunk, 2).lacking:
+            for at, line in enumerate(split_lines(chunk), before + 1):
+                if len(line.split()) != 2:
+                    bad(at, line)
+        before += count
+        yield zip(found[::2], found[1::2], strict=True)
+
+
+def count_of(chunk: bytes) -> int:
+    """Return the number of lines of a chunk."""
+    return chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+
+
+def by_count(supply: Iterator[bytes], counts: Iterable[int]) -> Iterator[Iterator[bytes]]:
+    """Yield the lines of chunks in pieces of so many lines, each as some bytes. Each is read before the next one."""
+    rest = b""
+
+    def take(count: int) -> Iterator[bytes]:
+        nonlocal rest
+        while count:
+            piece = rest or next(supply)
+            found, end = count_of(piece), 0
+            if found > count:
+                for _ in range(count):
+                    end = piece.index(b"\n", end) + 1
+                piece, rest = piece[:end], piece[end:]
+            else:
+                rest = b""
+            count -= min(found, count)
+            yield piece
+
+    return map(take, counts)
+
+
 def is_plain(chunk: bytes) -> bool:
     """True if the words of each line have single spaces between them, and none before and after them."""
     return (

@@ -10,7 +10,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, compress, pairwise
 
 from io_ark.data_dir import lines
@@ -151,7 +151,8 @@ def spread(count: int, wanted: int) -> bytes:
 def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False, text: str = "") -> Iterator[bytes]:
     """Return some lines of a file: evenly spread ones, the first or the last."""
     with opening(f"Opening input scp file {file}"):
-        count = sum(chunk.count(b"\n") + (not chunk.endswith(b"\n")) for chunk in chunks(file))
+        supply = None if os.path.isfile(file) else list(chunks(file))  # a pipe is read once
+        count = sum(map(lines.count_of, supply or chunks(file)))
     if wanted > count:
         if not quiet:
             raise DataDirError(
@@ -163,12 +164,12 @@ def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False, tex
         wanted = count
     wanted = max(wanted, 0)
     chosen = spread(count, wanted) if not which else b"\1" * wanted + bytes(count - wanted)
-    return _chosen(file, chosen if which != "--last" else chosen[::-1])
+    return _chosen(supply or chunks(file), chosen if which != "--last" else chosen[::-1])
 
 
-def _chosen(file: str, chosen: bytes) -> Iterator[bytes]:
+def _chosen(supply: Iterable[bytes], chosen: bytes) -> Iterator[bytes]:
     at = 0
-    for chunk in chunks(file):
+    for chunk in supply:
         found = lines.split_lines(chunk)
         yield b"".join(compress(found, chosen[at : at + len(found)]))
         at += len(found)
@@ -264,19 +265,24 @@ def apply_map(say: Say, argv: list[str]) -> int:
             1,
         )
     table = map_of(argv[0])
-    write = sys.stdout.buffer.write
-    for line in lines_of(STDIN):
-        fields = line.split()
-        for at in range(max(begin or 0, 0), len(fields) if end is None else min(end + 1, len(fields))):
-            value = table.get(fields[at])
-            if value is None:
-                shown = fields[at].decode("utf-8", "surrogateescape")
-                if not permissive:
-                    raise DataDirError(f"apply_map.pl: undefined key {shown} in {argv[0]}", status=DIED)
-                print(f"apply_map.pl: warning! missing key {shown} in {argv[0]}", file=sys.stderr)
-            else:
-                fields[at] = value
-        write(b" ".join(fields) + b"\n")
+    some = slice(max(begin or 0, 0), None if end is None else end + 1)
+
+    def missing(word: bytes) -> bytes:
+        shown = word.decode("utf-8", "surrogateescape")
+        if not permissive:
+            raise DataDirError(f"apply_map.pl: undefined key {shown} in {argv[0]}", status=DIED)
+        print(f"apply_map.pl: warning! missing key {shown} in {argv[0]}", file=sys.stderr)
+        return word
+
+    for chunk in chunks(STDIN):
+        out: list[bytes] = []
+        try:
+            for line in lines.split_lines(chunk):
+                fields = line.split()
+                fields[some] = [table[word] if word in table else missing(word) for word in fields[some]]
+                out.append(b" ".join(fields) + b"\n")
+        finally:
+            sys.stdout.buffer.writelines(out)
     return 0
 
 
@@ -316,11 +322,8 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Iterator[l
     """Yield the lines of each part of a file, in which speakers are not divided."""
     pairs: dict[bytes, bytes] = {}
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
-        for number, line in enumerate(lines_of(utt2spk), 1):
-            pair = line.split()
-            if len(pair) != 2:
-                bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)(number, line)
-            pairs[pair[0]] = pair[1]
+        for some in lines.pairs(utt2spk, bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)):
+            pairs.update(some)
     members: dict[bytes, list[bytes]] = {}
     with opening(f"{say.name}: Error opening input scp file {scp}"):
         for number, line in enumerate(lines_of(scp), 1):
@@ -352,17 +355,14 @@ def too_few_speakers(say: Say, speakers: int, parts: int) -> DataDirError:
     )
 
 
-def even_parts(say: Say, scp: str, parts: int) -> Iterator[list[bytes]]:
-    """Yield the lines of each part of a file, of sizes that differ by at most one."""
+def even_parts(say: Say, scp: str, parts: int) -> Iterator[Iterator[bytes]]:
+    """Return the lines of each part of a file, of sizes that differ by at most one."""
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        found = list(lines_of(scp))
-    check_count(say, scp, len(found), parts)
-    size, larger = divmod(len(found), parts)
-    start = 0
-    for part in range(parts):
-        end = start + size + (part < larger)
-        yield found[start:end]
-        start = end
+        found = list(chunks(scp))
+    count = sum(map(lines.count_of, found))
+    check_count(say, scp, count, parts)
+    size, larger = divmod(count, parts)
+    return lines.by_count(iter(found), [size + (part < larger) for part in range(parts)])
 
 
 def check_count(say: Say, scp: str, count: int, parts: int) -> None:
@@ -401,7 +401,9 @@ def split_scp(say: Say, argv: list[str]) -> int:
     if jobs:
         outputs = ["/dev/null"] * jobs
         outputs[job - from_one] = argv[1] if len(argv) > 1 else "-"
-    divided = parts_by_speaker(say, scp, utt2spk, len(outputs)) if utt2spk else even_parts(say, scp, len(outputs))
+    divided: Iterator[Iterable[bytes]] = (
+        parts_by_speaker(say, scp, utt2spk, len(outputs)) if utt2spk else even_parts(say, scp, len(outputs))
+    )
     status = 0
     for output, part in zip(outputs, divided, strict=True):
         with opening(f"{say.name}: Could not open scp file {output} for writing"):

@@ -170,25 +170,28 @@ def perturb_volume(
             given[pair[0]] = float(pair[1])
     generator = random.Random(0)
     out, volumes = [], []
+    width, random_number = scale_high - scale_low, generator.random
     for number, line in enumerate(lines_of(path), 1):
         key, *rest = line.split() or [b""]
         if not key:
             raise DataDirError(
                 "error detected: number of lines changed: remove this blank line", file=path, line=number
             )
-        volume = generator.uniform(scale_low, scale_high)
+        volume = scale_low + width * random_number()
         if reco2vol:
             if key not in given:
                 raise DataDirError(f"has no volume in {reco2vol}", file=path, line=number, key=key)
             volume = given[key]
-        scale, name = repr(volume).encode(), b" ".join(rest)
-        if line.rstrip().endswith(b"|"):
+        scale, name = b"%a" % volume, b" ".join(rest)
+        last = (rest or [key])[-1]
+        if last.endswith(b"|"):
             out.append(b"%b sox --vol %b -t wav - -t wav - |\n" % (line.strip(), scale))
-        elif _OFFSET.search(line.strip()):
+        elif _OFFSET.search(last):
             out.append(b"%b wav-copy %b - | sox --vol %b -t wav - -t wav - |\n" % (key, name, scale))
         else:
             out.append(b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, name))
-        volumes.append(b"%b %b\n" % (key, scale))
+        if write_reco2vol:
+            volumes.append(b"%b %b\n" % (key, scale))
     with Stage(folder, say) as stage:
         stage.write("wav.scp", out)
         if stage.path("feats.scp"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby, pairwise
 
 from io_ark.data_dir import lines
@@ -108,7 +108,7 @@ class _Split:
         if not path:
             raise DataDirError(f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk", partly=True)
         if self.per_utt:
-            count = sum(chunk.count(b"\n") + (not chunk.endswith(b"\n")) for chunk in chunks(path))
+            count = sum(map(lines.count_of, chunks(path)))
             check_count(self.say, path, count, self.parts)
             size, larger = divmod(count, self.parts)
             bounds: list[int] | None = [part * size + min(part, larger) for part in range(self.parts + 1)]
@@ -118,7 +118,7 @@ class _Split:
             for part, found in enumerate(parts_by_speaker(self.say, path, path, self.parts)):
                 self.stage.write(self.name(part, "utt2spk"), found)
         else:
-            supply = _by_count(path, [last - first for first, last in pairwise(bounds)])
+            supply = lines.by_count(chunks(path), [last - first for first, last in pairwise(bounds)])
             for part, pieces in enumerate(supply):
                 self.stage.write(self.name(part, "utt2spk"), pieces)
         empty = next((part for part in range(self.parts) if not self.stage.has(self.name(part, "utt2spk"))), None)
@@ -168,23 +168,6 @@ class _Split:
                     several.setdefault(key, []).append(part)
         for name in names:
             _Divider(self, keys, bounds, several, self.src.path(name), name, warn).run()
-
-
-def _by_count(path: str, counts: list[int]) -> Iterator[Iterator[bytes]]:
-    """Yield the lines of a file in pieces of so many lines, each as some bytes."""
-    supply = chunks(path)
-    rest: list[bytes] = []
-
-    def take(count: int) -> Iterator[bytes]:
-        nonlocal rest
-        while count:
-            if not rest:
-                rest = lines.split_lines(next(supply))
-            yield b"".join(rest[:count])
-            count, rest = count - min(count, len(rest)), rest[count:]
-
-    for count in counts:
-        yield take(count)
 
 
 class _Divider:

@@ -1,0 +1,280 @@
+"""Numbers and comparisons at which the results for data directories change: each on both sides of its limit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import io_ark
+from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
+from io_ark.data_dir import directories, durations, lines, lists, perturb, split
+from io_ark.data_dir.stage import Say
+
+
+def quiet(name: str = "script") -> Say:
+    return Say(name, lambda line: None)
+
+
+def make(folder: Path, count: int = 4, /, **files: str) -> DataDir:
+    """Make a directory of utterances u1, u2, ..., each of its own speaker, with more files."""
+    keys = [f"u{at}" for at in range(1, count + 1)]
+    pairs = "".join(f"{key} {key}\n" for key in keys)
+    files = {"utt2spk": pairs, "spk2utt": pairs, "wav_scp": "".join(f"{key} {key}.wav\n" for key in keys), **files}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_scp", ".scp")).write_text(text)
+    return DataDir(folder)
+
+
+@pytest.fixture
+def sox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sox").write_text("")
+    (tmp_path / "sox").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_durations_of_frames_lack_the_overlap_of_windows(tmp_path: Path) -> None:
+    data = make(tmp_path / "numbers", 2, utt2num_frames="u1 100\nu2 1\n", frame_shift="0.02\n")
+    assert data.utt2dur() == {"u1": 2.03, "u2": 0.05}
+    data = make(tmp_path / "feats", 1)
+    io_ark.save(str(tmp_path / "a"), np.zeros((100, 2), np.float32))
+    Path(data.file("wav.scp")).unlink()
+    Path(data.path, "feats.scp").write_text(f"u1 {tmp_path / 'a'}\n")
+    assert data.utt2dur() == {"u1": 1.015} and data.num_frames() == {"u1": 100}
+
+
+def test_frames_of_durations_are_not_whole_windows(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 3, utt2dur="u1 1.0\nu2 0.0249\nu3 0.0251\n")
+    durations.get_utt2num_frames(quiet(), data.path)
+    assert data.num_frames() == {"u1": 98, "u2": 0, "u3": 1}
+    Path(data.path, "utt2num_frames").unlink()
+    assert data.num_frames(frame_shift=0.02, frame_overlap=0.005)["u1"] == 49
+
+
+@pytest.mark.parametrize(("made", "fails"), [(8, False), (4, False), (3, True)])
+def test_durations_of_less_than_half_are_enough(tmp_path: Path, made: int, fails: bool) -> None:
+    said: list[str] = []
+    text = "".join(f"u{at} r 0 1\n" for at in range(1, made + 1))
+    data = make(tmp_path / "data", 8, segments=text)
+    try:
+        durations.get_utt2dur(Say("script", said.append), data.path)
+        assert not fails
+    except DataDirError:
+        assert fails
+    assert any("warning: length of utt2dur" in line for line in said) == (made < 8)
+    assert any("less than half" in line for line in said) == fails
+
+
+@pytest.mark.parametrize(("seconds", "remade"), [(-1, False), (0, False), (1, True)])
+@pytest.mark.parametrize("name", ["utt2spk", "wav.scp", "utt2lang"])
+def test_split_is_remade_if_it_is_not_older(tmp_path: Path, name: str, seconds: int, remade: bool) -> None:
+    data = make(tmp_path / "data", utt2lang="".join(f"u{at} x\n" for at in range(1, 5)))
+    first = Path(data.split(2)[0].path)
+    for path in (*Path(data.path).iterdir(), *first.iterdir()):
+        os.utime(path, (1e9, 1e9))
+    (first / "utt2spk").write_text("changed\n")
+    os.utime(first / "utt2spk", (1e9, 1e9))
+    os.utime(Path(data.path, name), (1e9 + seconds, 1e9 + seconds))
+    data.split(2)
+    assert ((first / "utt2spk").read_text() != "changed\n") == remade
+
+
+def test_split_is_not_remade_with_a_new_file(tmp_path: Path) -> None:
+    data = make(tmp_path / "data")
+    first = data.split(2)[0]
+    Path(data.path, "text").write_text("".join(f"u{at} x\n" for at in range(1, 5)))
+    os.utime(Path(data.path, "text"), (1, 1))
+    data.split(2)
+    assert dict(first.text) == {"u1": "x", "u2": "x"}
+
+
+@pytest.mark.parametrize(("per_utt", "count"), [(True, 5), (False, 5)])
+def test_parts_are_of_other_sizes(tmp_path: Path, per_utt: bool, count: int) -> None:
+    data = make(tmp_path / "data", count)
+    assert [part.utterances() for part in data.split(2, per_utt=per_utt)] == [["u1", "u2", "u3"], ["u4", "u5"]]
+    assert all(len(part) == 1 for part in data.split(count, per_utt=per_utt))
+    with pytest.raises(DataDirError):
+        data.split(count + 1, per_utt=per_utt)
+
+
+def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a\nb\nc")
+    assert split.count_lines(str(tmp_path / "a")) == 2 and split.count_lines(str(tmp_path / "none")) == 0
+
+
+@pytest.mark.usefixtures("sox")
+def test_shortest_segments_are_kept_at_another_speed(tmp_path: Path) -> None:
+    data = make(
+        tmp_path / "data",
+        wav_scp="r a.wav\n",
+        reco2dur="r 9\n",
+        segments="u1 r 0 0.02\nu2 r 0 0.0202\nu3 r 1 2\nu4 r 0 0.01\n",
+    )
+    fast = data.perturb_speed(tmp_path / "fast", 2)
+    assert Path(fast.file("segments")).read_text() == "sp2-u2 sp2-r 0.00 0.01\nsp2-u3 sp2-r 0.50 1.00\n"
+    assert fast.reco2dur() == {"sp2-r": 4.5}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "samples"),
+    [
+        (0, 0.099, "shorter than 0.1 s"),
+        (0, 0.1001, 801),
+        (0.5, 1.5, 4000),
+        (0.5, 1.501, "outside"),
+        (1.01, -1, "outside"),
+        (0.5, -1, 4000),
+        (0.00007, 0.50006, 3999),
+        (0.00006, 0.50007, 4001),
+    ],
+)
+def test_segment_is_cut_elsewhere(start: float, end: float, samples: int | str) -> None:
+    wave = Wave(8000.0, np.zeros((1, 8000), np.int16))
+    segment = Segment("a", "r", start, end)
+    if isinstance(samples, str):
+        with pytest.raises(ArkError, match=samples):
+            segment.cut(wave)
+    else:
+        assert segment.cut(wave).samples.shape == (1, samples)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_good"),
+    [
+        ("a r 0 0.01", True),
+        ("a r 0.5 0.5", False),
+        ("a r 1 0.5", False),
+        ("a r -0.1 1", False),
+        ("a r 1 -1", True),
+        ("a r 0 1 0", True),
+        ("a r 0 1 -1", False),
+        ("a r 0", False),
+    ],
+)
+def test_bad_line_of_segments_is_read(line: str, is_good: bool) -> None:
+    if is_good:
+        assert io_ark.data_dir.parse_segment(line).recording == "r"
+    else:
+        with pytest.raises(ArkError):
+            io_ark.data_dir.parse_segment(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("utt2dur", "0.001 1e-3", "0 -1 0.0"),
+        ("reco2dur", "0.001 1e-3", "0 -1 0.0"),
+        ("utt2num_frames", "1 3.0", "0 -1 1.5"),
+        ("utt2warp", "0.51 1.49", "0.5 1.5 0 2"),
+        ("spk2warp", "0.51 1.49", "0.5 1.5 0 2"),
+        ("spk2gender", "m f", "x M"),
+    ],
+)
+def test_value_out_of_range_is_valid(tmp_path: Path, name: str, good: str, bad: str) -> None:
+    for value in good.split():
+        make(tmp_path / "data", 1, **{name: f"u1 {value}\n"}).validate()
+    for value in bad.split():
+        with pytest.raises(DataDirError, match=rf"{name}:1"):
+            make(tmp_path / "data", 1, **{name: f"u1 {value}\n"}).validate()
+
+
+@pytest.mark.parametrize(("end", "is_good"), [("0.51", True), ("0.5", False), ("0.49", False)])
+def test_empty_segment_is_valid(tmp_path: Path, end: str, is_good: bool) -> None:
+    data = make(tmp_path / "data", 1, wav_scp="r a.wav\n", segments=f"u1 r 0.5 {end}\n")
+    if is_good:
+        data.validate()
+    else:
+        with pytest.raises(DataDirError, match="start < end"):
+            data.validate()
+
+
+@pytest.mark.parametrize("name", ["utt2dur", "utt2num_frames"])
+def test_utterance_without_a_length_is_kept(tmp_path: Path, name: str) -> None:
+    data = make(tmp_path / "data", **{name: "u1 1\nu2 0\nu3 -1\nu4 2\n"})
+    assert data.fix().utterances() == ["u1", "u4"]
+
+
+def test_channel_of_a_recording_is_another(tmp_path: Path) -> None:
+    for channel, is_good in (("A", True), ("B", True), ("1", True), ("C", False), ("2", False)):
+        data = make(tmp_path / "data", 1, reco2file_and_channel=f"u1 a {channel}\n")
+        if is_good:
+            data.validate()
+        else:
+            with pytest.raises(DataDirError, match="A, or B"):
+                data.validate()
+
+
+@pytest.mark.parametrize(
+    ("options", "groups"),
+    [
+        ({"utts_per_spk_max": 2}, [2, 2, 1]),
+        ({"seconds_per_spk_max": 2.0}, [2, 2, 1]),
+        ({"seconds_per_spk_max": 1.9}, [1, 1, 1, 1, 1]),
+        ({"seconds_per_spk_max": 0.5}, [1, 1, 1, 1, 1]),
+        ({"seconds_per_spk_max": 9.0, "utts_per_spk_max": 3}, [3, 2]),
+    ],
+)
+def test_new_speakers_have_other_numbers_of_utterances(
+    tmp_path: Path, options: dict[str, Any], groups: list[int]
+) -> None:
+    pairs = "".join(f"s-{at} s\n" for at in range(5))
+    files = {"utt2spk": pairs, "spk2utt": "s s-0 s-1 s-2 s-3 s-4\n", "utt2dur": pairs.replace(" s", " 1")}
+    data = make(tmp_path / "data", wav_scp=pairs.replace(" s", " a"), **files)
+    directories.modify_speakers(quiet(), data.path, str(tmp_path / "new"), **options)
+    assert [len(each) for each in DataDir(tmp_path / "new").spk2utt.values()] == groups
+
+
+def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
+    texts = ["a"] * 2 + ["b"] * 3 + ["c"] * 9
+    keys = [f"u{at:02d}" for at in range(len(texts))]
+    pairs = "".join(f"{key} {key}\n" for key in keys)
+    text = "".join(f"{key} {text}\n" for key, text in zip(keys, texts, strict=True))
+    data = make(tmp_path / "data", utt2spk=pairs, spk2utt=pairs, wav_scp=pairs, text=text)
+    directories.remove_repetitions(quiet(), "3", data.path, str(tmp_path / "less"))
+    state, kept = 0, keys[:2]
+    for key, share in zip(keys[2:], [1.0] * 3 + [3 / 9] * 9, strict=True):
+        state = (state + 103349) % 71147
+        kept += [key] * (state / 71147 < share)
+    assert DataDir(tmp_path / "less").utterances() == kept and 5 < len(kept) < 14
+
+
+@pytest.mark.parametrize(("at", "again"), [(99, False), (100, True)])
+def test_volume_is_changed_twice(tmp_path: Path, at: int, again: bool) -> None:
+    text = [f"{number:03d} a.wav\n" for number in range(120)]
+    text[at] = f"{at:03d} sox --vol 0.5 -t wav a.wav -t wav - |\n"
+    data = make(tmp_path / "data", wav_scp="".join(text))
+    perturb.perturb_volume(quiet(), data.path)
+    found = Path(data.file("wav.scp")).read_text().splitlines()
+    assert ("sox" in found[0]) == again
+    if again:
+        volumes = [float(line.split()[3]) for line in found if line.count("sox") == 1]
+        assert 0.125 <= min(volumes) < 0.3 and 1.8 < max(volumes) <= 2
+
+
+@pytest.mark.parametrize(("wanted", "is_good"), [(4, True), (5, False)])
+def test_subset_of_all_is_refused_or_of_more_is_not(tmp_path: Path, wanted: int, is_good: bool) -> None:
+    data = make(tmp_path / "data")
+    if is_good:
+        assert len(data.subset(tmp_path / "part", wanted)) == wanted
+    else:
+        with pytest.raises(DataDirError, match="more utterances"):
+            data.subset(tmp_path / "part", wanted)
+
+
+def test_pipe_is_read_twice(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, b"a\nb\nc\n")
+    os.close(write)
+    assert b"".join(lists.subset_lines(f"/dev/fd/{read}", 2, "--last")) == b"b\nc\n"
+    os.close(read)
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_pieces_of_chunks_lack_lines(end: bytes) -> None:
+    chunks = [b"a\nb\n", b"c\n", b"d\ne" + end]
+    made = [b"".join(piece) for piece in lines.by_count(iter(chunks), [1, 3, 0, 1])]
+    assert made == [b"a\n", b"b\nc\nd\n", b"", b"e" + end]
