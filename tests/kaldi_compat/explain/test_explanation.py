@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.explain.command import main as explain_main
 from kaldi_compat.explain.explanation import explain
 from kaldi_compat.explain.fits import similarity
+from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -36,7 +37,18 @@ SAMPLES = io_ark.load(WAV).samples[0]
 SPEECH = SAMPLES.astype(np.float64)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+def quick(cases: Iterable[str], *names: str) -> list[Any]:
+    """Return all cases, of which only those of these names are not slow."""
+    return [pytest.param(each, marks=() if each in names else pytest.mark.slow) for each in cases]
+
+
+QUICK_MISTAKES = (
+    "scale of -1 to 1", "hamming window", "periodic hann window", "no preemphasis", "triangles in Hz", "from 0 Hz",
+    "up to 7600 Hz", "four mistakes at once",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", quick(MISTAKES, *QUICK_MISTAKES))
 def test_mistake_of_a_port_is_named(mistake: str) -> None:
     options, words = MISTAKES[mistake]
     found = explain(port(SPEECH, **options), SAMPLES, 16000)
@@ -108,7 +120,12 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", AFTERWARDS)
+QUICK_STEPS = (
+    "mean", "sliding mean", "Whisper", "global", "transposed and padded", "stacked and normalized", "compressed",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", quick(AFTERWARDS, *QUICK_STEPS))
 def test_step_after_the_feature_is_named(how: str) -> None:
     make, words = AFTERWARDS[how]
     found = explain(make(), SAMPLES, 16000)
@@ -216,8 +233,15 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
 SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
 
 
+# Each that takes more than a second, but for one road of each: another rate, other samples, more channels.
+SLOW_CASES = {
+    "rounding of a resampler", "linear mels of long frames", "a rate that looks transposed", "polyphase",
+    "slower", "another rate", "both channels as one", "decibels below the largest", "warped cepstra", "both edges",
+}  # fmt: skip
+
+
 @pytest.mark.filterwarnings("ignore:the samples lie within")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick(CASES, *(CASES.keys() - SLOW_CASES)))
 def test_other_audio_and_libraries_are_named(case: str) -> None:
     make, audio, rate, words = CASES[case]
     found = explain(make(), audio, rate)
@@ -225,7 +249,7 @@ def test_other_audio_and_libraries_are_named(case: str) -> None:
     assert all(word in str(found) for word in words), str(found)
 
 
-@pytest.mark.parametrize("dither", [1.0, 0.1])
+@pytest.mark.parametrize("dither", [1.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_dithering_is_named_with_its_size(dither: float) -> None:
     features = Mfcc(dither=dither, use_energy=False)(SAMPLES)
     found = explain(features - features.mean(0), SAMPLES, 16000)
@@ -235,6 +259,7 @@ def test_dithering_is_named_with_its_size(dither: float) -> None:
     assert 0.8 * dither < float(words.partition(";")[0]) < 1.2 * dither, str(found)
 
 
+@pytest.mark.slow
 def test_dithering_of_digital_silence_is_named() -> None:
     """The search is led astray by it: a floor imitates the noise."""
     samples = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]
@@ -243,6 +268,7 @@ def test_dithering_of_digital_silence_is_named() -> None:
     assert 0.4 < float(words.partition(";")[0]) < 0.6, str(found)
 
 
+@pytest.mark.slow
 def test_other_noise_is_not_named_dithering() -> None:
     noise = np.random.default_rng(0).normal(size=MADE.shape)
     assert "dithering" not in str(explain(MADE + 0.1 * noise, SAMPLES, 16000))
@@ -265,7 +291,7 @@ NOTHING: dict[str, Any] = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", NOTHING)
+@pytest.mark.parametrize("name", quick(NOTHING, *(NOTHING.keys() - {"sorted", "frames in another order", "huge"})))
 def test_what_has_nothing_to_do_with_the_audio_is_not_explained(name: str) -> None:
     found = explain(NOTHING[name], SAMPLES, 16000)
     assert found.verdict == "not explained", str(found)
@@ -394,6 +420,31 @@ def test_frames_that_differ_are_named_and_drawn() -> None:
     found = explain(wrong, MADE)
     assert "not explained" in str(found) and "only in frames 7, 30" in str(found)
     assert "largest" in found.plot()[2].get_title()
+
+
+@pytest.mark.parametrize("kind", [Fbank, Mfcc])
+def test_answer_comes_in_time(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on with each computation only, as for a minute of audio."""
+    now = [0.0]
+
+    def timed(name: str, seconds: float) -> None:
+        compute = getattr(FeatureModel, name)
+
+        def computed(*arguments: Any) -> Any:
+            now[0] += seconds
+            return compute(*arguments)
+
+        monkeypatch.setattr(FeatureModel, name, computed)
+
+    features = kind(dither=0.0)(SAMPLES)
+    features += 0.3 * features.std(0) * np.random.default_rng(0).normal(size=features.shape)
+    for name, seconds in (("compute", 0.1), ("of_frames", 0.05), ("finished", 0.01)):
+        timed(name, seconds)
+    monkeypatch.setattr("time.thread_time", lambda: now[0])
+    found = explain(features, SAMPLES, 16000)
+    assert not found.is_exact
+    assert not found.in_time and "the search ended after 5 s" in str(found)
+    assert 5 < now[0] < 8
 
 
 def test_wrong_input_is_an_error() -> None:
