@@ -182,6 +182,7 @@ PAUSES = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]  # with digital 
 EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high_freq=-400.0)(
     resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 )
+SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
     "magnitude": (lambda: bins(512, 1, 1 / 32768), SAMPLES, 16000, ("magnitudes", "reflect")),
@@ -234,7 +235,6 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "both channels as one": (lambda: FBANK(TURNED.T.ravel()), TURNED, 16000, ("both channels taken as one",)),
     "peak": (lambda: FBANK(SPEECH / np.abs(SPEECH).max()), SAMPLES, 16000, ("1 / the largest sample",)),
 }  # fmt: skip
-SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
 
 
 # Each that takes more than a second, but for one road of each: another rate, other samples, more channels.
