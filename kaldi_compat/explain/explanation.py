@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import warnings
 from collections.abc import Iterator, Sequence
@@ -251,7 +252,10 @@ def _of_finding(finding: Finding, stored: list[str], tolerance: float) -> Explan
     others = (~settling.covered(sheet)).any()
     if not is_exact and finding.cost < UNLIKE:
         # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
-        noisy = ((each, noise) for each in (settled, *_plain_ones(finding)) if (noise := _dithering(each)))
+        tried = itertools.takewhile(
+            lambda _: not finding.clock.is_settled(), itertools.chain([settled], _plain_ones(finding))
+        )
+        noisy = ((each, noise) for each in tried if (noise := _dithering(each)))
         other, noise = next(noisy, (None, ""))
         if other is not None:
             settled, words, left = other, [noise], "noise, which has no seed that is known"

@@ -68,6 +68,7 @@ class Finding:
         cost: share of the array's variance that is left, whatever offset and scale each column has.
         in_time: False if the search ended for want of time.
         begun: where the search began.
+        clock: the time that is left.
     """
 
     sheet: Sheet
@@ -75,6 +76,7 @@ class Finding:
     cost: float
     in_time: bool
     begun: list[Attempt]
+    clock: TimeLimit
 
 
 def _has_more(columns: int) -> bool:
@@ -143,15 +145,18 @@ class Finder:
                 stages.sort(key=lambda each: each[0] != self._mistaken)
             if self._score < LIKELY and self._least() >= HOPELESS:  # neither the features nor energies resemble it
                 stages = [each for each in stages if each[0] == self._mistaken]
-        best = [(self.settle(each), each) for each in self._attempts[:3] if each.cost < NOTHING]
-        least = [(settled.left(), each.cost, settled, each) for settled, each in best if settled]
+        least: list[tuple[float, float, Settled, Attempt]] = []
+        for each in self._attempts[:3]:
+            if not (least and self._clock.is_settled()) and each.cost < NOTHING and (settled := self.settle(each)):
+                least.append((settled.left(), each.cost, settled, each))
         return self._finding(*min(least, key=lambda each: each[:2])[2:]) if least else None
 
     def _least(self) -> float:
         return min((each.cost for each in self._attempts), default=NOTHING)
 
     def _finding(self, settled: Settled, attempt: Attempt) -> Finding:
-        return Finding(attempt.search.sheet, settled, attempt.cost, not self._clock.is_at_end(), self._begun)
+        in_time = not self._clock.is_at_end()
+        return Finding(attempt.search.sheet, settled, attempt.cost, in_time, self._begun, self._clock)
 
     def _explained(self, attempt: Attempt) -> Finding | None:
         """Return what was found if it explains the array."""
@@ -288,6 +293,8 @@ class Finder:
             shift, size = candidate.model.shift(source.rate), candidate.model.size(source.rate)
             starts = []
             for other in of_other_rates(source):
+                if self._clock.is_over():
+                    break
                 share = other.rate / source.rate
                 rows = round(shift * share) * search.sheet.arrangement.stride
                 starts += search.starts(other, [Timing(rows, (candidate.first() + size / 2) * share, 1.0, True)])[:1]

@@ -25,6 +25,7 @@ Changes = dict[str, Any]
 
 MOST_ROWS, BLOCK = 96, 8  # rows that are compared, in blocks of neighbours
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
+SETTLING_SECONDS = 1.5  # after a search that took all its time
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
 UNLIKE, NEAR, EXPLAINED = 0.7, 1e-2, 5e-5
 NOTHING = 2.0  # of a candidate that cannot be compared
@@ -207,8 +208,12 @@ class TimeLimit:
         return time.thread_time() > self._end_of_stage
 
     def is_at_end(self) -> bool:
-        """Return True if all time is over."""
+        """Return True if all time of the search is over."""
         return time.thread_time() > self._end
+
+    def is_settled(self) -> bool:
+        """Return True if the time to settle what was found is over, too."""
+        return time.thread_time() > self._end + SETTLING_SECONDS
 
 
 class Search:
@@ -254,9 +259,14 @@ class Search:
     # Costs.
 
     def cost(self, candidate: Candidate) -> float:
-        """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has."""
+        """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has.
+
+        When all time is over, a candidate that is not known yet costs as much as one that cannot be compared.
+        """
         key = candidate.key
         if key not in self._costs:
+            if self._costs and self.clock.is_at_end():
+                return NOTHING
             try:
                 self._costs[key] = self._unexplained(candidate)
             except KaldiCompatError:

@@ -107,7 +107,7 @@ class Settling:
             self.sheet = self._with_silence(candidate)
             best = self._varied(candidate)
             for _ in range(2):  # a floor may have hidden which edges fit
-                if best is None or best.fit.residual <= self.tolerance:
+                if best is None or best.fit.residual <= self.tolerance or self.search.clock.is_settled():
                     break
                 edged = self._mapped(_edges(best.candidate.changed({"source": candidate.source})))
                 other = self._best([best, *edged]).candidate
@@ -134,8 +134,14 @@ class Settling:
         return self._best(found) if found else None
 
     def _mapped(self, candidates: Iterable[Candidate]) -> list[Settled]:
-        found = [mapped(each, self.sheet, self.tolerance, rows=MAX_ROWS) for each in candidates]
-        return [each for each in found if each]
+        """Return the candidates with their maps: all, or those before the time is over, but at least one."""
+        found: list[Settled] = []
+        for each in candidates:
+            if found and self.search.clock.is_settled():
+                break
+            settled = mapped(each, self.sheet, self.tolerance, rows=MAX_ROWS)
+            found += [settled] if settled else []
+        return found
 
     def _seen(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return a candidate's features, those at rows of the array, and the mask of the rows that they have."""
@@ -161,11 +167,13 @@ class Settling:
 
     def _with_padding(self, candidate: Candidate) -> Candidate:
         """Return the candidate with the edges that the array's first and last rows have."""
-        alike, costs = alike_framings(candidate), {}
+        alike, costs = alike_framings(candidate), dict[int, tuple[int, int, int, int]]()
         if len(alike) == 1:
             return alike[0]
         own, rows, columns = self.sheet.own, self.sheet.rows[: len(self._values)], self.sheet.own_columns
         for number, each in enumerate(alike):
+            if costs and self.search.clock.is_settled():
+                break
             try:
                 _, features, inside = self._seen(each)
             except KaldiCompatError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.explain.command import main as explain_main
 from kaldi_compat.explain.explanation import explain
 from kaldi_compat.explain.fits import similarity
+from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -36,7 +37,18 @@ SAMPLES = io_ark.load(WAV).samples[0]
 SPEECH = SAMPLES.astype(np.float64)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+def quick(cases: Iterable[str], *names: str) -> list[Any]:
+    """Return all cases, of which only those of these names are not slow."""
+    return [pytest.param(each, marks=() if each in names else pytest.mark.slow) for each in cases]
+
+
+QUICK_MISTAKES = (
+    "scale of -1 to 1", "hamming window", "periodic hann window", "no preemphasis", "triangles in Hz", "from 0 Hz",
+    "up to 7600 Hz", "four mistakes at once",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", quick(MISTAKES, *QUICK_MISTAKES))
 def test_mistake_of_a_port_is_named(mistake: str) -> None:
     options, words = MISTAKES[mistake]
     found = explain(port(SPEECH, **options), SAMPLES, 16000)
@@ -57,6 +69,7 @@ def test_page_lists_the_mistakes() -> None:
     assert MET.keys() <= MISTAKES.keys()
 
 
+@pytest.mark.slow
 def test_few_frames_are_not_explained_by_a_number_for_each_column() -> None:
     assert not explain(np.random.default_rng(0).normal(size=(5, 80)), SAMPLES[:1200], 16000).is_exact
 
@@ -108,7 +121,12 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", AFTERWARDS)
+QUICK_STEPS = (
+    "mean", "Whisper", "global", "transposed and padded", "stacked and normalized", "compressed",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("how", quick(AFTERWARDS, *QUICK_STEPS))
 def test_step_after_the_feature_is_named(how: str) -> None:
     make, words = AFTERWARDS[how]
     found = explain(make(), SAMPLES, 16000)
@@ -124,11 +142,14 @@ def test_step_after_the_feature_is_named(how: str) -> None:
     (Plp, {"use_energy": False}, 16000), (Spectrogram, {"window_type": "hanning"}, 16000),
     (Fbank, {"use_energy": True, "num_mel_bins": 40}, 16000),
     (Fbank, {"use_energy": True, "num_mel_bins": 40, "htk_compat": True}, 16000),
-    (Fbank, {"low_freq": 400.0, "high_freq": 3400.0}, 16000),
-    (Fbank, {"num_mel_bins": 40, "low_freq": 55.0}, 8000), (Fbank, {"num_mel_bins": 40, "high_freq": 7500.0}, 16000),
-    (Fbank, {"num_mel_bins": 40, "high_freq": 7500.0, "window_type": "hanning"}, 16000),
-    (Plp, {"num_ceps": 12, "cepstral_lifter": 0}, 16000),
-    (Fbank, {"num_mel_bins": 40, "high_freq": 7200.0, "preemphasis_coefficient": 0.96}, 16000),
+    *(pytest.param(*each, marks=pytest.mark.slow) for each in [
+        (Fbank, {"low_freq": 400.0, "high_freq": 3400.0}, 16000),
+        (Fbank, {"num_mel_bins": 40, "low_freq": 55.0}, 8000),
+        (Fbank, {"num_mel_bins": 40, "high_freq": 7500.0}, 16000),
+        (Fbank, {"num_mel_bins": 40, "high_freq": 7500.0, "window_type": "hanning"}, 16000),
+        (Plp, {"num_ceps": 12, "cepstral_lifter": 0}, 16000),
+        (Fbank, {"num_mel_bins": 40, "high_freq": 7200.0, "preemphasis_coefficient": 0.96}, 16000),
+    ]),
 ])  # fmt: skip
 def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int) -> None:
     found = explain(kind(dither=0.0, sample_frequency=rate, **options)(SAMPLES), SAMPLES, rate)
@@ -161,6 +182,7 @@ PAUSES = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]  # with digital 
 EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high_freq=-400.0)(
     resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 )
+SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
     "magnitude": (lambda: bins(512, 1, 1 / 32768), SAMPLES, 16000, ("magnitudes", "reflect")),
@@ -213,11 +235,18 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "both channels as one": (lambda: FBANK(TURNED.T.ravel()), TURNED, 16000, ("both channels taken as one",)),
     "peak": (lambda: FBANK(SPEECH / np.abs(SPEECH).max()), SAMPLES, 16000, ("1 / the largest sample",)),
 }  # fmt: skip
-SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
+
+
+# Each that takes more than a second, but for one road of each: another rate, other samples, more channels.
+SLOW_CASES = {
+    "rounding of a resampler", "linear mels of long frames", "a rate that looks transposed", "polyphase",
+    "samples left out", "running mean", "swapped bytes",
+    "slower", "another rate", "both channels as one", "decibels below the largest", "warped cepstra", "both edges",
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:the samples lie within")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick(CASES, *(CASES.keys() - SLOW_CASES)))
 def test_other_audio_and_libraries_are_named(case: str) -> None:
     make, audio, rate, words = CASES[case]
     found = explain(make(), audio, rate)
@@ -225,6 +254,7 @@ def test_other_audio_and_libraries_are_named(case: str) -> None:
     assert all(word in str(found) for word in words), str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dither", [1.0, 0.1])
 def test_dithering_is_named_with_its_size(dither: float) -> None:
     features = Mfcc(dither=dither, use_energy=False)(SAMPLES)
@@ -235,6 +265,7 @@ def test_dithering_is_named_with_its_size(dither: float) -> None:
     assert 0.8 * dither < float(words.partition(";")[0]) < 1.2 * dither, str(found)
 
 
+@pytest.mark.slow
 def test_dithering_of_digital_silence_is_named() -> None:
     """The search is led astray by it: a floor imitates the noise."""
     samples = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]
@@ -243,6 +274,7 @@ def test_dithering_of_digital_silence_is_named() -> None:
     assert 0.4 < float(words.partition(";")[0]) < 0.6, str(found)
 
 
+@pytest.mark.slow
 def test_other_noise_is_not_named_dithering() -> None:
     noise = np.random.default_rng(0).normal(size=MADE.shape)
     assert "dithering" not in str(explain(MADE + 0.1 * noise, SAMPLES, 16000))
@@ -264,8 +296,11 @@ NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
+SLOW_NOTHING = {"sorted", "frames in another order", "huge", "walks", "integers", "float16", "constant but for a few"}
+
+
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", NOTHING)
+@pytest.mark.parametrize("name", quick(NOTHING, *(NOTHING.keys() - SLOW_NOTHING)))
 def test_what_has_nothing_to_do_with_the_audio_is_not_explained(name: str) -> None:
     found = explain(NOTHING[name], SAMPLES, 16000)
     assert found.verdict == "not explained", str(found)
@@ -347,6 +382,7 @@ def test_frames_too_many_are_said_to_be_left() -> None:
     assert found.verdict == "partly" and "left: 2 frames too many at the end" in str(found), str(found)
 
 
+@pytest.mark.slow
 def test_channel_of_a_stereo_recording_is_named() -> None:
     stereo = np.stack((np.roll(SAMPLES, 5000)[::-1], SAMPLES))
     assert "channel 1" in str(explain(MADE, stereo, 16000))
@@ -394,6 +430,31 @@ def test_frames_that_differ_are_named_and_drawn() -> None:
     found = explain(wrong, MADE)
     assert "not explained" in str(found) and "only in frames 7, 30" in str(found)
     assert "largest" in found.plot()[2].get_title()
+
+
+@pytest.mark.parametrize("kind", [Fbank, Mfcc])
+def test_answer_comes_in_time(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on with each computation only, as for a minute of audio."""
+    now = [0.0]
+
+    def timed(name: str, seconds: float) -> None:
+        compute = getattr(FeatureModel, name)
+
+        def computed(*arguments: Any) -> Any:
+            now[0] += seconds
+            return compute(*arguments)
+
+        monkeypatch.setattr(FeatureModel, name, computed)
+
+    features = kind(dither=0.0)(SAMPLES)
+    features += 0.3 * features.std(0) * np.random.default_rng(0).normal(size=features.shape)
+    for name, seconds in (("compute", 0.1), ("of_frames", 0.05), ("finished", 0.01)):
+        timed(name, seconds)
+    monkeypatch.setattr("time.thread_time", lambda: now[0])
+    found = explain(features, SAMPLES, 16000)
+    assert not found.is_exact
+    assert not found.in_time and "the search ended after 5 s" in str(found)
+    assert 5 < now[0] < 8
 
 
 def test_wrong_input_is_an_error() -> None:
