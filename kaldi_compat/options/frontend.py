@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
+MAX_FRAMES = 1_000_000  # a preset from elsewhere must not take all memory
+
 
 @dataclass(frozen=True, kw_only=True)
 class LowFrameRateOptions(BaseOptions):
@@ -35,9 +37,13 @@ class PadFramesOptions(BaseOptions):
     """Padding of the frames to a length, or to a multiple of one."""
 
     length: int = option(
-        0, "number of frames after padding or cutting; 0 does not fix it", ge=0, known_as=("max_length",)
+        0,
+        "number of frames after padding or cutting; 0 does not fix it",
+        ge=0,
+        le=MAX_FRAMES,
+        known_as=("max_length",),
     )
-    multiple: int = option(1, "the number of frames is padded to a multiple of this", ge=1)
+    multiple: int = option(1, "the number of frames is padded to a multiple of this", ge=1, le=MAX_FRAMES)
     value: float = option(0.0, "value of the added frames", known_as=("padding_value",))
 
     def __post_init__(self) -> None:

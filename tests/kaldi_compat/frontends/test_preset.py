@@ -76,6 +76,8 @@ def test_preset_of_another_type_is_refused() -> None:
         ({"steps": [{"stack_frames": 2}]}, "options of the step stack_frames must be names with values"),
         ({"steps": [{"stack_frames": {"size": 0}}]}, "size must be at least 1"),
         ({"steps": [{"pad_frames": {"length": 5, "multiple": 2}}]}, "exclude each other"),
+        ({"steps": [{"pad_frames": {"length": 10**9}}]}, "length must be from 0 to 1e.06"),
+        ({"steps": [{"pad_frames": {"multiple": 2**31 - 1}}]}, "multiple must be from 1 to 1e.06"),
         ({"steps": [{"global_cmvn": {"statistics": "a", "mean": 1.0}}]}, "not both"),
         ({"source": {"url": "x"}}, "source takes repository, file, commit, date"),
     ],
