@@ -25,7 +25,11 @@ def test_page_says_what_the_port_computes(number: int, case: Case) -> None:
 
 
 # The first takes seconds, and the fourth has the options of the third.
-@pytest.mark.parametrize("case", [*CASES[1:3], *CASES[4:]], ids=lambda case: case.title)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow if case in (CASES[0], CASES[3]) else ()) for case in CASES],
+    ids=[case.title for case in CASES],
+)
 def test_explain_names_what_the_port_computes(case: Case) -> None:
     found = explained(case)
     assert found.is_exact, str(found)
