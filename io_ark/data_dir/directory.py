@@ -379,5 +379,5 @@ class DataDir(os.PathLike[str]):
 def _list_of(names: Path | Iterable[str] | None) -> str | Keys:
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
-    found = [name.encode("utf-8", "surrogateescape") + b"\n" for name in sorted(set(names))]
-    return Keys(lambda: found)
+    found = "".join([f"{name}\n" for name in sorted(set(names))]).encode("utf-8", "surrogateescape")
+    return Keys(lambda: [found])

@@ -234,8 +234,8 @@ def positive_keys(path: str) -> Keys:
     bad = {number for number, _ in bad_lines(path, has_positive)}
     if not bad:
         return Keys.of(path)
-    found = [field(line) + b"\n" for number, line in enumerate(lines_of(path), 1) if number not in bad]
-    return Keys(lambda: found)
+    found = b"".join([field(line) + b"\n" for number, line in enumerate(lines_of(path), 1) if number not in bad])
+    return Keys(lambda: [found])
 
 
 def filtered(stage: Stage, source: str, name: str, keys: Keys, lead: Iterable[bytes] | Iterator[bytes] = ()) -> None:

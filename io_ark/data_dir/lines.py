@@ -147,7 +147,7 @@ class Keys:
     Sorted keys are read along with the lines that are looked up, in the order of both; if they are many, from their files.
 
     Args:
-        parts: returns the keys, each with a newline, in chunks.
+        parts: returns the keys, each with a newline, in chunks of many.
 
     Attributes:
         count: number of keys.
@@ -313,7 +313,7 @@ def select(
         first = 4 * bool(runs and (runs[2] < 0) != exclude)  # of one part, so they take turns
         starts, ends, counts = (runs[first + at :: 8] for at in (0, 1, 3))
         if write and starts:
-            write(b"".join(map(chunk.__getitem__, map(slice, starts, ends))))
+            write(b"".join([chunk[start:end] for start, end in zip(starts, ends, strict=True)]))
         if lacking:
             bad(total + lacking)
         kept += sum(counts)
@@ -442,7 +442,7 @@ def is_sorted(file: str) -> bool:
     return True
 
 
-def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> Iterator[bytes]:
+def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> Iterable[bytes]:
     """Return the lines of chunks in the order of bytes, of the lines or of a key; in temporary files if they are many."""
     runs: list[Iterable[bytes]] = []
     lines: list[bytes] = []
@@ -461,11 +461,10 @@ def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] |
             lines, size = [], 0
     lines.sort(key=key)
     if not runs:
-        yield from lines
-        return
+        return lines
     import heapq
 
-    yield from heapq.merge(*runs, lines, key=key)
+    return heapq.merge(*runs, lines, key=key)
 
 
 def is_number(text: bytes) -> bool:
