@@ -141,8 +141,8 @@ def _choose(
 
 def _shortest(lengths: bytes, wanted: int) -> bytes:
     """Return the keys of so many utterances, the shortest ones; of two that are as long, the first."""
-    keys, values = (Fields(lengths, at, awk=True).joined.splitlines(keepends=True) for at in (1, 2))
-    numbers = list(map(lines.number_of, values))
+    keys = Fields(lengths, awk=True).joined.splitlines(keepends=True)
+    numbers = lines.numbers_of(Fields(lengths, 2, awk=True).joined)
     limit = max(sorted(numbers)[:wanted], default=-1.0)
     left = wanted - sum(number < limit for number in numbers)
     pairs = zip(keys, numbers, strict=True)

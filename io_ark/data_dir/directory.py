@@ -112,9 +112,7 @@ class DataDir(os.PathLike[str]):
     def hours(self) -> float | None:
         """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files."""
         if "utt2dur" in self:
-            found = (
-                map(number_of, Fields(chunk, 2).joined.split(b"\n")[:-1]) for chunk in chunks(self.file("utt2dur"))
-            )
+            found = (lines.numbers_of(Fields(chunk, 2).joined) for chunk in chunks(self.file("utt2dur")))
             return sum(map(sum, found)) / 3600
         if "segments" in self:
             times = (line.split()[2:4] for line in lines_of(self.file("segments")))

@@ -5,6 +5,7 @@ Perl and Python split lines at any ASCII white space, awk at blanks and tabs: ``
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import mmap
 import os
@@ -476,6 +477,20 @@ def number_of(text: bytes) -> float:
     """Return the number that a field starts with, as awk does; 0 if there is none."""
     found = _NUMBER.match(text)
     return float(found[0]) if found else 0.0
+
+
+def decimals(joined: bytes) -> list[float] | None:
+    """Return the numbers of lines if all are plain decimals, else None."""
+    with contextlib.suppress(ValueError):
+        if not joined.translate(None, b"0123456789.\n"):
+            return list(map(float, joined.split(b"\n")[:-1]))
+    return None
+
+
+def numbers_of(joined: bytes) -> list[float]:
+    """Return the numbers that lines start with."""
+    found = decimals(joined)
+    return list(map(number_of, joined.split(b"\n")[:-1])) if found is None else found
 
 
 def is_above(text: bytes, limit: bytes) -> bool:
