@@ -142,7 +142,7 @@ class _Fix:
             kept, total = select(audio, plain, write, number=2, bad=bad)
         if kept != total:
             self.say(f"filtered {self.folder}/segments from {total} to {kept} lines based on filter recordings.")
-        named = lines.distinct(stage.path("segments"), 2)
+        named = lines.distinct(stage.path("segments"), 2, awk=False)  # as filter_scp.pl reads them
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.path(name):
                 self.filter(Keys(lambda: [named]), name, "recordings")

@@ -285,11 +285,11 @@ def _last_line(chunk: bytes) -> bytes:
     return chunk[chunk.rfind(b"\n", 0, -1) + 1 :]
 
 
-def distinct(file: str, number: int) -> bytes:
+def distinct(file: str, number: int, *, awk: bool = True) -> bytes:
     """Return the different values of a field, sorted, each with a newline."""
     found: set[bytes] = set()
     for chunk in chunks(file):
-        found.update(Fields(chunk, number, awk=True).joined.splitlines(keepends=True))
+        found.update(Fields(chunk, number, awk=awk).joined.splitlines(keepends=True))
     return b"".join(sorted(found))
 
 
