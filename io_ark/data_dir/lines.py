@@ -281,6 +281,23 @@ class Keys:
         return (b"".join([some for part, some in known.parts(chunk)[0] if part >= 0]) for chunk in self.chunks())
 
 
+def columns(chunk: bytes, *numbers: int) -> Iterator[list[bytes]]:
+    """Return fields of the lines of a chunk, each as a list."""
+    return (Fields(chunk, number, awk=True).joined.split(b"\n")[:-1] for number in numbers)
+
+
+def rows(line: bytes, *values: Iterable[bytes], count: int) -> bytes:
+    """Return so many lines, each made of a value of each column by a format.
+
+    >>> rows(b"%b-%b\\n", [b"a", b"b"], [b"1", b"2"], count=2)
+    b'a-1\\nb-2\\n'
+    """
+    mixed = [b""] * (len(values) * count)
+    for at, column in enumerate(values):
+        mixed[at :: len(values)] = column
+    return line * count % tuple(mixed)
+
+
 def _last_line(chunk: bytes) -> bytes:
     return chunk[chunk.rfind(b"\n", 0, -1) + 1 :]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import Fields, awk_number, lines_of, number_of
+from io_ark.data_dir.lines import Fields, awk_number, columns, lines_of, number_of, rows
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
@@ -51,13 +51,11 @@ def durations_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
     @functools.lru_cache(MEMORY)
     def shorter(seconds: bytes) -> bytes:
-        return b" %b\n" % awk_number(number_of(seconds) / speed)
+        return awk_number(number_of(seconds) / speed)
 
     for chunk in made:
-        keys, values = (Fields(chunk, at).joined.split(b"\n")[:-1] for at in (1, 2))
-        both = keys * 2
-        both[::2], both[1::2] = keys, map(shorter, values)
-        yield b"".join(both)
+        keys, values = columns(chunk, 1, 2)
+        yield rows(b"%b %b\n", keys, map(shorter, values), count=len(keys))
 
 
 def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
