@@ -104,7 +104,7 @@ class Block:
                 results.append(result)
         return array_or_object_block(keys, results)
 
-    def packed(self) -> PackedBlock | None:
+    def pack(self) -> PackedBlock | None:
         """Return the entries in the binary format of an archive; None if it is not available."""
         return None
 
@@ -130,7 +130,7 @@ class PackedBlock(Block):
         """Raise TypeError: only a binary archive accepts these entries."""
         raise TypeError("entries in binary can be written to an archive only")
 
-    def packed(self) -> PackedBlock:
+    def pack(self) -> PackedBlock:
         return self
 
 
@@ -170,7 +170,7 @@ class ObjectBlock(Block):
         keys, values = self.names(), list(self.read())
         return ObjectBlock.of([keys[at] for at in chosen], [values[at] for at in chosen])
 
-    def packed(self) -> PackedBlock | None:
+    def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)
 
 
@@ -236,7 +236,7 @@ class ArrayBlock(Block):
         columns = self.columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
-    def stacked(self) -> Array | None:
+    def stack(self) -> Array | None:
         """Return arrays of one shape as an array (entries, rows, columns) or (entries, length).
 
         None if their shapes differ or have no elements.
@@ -290,7 +290,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stacked()) is not None:  # a third of the time
+        if (stacked := self.stack()) is not None:  # a third of the time
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0

@@ -53,7 +53,7 @@ def concatenate(blocks: Sequence[Block]) -> Block:
         posteriors = [block for block in blocks if isinstance(block, PosteriorBlock)]
         if len(posteriors) == len(blocks):
             frames = np.concatenate([block.frames for block in posteriors])
-            return PosteriorBlock(keys, frames, PosteriorArrays.joined([block.posteriors for block in posteriors]))
+            return PosteriorBlock(keys, frames, PosteriorArrays.concatenate([block.posteriors for block in posteriors]))
     if isinstance(first, WaveBlock):
         audio = [block for block in blocks if isinstance(block, WaveBlock) and block.only_headers == first.only_headers]
         if len(audio) == len(blocks):

@@ -56,7 +56,7 @@ class PosteriorArrays(NamedTuple):
     weights: npt.NDArray[np.float32]
 
     @classmethod
-    def joined(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
+    def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
         """Return the frames of several posteriors, one posterior after the other."""
         if len(parts) == 1:
             return parts[0]
@@ -110,5 +110,5 @@ class PosteriorBlock(Block):
         chosen = PosteriorArrays(counts[frames], integers[pairs], weights[pairs])
         return PosteriorBlock(select_keys(self.keys, entries), self.frames[entries], chosen)
 
-    def packed(self) -> PackedBlock | None:
+    def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)

@@ -79,10 +79,10 @@ class WaveBlock(Block):
     @classmethod
     def of(cls, key: str, wave: Wave) -> WaveBlock:
         """Return the block of one entry of one channel; its samples are not copied."""
-        return cls.joined([(key, wave)])
+        return cls.concatenate([(key, wave)])
 
     @classmethod
-    def joined(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
+    def concatenate(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
         """Return the block of entries of one channel; the samples are copied unless there is one entry."""
         lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
         rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)

@@ -63,7 +63,7 @@ class OpenFile:
             self.regular = stat.S_ISREG(status.st_mode)
             self.size = status.st_size
 
-    def mapped(self) -> Any:
+    def map(self) -> Any:
         """Map the whole file into memory as it is now.
 
         Raises:
@@ -94,7 +94,7 @@ class OpenFile:
         """
         if self._map is not None:
             # Reading a map past the end of a file that has become shorter would kill the process.
-            return MapSource(self.mapped(), offset, self.path, self.mapped)
+            return MapSource(self.map(), offset, self.path, self.map)
         if offset > self.size:
             self.size = os.fstat(self.descriptor).st_size  # the file may have grown
             if offset > self.size:

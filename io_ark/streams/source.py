@@ -175,7 +175,7 @@ class Source:
         left = count
         while left > 0:
             if self._at == self._end and not self._fill(1):
-                self._truncated(count, count - left)
+                self._raise_truncated(count, count - left)
             step = min(left, self._end - self._at)
             self._at += step
             left -= step
@@ -305,9 +305,9 @@ class Source:
             self.fail(f"invalid size: {count} bytes")
         remaining = self.remaining()
         if remaining is not None and count > remaining:
-            self._truncated(count, remaining)
+            self._raise_truncated(count, remaining)
 
-    def _truncated(self, wanted: int, present: int) -> NoReturn:
+    def _raise_truncated(self, wanted: int, present: int) -> NoReturn:
         raise TruncatedError(
             f"ends too early: {wanted} bytes should follow, {present} are available", file=self.name, offset=self.tell()
         )
@@ -318,7 +318,7 @@ class Source:
 
     def _read_past_window(self, target: memoryview, wanted: int) -> None:
         """Fill ``target`` with the bytes after the window, which has been consumed."""
-        self._truncated(wanted, wanted - len(target))
+        self._raise_truncated(wanted, wanted - len(target))
 
     def _read_chunks(self, size: int) -> bytearray:
         """Read ``size`` bytes of a stream that may end earlier; memory grows as they arrive."""
@@ -329,7 +329,7 @@ class Source:
             try:
                 data += self.read_array(np.uint8, step).data
             except TruncatedError:
-                self._truncated(size, len(data))
+                self._raise_truncated(size, len(data))
             piece = max(FIRST_CHUNK, len(data))
         return data
 
@@ -433,7 +433,7 @@ class StreamSource(Source):
         while filled < len(target):
             more = self._readinto(target[filled:], self._base)
             if more == 0:
-                self._truncated(wanted, wanted - len(target) + filled)
+                self._raise_truncated(wanted, wanted - len(target) + filled)
             self._base += more
             filled += more
 
@@ -597,7 +597,7 @@ class FileSource(StreamSource):
         while got < size:
             more = self._preadv((array.reshape(-1).view(np.uint8)[got:], *targets[1:]), start + got)
             if more == 0:
-                self._truncated(size, got)
+                self._raise_truncated(size, got)
             got += more
         self._base = start + size
         self._window = window = bytes(tail if got - size == len(tail) else tail[: got - size])

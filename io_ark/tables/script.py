@@ -200,7 +200,7 @@ class Script(Mapping[str, str]):
                 return cls(file.source(0).read_text(), target.path, empty=empty)
             if file.regular:
                 status = os.fstat(file.descriptor)
-                script = cls(file.mapped(), target.path, empty=empty)
+                script = cls(file.map(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
         with open_input(target, access=access) as opened:

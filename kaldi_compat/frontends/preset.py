@@ -14,7 +14,7 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.steps import STEPS, Step, step_of
-from kaldi_compat.options.base import configured, nearest_name
+from kaldi_compat.options.base import make_options, nearest_name
 from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,
@@ -241,7 +241,7 @@ def _options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> Fra
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set that instead")
     changes = {"dither": 0.0, **values, "sample_frequency": sampling_rate}
-    options: FrameOptions = configured(feature, FEATURES[feature], None, changes)
+    options: FrameOptions = make_options(feature, FEATURES[feature], None, changes)
     return options
 
 

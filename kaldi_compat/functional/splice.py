@@ -6,7 +6,7 @@ from typing import Any
 
 from kaldi_compat.functional.array_api import Array, namespace
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SpliceKeywords, Unpack
 from kaldi_compat.options.postprocessing import SpliceOptions
 
@@ -56,6 +56,6 @@ def splice(
     [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("splice", SpliceOptions, options, changes)
+    options = make_options("splice", SpliceOptions, options, changes)
     extended = with_context(features, options.left_context, options.right_context, lengths)
     return zero_past(splice_inside(extended, options), lengths)

@@ -52,7 +52,7 @@ OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "arange": {"start": 1},
     "check_statistics": {"dim": 3},
     "energy_threshold": {"frames": np.array([20])},
-    "filtered": {"frames": 4},
+    "filter_frames": {"frames": 4},
     "frames_inside": {"lengths": np.array(30)},
     "packed_product": {"a": (SIGNAL, SIGNAL), "b": (SIGNAL, SIGNAL)},
     "padded_count": {"frames": np.array([5])},
