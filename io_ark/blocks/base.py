@@ -111,17 +111,11 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class PackedBlock(Block):
-    """Entries in the binary format of an archive, which only a writer accepts.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        data: (bytes,) uint8: the entries, with their keys.
-        objects: (entries,): where each object starts, after its key.
-    """
+    """Entries in the binary format of an archive, which only a writer accepts."""
 
     keys: bytes
-    data: Array
-    objects: Integers
+    data: Array  # (bytes,) uint8: the entries, with their keys
+    objects: Integers  # (entries,): where each object starts, after its key
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -136,20 +130,14 @@ class PackedBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class ObjectBlock(Block):
-    """Entries of any kind, whose values are created on access.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        read: returns the values, at each call.
-        count: number of entries.
-        data: (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive.
-        ends: (entries,): where each entry ends in the data.
-    """
+    """Entries of any kind, whose values are created on access."""
 
     keys: bytes
-    read: Callable[[], Iterable[Any]]
-    count: int
+    read: Callable[[], Iterable[Any]]  # returns the values, at each call
+    count: int  # number of entries
+    # (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    # (entries,): where each entry ends in the data
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
@@ -178,13 +166,6 @@ class ObjectBlock(Block):
 class ArrayBlock(Block):
     """Entries that are arrays.
 
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        values: (numbers,): the elements of all arrays, one array after the other.
-        shapes: (entries, 2) int64: rows and columns of each matrix. For vectors the first number is their length; for
-            numbers both are 0.
-        dimensions: 2 for matrices, 1 for vectors, 0 for numbers.
-
     >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
     >>> block.rows().tolist(), block.columns()
     ([0, 1, 3], 2)
@@ -193,9 +174,11 @@ class ArrayBlock(Block):
     """
 
     keys: bytes
-    values: Array
+    values: Array  # (numbers,): the elements of all arrays, one array after the other
+    # (entries, 2) int64: rows and columns of each matrix. For vectors the first number is their length; for numbers
+    # both are 0.
     shapes: Integers
-    dimensions: int = 2
+    dimensions: int = 2  # 2 for matrices, 1 for vectors, 0 for numbers
 
     @classmethod
     def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
@@ -321,13 +304,7 @@ _START = np.arange(-1, 2)  # of an object in binary: the blank before it and its
 
 
 def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
-    """Return entries of an archive as a block; None if there are none, or they are not in binary.
-
-    Args:
-        keys: a newline after each.
-        data: (bytes,): the entries.
-        ends: (entries,): where each ends.
-    """
+    """Return entries of an archive as a block; None if there are none, or they are not in binary."""
     if not len(data):
         return None
     objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # a key and a blank are before an object

@@ -17,10 +17,6 @@ from io_ark.blocks.wave import Wave, WaveBlock
 def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
     """Return the block of entries: an :class:`ArrayBlock` of small arrays of one type, or of one array; a
     :class:`WaveBlock`, :class:`PosteriorBlock` or :class:`ShapeBlock` of one such value; or an :class:`ObjectBlock`.
-
-    Args:
-        keys: a string for each entry.
-        values: as many values.
     """
     if len(values) == 1:
         value = values[0]

@@ -42,18 +42,13 @@ def _lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArr
 class PosteriorArrays(NamedTuple):
     """Posteriors of frames as arrays.
 
-    Attributes:
-        counts: (frames,) int64: number of entries of each frame.
-        integers: (entries,) int32: of all frames, one frame after the other.
-        weights: (entries,) float32.
-
     >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).lists()
     [[(7, 0.5), (3, 0.25)], []]
     """
 
-    counts: npt.NDArray[np.int64]
-    integers: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
+    counts: npt.NDArray[np.int64]  # (frames,) int64: number of entries of each frame
+    integers: npt.NDArray[np.int32]  # (entries,) int32: of all frames, one frame after the other
+    weights: npt.NDArray[np.float32]  # (entries,) float32
 
     @classmethod
     def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
@@ -81,20 +76,14 @@ class PosteriorArrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PosteriorBlock(Block):
-    """Entries that are posteriors.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        frames: (entries,): frames of each posterior.
-        posteriors: the frames of all posteriors, one posterior after the other.
-        data: (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive.
-        ends: (entries,): where each entry ends in the data.
-    """
+    """Entries that are posteriors."""
 
     keys: bytes
-    frames: Integers
-    posteriors: PosteriorArrays
+    frames: Integers  # (entries,): frames of each posterior
+    posteriors: PosteriorArrays  # the frames of all posteriors, one posterior after the other
+    # (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    # (entries,): where each entry ends in the data
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:

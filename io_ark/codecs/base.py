@@ -243,11 +243,7 @@ def read_size(source: Source, binary: bool, of: str) -> int:
 
 
 def as_int32(value: object) -> int:
-    """Convert ``value`` to an integer of 32 bits.
-
-    Raises:
-        FormatError: it is not an integer, or is too large.
-    """
+    """Convert ``value`` to an integer of 32 bits."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
@@ -317,11 +313,7 @@ def end_line(source: Source) -> None:
 
 
 def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert ``value`` to an array.
-
-    Raises:
-        FormatError: elements of it are masked, which Kaldi's formats cannot express.
-    """
+    """Convert ``value`` to an array."""
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)

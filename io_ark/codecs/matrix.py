@@ -40,9 +40,6 @@ class MatrixCodec(ArrayCodec):
     and are writable, except views of memory (a memory map).
 
     Source: ``Matrix::Read`` in Kaldi's ``src/matrix/kaldi-matrix.cc``.
-
-    Args:
-        dtype: float32 or float64: precision of values that are read and written.
     """
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:

@@ -29,11 +29,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.d
 
 
 class VectorCodec(ArrayCodec):
-    """Codec of vectors: arrays of one dimension. Reads vectors of either precision into one precision.
-
-    Args:
-        dtype: float32 or float64: precision of values that are read and written.
-    """
+    """Codec of vectors: arrays of one dimension. Reads vectors of either precision into one precision."""
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)

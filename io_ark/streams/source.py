@@ -361,18 +361,11 @@ class BytesSource(Source):
 
 
 class MapSource(BytesSource):
-    """A file mapped into memory, which may grow meanwhile. Arrays read are read-only views of the map.
-
-    Args:
-        buffer: the map.
-        offset: the byte to start at.
-        name: name of the file for error messages.
-        map_again: returns a map of the file as it is now.
-    """
+    """A file mapped into memory, which may grow meanwhile. Arrays read are read-only views of the map."""
 
     def __init__(self, buffer: Any, offset: int, name: str, map_again: Callable[[], Any]) -> None:
         super().__init__(buffer, offset, name)
-        self._map_again = map_again
+        self._map_again = map_again  # returns a map of the file as it is now
 
     def remaining(self) -> int:
         self._window = memoryview(self._map_again())
@@ -439,16 +432,7 @@ class StreamSource(Source):
 
 
 class FileSource(StreamSource):
-    """Part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor.
-
-    Args:
-        descriptor: an open file descriptor.
-        offset: the byte to start at.
-        size: size of the file in bytes.
-        name: name of the file for error messages.
-        owner: object that closes the descriptor when it is deleted; kept alive by this source.
-        ahead: read ahead, because the bytes after an object are likely to be read next.
-    """
+    """Part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor."""
 
     _first = HEADER_WINDOW  # bytes read after a jump; more after an object that these did not hold
     _step = 2 * SMALL_WINDOW
@@ -458,7 +442,7 @@ class FileSource(StreamSource):
         self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
     ) -> None:
         self.name = name
-        self._owner = owner
+        self._owner = owner  # closes the descriptor when it is deleted
         self._ahead = ahead
         self._descriptor = descriptor
         self._size = size
@@ -490,12 +474,7 @@ class FileSource(StreamSource):
         return True
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read bytes at an offset of the file, without moving.
-
-        Raises:
-            TruncatedError: the file ends before.
-            OpenError: the file cannot be read.
-        """
+        """Read bytes at an offset of the file, without moving."""
         data = self._pread(size, offset)
         if len(data) < size:
             raise TruncatedError(f"ends too early: {size} bytes should follow, {len(data)} are available",
