@@ -25,6 +25,7 @@ MODELS = {
     "symbol-table": "dict[str, int]",
     "lines": "list[list[str]]",
 }
+FST = 'Literal["fst"]', "Fst"
 # Kinds, and the type of the values that are read.
 READ: Types = (
     ("Float32Kind", "Float32"),
@@ -38,7 +39,7 @@ READ: Types = (
     ('Literal["posterior"]', "Posterior"),
     ('Literal["wave"]', "Wave"),
     ('Literal["wave-info"]', "WaveInfo"),
-    ('Literal["fst"]', "Fst"),
+    FST,
     ("Kind", "Any"),
 )
 # Kinds, and the type of the values that are written.
@@ -50,11 +51,12 @@ WRITTEN: Types = (
     ('Literal["token-vector"]', "Iterable[str]"),
     ('Literal["posterior"]', "Sequence[Sequence[tuple[int, float]]]"),
     ('Literal["wave"]', "Wave"),
+    FST,
 )
 # Without a kind: what is found there, as for values of JSON.
 DETECTED = ("None", "Any")
 OF_CODEC = ("Codec[Value]", "Value")
-OF_FILES: Types = tuple((f'Literal["{kind}"]', value) for kind, value in {**MODELS, "fst": "Fst"}.items())
+OF_FILES: Types = tuple((f'Literal["{kind}"]', value) for kind, value in MODELS.items())
 
 # Function: the types of its values, and what it returns.
 FUNCTIONS: dict[str, tuple[Types, str]] = {
@@ -100,7 +102,7 @@ def source() -> str:
     others = [name for name in io_ark.__all__ if name not in (*FUNCTIONS, *CLASSES, "Kind", "__version__")]
     parts += [f"from {getattr(io_ark, name).__module__} import {name} as {name}\n" for name in others]
     parts.append('\nValue = TypeVar("Value")\n\n__version__: str\n')
-    parts.append("__all__ = [\n" + "".join(f'    "{name}",\n' for name in io_ark.__all__) + "]\n")
+    parts.append("__all__ = [" + ", ".join(f'"{name}"' for name in io_ark.__all__) + "]\n")
     for name, types in CLASSES.items():
         module = "writers" if name == "Writer" else "readers"
         parts.append(f"\nclass {name}({module}.{name}[Value]):\n    def __enter__(self) -> {name}[Value]: ...\n")

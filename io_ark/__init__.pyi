@@ -36,32 +36,7 @@ from io_ark.data_dir.segments import load_utt2spk as load_utt2spk
 Value = TypeVar("Value")
 
 __version__: str
-__all__ = [
-    "ArkError",
-    "DataDir",
-    "DataDirError",
-    "Kind",
-    "RandomAccessReader",
-    "Segment",
-    "SequentialReader",
-    "Wave",
-    "WaveInfo",
-    "Writer",
-    "__version__",
-    "classify_rspecifier",
-    "classify_wspecifier",
-    "is_table_rspecifier",
-    "is_table_wspecifier",
-    "load",
-    "load_scp",
-    "load_segments",
-    "load_spk2utt",
-    "load_text",
-    "load_utt2spk",
-    "read",
-    "save",
-    "writer",
-]
+__all__ = ["ArkError", "DataDir", "DataDirError", "Kind", "RandomAccessReader", "Segment", "SequentialReader", "Wave", "WaveInfo", "Writer", "__version__", "classify_rspecifier", "classify_wspecifier", "is_table_rspecifier", "is_table_wspecifier", "load", "load_scp", "load_segments", "load_spk2utt", "load_text", "load_utt2spk", "read", "save", "writer"]
 
 class SequentialReader(readers.SequentialReader[Value]):
     def __enter__(self) -> SequentialReader[Value]: ...
@@ -142,6 +117,8 @@ class Writer(writers.Writer[Value]):
     @overload
     def __init__(self: Writer[Wave], wspecifier: str | Wspecifier, *, kind: Literal["wave"], pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
     @overload
+    def __init__(self: Writer[Fst], wspecifier: str | Wspecifier, *, kind: Literal["fst"], pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
+    @overload
     def __init__(self: Writer[Any], wspecifier: str | Wspecifier, *, kind: Kind, pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
     @overload
     def __init__(self: Writer[Value], wspecifier: str | Wspecifier, *, kind: Codec[Value], pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
@@ -168,8 +145,6 @@ def load(rxfilename: str | PathLike[str], *, kind: Literal["config"], pipes: boo
 def load(rxfilename: str | PathLike[str], *, kind: Literal["symbol-table"], pipes: bool = ..., network: bool = ..., **options: Any) -> dict[str, int]: ...
 @overload
 def load(rxfilename: str | PathLike[str], *, kind: Literal["lines"], pipes: bool = ..., network: bool = ..., **options: Any) -> list[list[str]]: ...
-@overload
-def load(rxfilename: str | PathLike[str], *, kind: Literal["fst"], pipes: bool = ..., network: bool = ..., **options: Any) -> Fst: ...
 @overload
 def load(rxfilename: str | PathLike[str], *, kind: Float32Kind, pipes: bool = ..., network: bool = ..., **options: Any) -> Float32: ...
 @overload
@@ -282,8 +257,6 @@ def save(wxfilename: str | PathLike[str], value: dict[str, int], *, kind: Litera
 @overload
 def save(wxfilename: str | PathLike[str], value: list[list[str]], *, kind: Literal["lines"], binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
 @overload
-def save(wxfilename: str | PathLike[str], value: Fst, *, kind: Literal["fst"], binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
-@overload
 def save(wxfilename: str | PathLike[str], value: npt.ArrayLike, *, kind: ArrayKind, binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
 @overload
 def save(wxfilename: str | PathLike[str], value: int, *, kind: Literal["int"], binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
@@ -297,6 +270,8 @@ def save(wxfilename: str | PathLike[str], value: Iterable[str], *, kind: Literal
 def save(wxfilename: str | PathLike[str], value: Sequence[Sequence[tuple[int, float]]], *, kind: Literal["posterior"], binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
 @overload
 def save(wxfilename: str | PathLike[str], value: Wave, *, kind: Literal["wave"], binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
+@overload
+def save(wxfilename: str | PathLike[str], value: Fst, *, kind: Literal["fst"], binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
 @overload
 def save(wxfilename: str | PathLike[str], value: Any, *, kind: OtherWrittenKind, binary: bool = ..., compress: int | str | None = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...
 @overload
@@ -318,6 +293,8 @@ def writer(wspecifier: str | PathLike[str], *, compress: int | str | None = ...,
 def writer(wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["posterior"], pipes: bool = ..., network: bool = ...) -> Writer[Sequence[Sequence[tuple[int, float]]]]: ...
 @overload
 def writer(wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["wave"], pipes: bool = ..., network: bool = ...) -> Writer[Wave]: ...
+@overload
+def writer(wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Literal["fst"], pipes: bool = ..., network: bool = ...) -> Writer[Fst]: ...
 @overload
 def writer(wspecifier: str | PathLike[str], *, compress: int | str | None = ..., kind: Kind, pipes: bool = ..., network: bool = ...) -> Writer[Any]: ...
 @overload

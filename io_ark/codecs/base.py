@@ -165,6 +165,17 @@ class ArrayCodec(Codec[npt.NDArray[Any]]):
         raise NotImplementedError
 
 
+class FloatArrayCodec(ArrayCodec):
+    """Base class of codecs of float32 or float64 arrays: ``name`` and ``double-name`` are their kinds."""
+
+    name = ""
+
+    def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
+        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
+        self.scan_kind = self.name if self.dtype == np.float32 else f"double-{self.name}"
+
+
 def read_marker(source: Source) -> bool:
     """Return True if the object at the next byte is binary, and skip its marker."""
     marker = source.peek(2)

@@ -55,16 +55,8 @@ def chunk_call(plan: Plan) -> Callable[..., Floats]:
     return partial(_compute_chunk, plan)
 
 
-def _compute_chunk(
-    plan: Plan,
-    buffer: Floats,
-    length: int,
-    first: int,
-    count: int,
-    vtln_warp: float,
-    seeds: npt.NDArray[np.int32] | None,
-) -> Floats:
-    batch, out = chunk_batch(buffer[:length], first, count, vtln_warp), np.empty((count, plan.dim), F32)
+def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
+    batch, out = chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), F32)
     compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out
 

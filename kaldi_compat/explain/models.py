@@ -23,15 +23,11 @@ from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
 from kaldi_compat.options.base import make_options
-from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
+from kaldi_compat.options.spectral import FbankOptions
 
 F32 = np.float32
-KINDS: dict[str, type[FrameOptions]] = {
-    "fbank": FbankOptions,
-    "mfcc": MfccOptions,
-    "plp": PlpOptions,
-    "spectrogram": SpectrogramOptions,
-}
+KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 MELS = {
     "kaldi": "triangles on the mel scale",
     "hertz": "triangles in Hz between mel edges",

@@ -15,21 +15,11 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.steps import STEPS, Step, step_of
 from kaldi_compat.options.base import make_options, nearest_name
-from kaldi_compat.options.spectral import (
-    FbankOptions,
-    FrameOptions,
-    MfccOptions,
-    PlpOptions,
-    SpectrogramOptions,
-)
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
+from kaldi_compat.options.spectral import FrameOptions
 
 FOLDER = Path(__file__).with_name("presets")
-FEATURES: Mapping[str, type[FrameOptions]] = {
-    "fbank": FbankOptions,
-    "mfcc": MfccOptions,
-    "plp": PlpOptions,
-    "spectrogram": SpectrogramOptions,
-}
+FEATURES = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 # Models whose features are not Kaldi's.
 ELSEWHERE = {
     "whisper": "Whisper's features are not Kaldi's: use kaldi_standins.kaldifeat.WhisperFbank",

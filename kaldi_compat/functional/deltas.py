@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.exact.sums import fused_multiply_add
-from kaldi_compat.functional.array_api import Array, astype, float64, full, namespace, precision
+from kaldi_compat.functional.array_api import Array, astype, concatenate, float64, full, precision
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import DeltaKeywords, ShiftedDeltaKeywords, Unpack
@@ -81,8 +81,7 @@ def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[i
     results = [
         _weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
     ]
-    joined: Array = namespace(features).concatenate(results, axis=-1)
-    return joined
+    return concatenate(results)
 
 
 def deltas_inside(features: Array, options: DeltaOptions, filters: Sequence[Filter] | None = None) -> Array:
@@ -170,8 +169,7 @@ def repeated_deltas(
     for _ in range(options.delta_order):
         extended = with_context(parts[-1], options.delta_window, options.delta_window, lengths)
         parts.append(zero_past(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
-    joined: Array = namespace(features).concatenate(parts, axis=-1)
-    return joined
+    return concatenate(parts)
 
 
 def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:

@@ -64,14 +64,13 @@ def utterance_cmvn(
         return xp.sum(zero_past(values, lengths), -2)[..., None, :] / xp.clip(count - missing, 1, None)
 
     mean = average(wide, 0)
-    normalized = wide - mean
+    normalized: Array = wide - mean
     if options.norm_vars:
         variance = average(normalized * normalized, int(options.unbiased))
         constant = variance <= xp.square(CONSTANT * mean)
         deviation = xp.sqrt(xp.where(constant, full((), 1.0, variance), variance + options.epsilon))
         normalized = xp.where(constant, full((), 0.0, normalized), normalized / deviation)
-    result: Array = zero_past(astype(normalized, features.dtype), lengths)
-    return result
+    return zero_past(astype(normalized, features.dtype), lengths)
 
 
 @takes_options(CenteredMeanOptions)

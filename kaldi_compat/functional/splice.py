@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.functional.array_api import Array, namespace
+from kaldi_compat.functional.array_api import Array, concatenate
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SpliceKeywords, Unpack
@@ -26,8 +26,7 @@ def splice_inside(features: Array, options: SpliceOptions) -> Array:
     width = options.left_context + 1 + options.right_context
     frames = features.shape[-2] - width + 1
     neighbours = [features[..., j : j + frames, :] for j in range(width)]
-    joined: Array = namespace(features).concatenate(neighbours, axis=-1)
-    return joined
+    return concatenate(neighbours)
 
 
 @takes_options(SpliceOptions)

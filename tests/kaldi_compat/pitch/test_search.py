@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ OPTIONS = st.builds(
 )
 
 
+def in_both_engines(**strategies: Any) -> Callable[[Any], Any]:
+    """Decorate a test that compares C and NumPy for some options and seeds."""
+    given_all = given(options=OPTIONS, seed=st.integers(0, 999), **strategies)
+    return lambda test: needs_c(settings(max_examples=25, deadline=None)(given_all(test)))
+
+
 def signal_of(seed: int, samples: int, quiet: bool) -> np.ndarray[Any, Any]:
     rng = np.random.default_rng(seed)
     tone = np.sin(np.arange(samples) * rng.uniform(0.1, 0.6)) * rng.uniform(0, 5000)
@@ -51,11 +58,7 @@ def track(utterances: list[np.ndarray[Any, Any]], options: PitchOptions, how: st
     return features
 
 
-@needs_c
-@settings(max_examples=25, deadline=None)
-@given(
-    options=OPTIONS,
-    seed=st.integers(0, 999),
+@in_both_engines(
     counts=st.lists(st.integers(0, 25), min_size=1, max_size=3),
     first=st.sampled_from([0, -70, 13]),
     quiet=st.booleans(),
@@ -99,11 +102,7 @@ def test_c_and_numpy_search_with_the_same_bits(
     assert_same_bits(computed)
 
 
-@needs_c
-@settings(max_examples=25, deadline=None)
-@given(
-    options=OPTIONS,
-    seed=st.integers(0, 999),
+@in_both_engines(
     lengths=st.lists(st.integers(0, 5000), min_size=1, max_size=5),
     changes=st.fixed_dictionaries(
         {
