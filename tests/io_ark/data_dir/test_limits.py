@@ -11,8 +11,8 @@ import pytest
 
 import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
-from io_ark.data_dir import directories, durations, lines, lists, perturb, split
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir import directories, durations, lines, lists, perturb
+from io_ark.data_dir.stage import Say, SourceDir
 from tests.io_ark.data_dir.test_directory import write
 
 
@@ -101,7 +101,8 @@ def test_parts_are_of_other_sizes(tmp_path: Path, per_utt: bool, count: int) -> 
 
 def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a\nb\nc")
-    assert split.count_lines(str(tmp_path / "a")) == 2 and split.count_lines(str(tmp_path / "none")) == 0
+    source = SourceDir(str(tmp_path))
+    assert source.count("a") == 2 and source.count("none") == 0
 
 
 @pytest.mark.usefixtures("sox")
