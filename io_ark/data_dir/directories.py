@@ -129,15 +129,24 @@ def _choose(
         stage.write("spk2utt", (_some_of(words(line, awk=True), wanted) for line in lines_of(spk2utt)))
     elif which == "--shortest":
         frames = src.path("utt2num_frames")
-        found = list(lines_of(frames)) if frames else lengths_of_features(src.path("feats.scp"))
-        found.sort(key=lambda line: (lines.number_of(field(line, 2, awk=True)), line))
-        shortest = [field(line, awk=True) + b"\n" for line in found[:wanted]]
-        filtered(stage, utt2spk, "utt2spk", Keys(lambda: shortest))
+        lengths = lines_of(frames) if frames else lengths_of_features(src.path("feats.scp"))
+        shortest = _shortest(b"".join(sorted(lengths)), wanted)
+        filtered(stage, utt2spk, "utt2spk", Keys(lambda: [shortest]))
     elif wanted:
         stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
     else:
         raise say.fails("", f"the number of utterances must be a whole number of 1 or more, not {number!r}")
     (make_utt2spk if by_speaker else make_spk2utt)(stage)
+
+
+def _shortest(lengths: bytes, wanted: int) -> bytes:
+    """Return the keys of so many utterances, the shortest ones; of two that are as long, the first."""
+    keys = Fields(lengths, awk=True).joined.splitlines(keepends=True)
+    numbers = lines.numbers_of(Fields(lengths, 2, awk=True).joined)
+    limit = max(sorted(numbers)[:wanted], default=-1.0)
+    left = wanted - sum(number < limit for number in numbers)
+    pairs = zip(keys, numbers, strict=True)
+    return b"".join([key for key, number in pairs if number < limit or (number == limit and (left := left - 1) >= 0)])
 
 
 def _id_list(file: str | Keys) -> Keys:

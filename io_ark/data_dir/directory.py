@@ -112,9 +112,7 @@ class DataDir(os.PathLike[str]):
     def hours(self) -> float | None:
         """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files."""
         if "utt2dur" in self:
-            found = (
-                map(number_of, Fields(chunk, 2).joined.split(b"\n")[:-1]) for chunk in chunks(self.file("utt2dur"))
-            )
+            found = (lines.numbers_of(Fields(chunk, 2).joined) for chunk in chunks(self.file("utt2dur")))
             return sum(map(sum, found)) / 3600
         if "segments" in self:
             times = (line.split()[2:4] for line in lines_of(self.file("segments")))
@@ -379,5 +377,5 @@ class DataDir(os.PathLike[str]):
 def _list_of(names: Path | Iterable[str] | None) -> str | Keys:
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
-    found = [name.encode("utf-8", "surrogateescape") + b"\n" for name in sorted(set(names))]
-    return Keys(lambda: found)
+    found = "".join([f"{name}\n" for name in sorted(set(names))]).encode("utf-8", "surrogateescape")
+    return Keys(lambda: [found])

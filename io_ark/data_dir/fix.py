@@ -67,10 +67,12 @@ class _Fix:
                 self.sort(name)
         self.filter_recordings()
         self.filter_speakers()
+        before = self.stage.path("utt2spk"), self.stage.path("segments")
         self.filter_utterances()
-        self.filter_speakers()
-        self.filter_recordings()
-        self.make_spk2utt()
+        if before != (self.stage.path("utt2spk"), self.stage.path("segments")):
+            self.filter_speakers()
+            self.filter_recordings()
+            self.make_spk2utt()
 
     def check(self, name: str) -> None:
         """Refuse what would be lost, and mend ends of lines if that is requested."""
@@ -136,11 +138,11 @@ class _Fix:
         if not stage.has("segments"):
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
             raise self.say.fails("", "is empty: remove it, or make it again", path)
+        audio, bad = keys_of(stage.path("wav.scp")), bad_line("Bad line without a recording", path)
         stage.write("segments", map(_four_fields, chunks(path)))
-        bad = bad_line("Bad line without a recording", path)
         plain = stage.path("segments")
         with stage.writing("segments") as write:
-            kept, total = select(keys_of(stage.path("wav.scp")), plain, write, number=2, bad=bad)
+            kept, total = select(audio, plain, write, number=2, bad=bad)
         if kept != total:
             self.say(f"filtered {self.folder}/segments from {total} to {kept} lines based on filter recordings.")
         named = lines.distinct(stage.path("segments"), 2)
@@ -234,8 +236,8 @@ def positive_keys(path: str) -> Keys:
     bad = {number for number, _ in bad_lines(path, has_positive)}
     if not bad:
         return Keys.of(path)
-    found = [field(line) + b"\n" for number, line in enumerate(lines_of(path), 1) if number not in bad]
-    return Keys(lambda: found)
+    found = b"".join([field(line) + b"\n" for number, line in enumerate(lines_of(path), 1) if number not in bad])
+    return Keys(lambda: [found])
 
 
 def filtered(stage: Stage, source: str, name: str, keys: Keys, lead: Iterable[bytes] | Iterator[bytes] = ()) -> None:

@@ -5,6 +5,7 @@ Perl and Python split lines at any ASCII white space, awk at blanks and tabs: ``
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import mmap
 import os
@@ -147,7 +148,7 @@ class Keys:
     Sorted keys are read along with the lines that are looked up, in the order of both; if they are many, from their files.
 
     Args:
-        parts: returns the keys, each with a newline, in chunks.
+        parts: returns the keys, each with a newline, in chunks of many.
 
     Attributes:
         count: number of keys.
@@ -313,7 +314,7 @@ def select(
         first = 4 * bool(runs and (runs[2] < 0) != exclude)  # of one part, so they take turns
         starts, ends, counts = (runs[first + at :: 8] for at in (0, 1, 3))
         if write and starts:
-            write(b"".join(map(chunk.__getitem__, map(slice, starts, ends))))
+            write(b"".join([chunk[start:end] for start, end in zip(starts, ends, strict=True)]))
         if lacking:
             bad(total + lacking)
         kept += sum(counts)
@@ -442,7 +443,7 @@ def is_sorted(file: str) -> bool:
     return True
 
 
-def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> Iterator[bytes]:
+def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> Iterable[bytes]:
     """Return the lines of chunks in the order of bytes, of the lines or of a key; in temporary files if they are many."""
     runs: list[Iterable[bytes]] = []
     lines: list[bytes] = []
@@ -461,11 +462,10 @@ def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] |
             lines, size = [], 0
     lines.sort(key=key)
     if not runs:
-        yield from lines
-        return
+        return lines
     import heapq
 
-    yield from heapq.merge(*runs, lines, key=key)
+    return heapq.merge(*runs, lines, key=key)
 
 
 def is_number(text: bytes) -> bool:
@@ -477,6 +477,20 @@ def number_of(text: bytes) -> float:
     """Return the number that a field starts with, as awk does; 0 if there is none."""
     found = _NUMBER.match(text)
     return float(found[0]) if found else 0.0
+
+
+def decimals(joined: bytes) -> list[float] | None:
+    """Return the numbers of lines if all are plain decimals, else None."""
+    with contextlib.suppress(ValueError):
+        if not joined.translate(None, b"0123456789.\n"):
+            return list(map(float, joined.split(b"\n")[:-1]))
+    return None
+
+
+def numbers_of(joined: bytes) -> list[float]:
+    """Return the numbers that lines start with."""
+    found = decimals(joined)
+    return list(map(number_of, joined.split(b"\n")[:-1])) if found is None else found
 
 
 def is_above(text: bytes, limit: bytes) -> bool:

@@ -238,6 +238,9 @@ def _write(text: str) -> None:
 
 def main(name: str) -> int:
     """Run a script with this process's arguments, and return its status."""
+    import gc
+
+    gc.disable()  # lists of millions of lines, and no cycles
     say = Say(sys.argv[0], _write)
     return protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
 

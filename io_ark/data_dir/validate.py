@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ _ILLEGAL = {
     for symbol in (b"<s>", b"</s>", b"#0")
 }
 _PLAIN = bytes([*range(9, 14), *range(32, 127)])
-_DECIMAL = b"0123456789.\n"
 # File; what is checked after its order; whose keys it has; and Kaldi's words for another list of keys.
 _RULES = """
 feats.scp       keys         utt2spk  utterance-ids extracted from utt2spk and features
@@ -177,13 +175,9 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
     for chunk in chunks(file):
         at_once = False
         if len(chunk) >= lines.IN_C and good is is_segment:
-            times = Fields(chunk, 3, awk=True).joined, Fields(chunk, 4, awk=True).joined
-            if not any(each.translate(None, _DECIMAL) for each in times):
-                with contextlib.suppress(ValueError):
-                    starts, ends = (map(float, each.split(b"\n")[:-1]) for each in times)
-                    at_once = all(map(float.__gt__, ends, starts)) and not Fields(chunk, 5, awk=True).joined.strip(
-                        b"\n"
-                    )
+            starts, ends = (lines.decimals(Fields(chunk, at, awk=True).joined) for at in (3, 4))
+            if starts and ends and all(map(float.__gt__, ends, starts)):
+                at_once = not Fields(chunk, 5, awk=True).joined.strip(b"\n")
         elif len(chunk) >= lines.IN_C and not Fields(chunk, 3, awk=True).joined.strip(b"\n"):
             new = set(Fields(chunk, 2, awk=True).joined.split(b"\n")[:-1]) - checked
             if at_once := all(value and good([b"x", value]) for value in new):
