@@ -41,20 +41,13 @@ _FORMATS: dict[CompressionMethod | None, tuple[bytes, int, tuple[float, float] |
 
 
 class Parts(NamedTuple):
-    """Compressed matrices of one format.
+    """Compressed matrices of one format."""
 
-    Attributes:
-        members: (matrices,): their indices.
-        kind: their format: CM, CM2 or CM3; empty if they are only summed up.
-        counts: (matrices,): rows of each.
-        tensors: least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty;
-            codes, uint8 or int16; and sums and sums of squares of what reads back, float64 (matrices, 2, columns) or
-            empty.
-    """
-
-    members: Integers
-    kind: bytes
-    counts: Integers
+    members: Integers  # (matrices,): their indices
+    kind: bytes  # their format: CM, CM2 or CM3; empty if they are only summed up
+    counts: Integers  # (matrices,): rows of each
+    # least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes, uint8
+    # or int16; and sums and sums of squares of what reads back, float64 (matrices, 2, columns) or empty
     tensors: tuple[Tensor, Tensor, Tensor, Tensor]
 
     def objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
