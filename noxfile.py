@@ -43,6 +43,7 @@ DEBOOTSTRAP = ["fakeroot", "debootstrap", "--arch=arm64", "--variant=minbase", "
 
 
 ENVIRONMENTS = Path("tests/environments")
+ORIGINALS = ["kaldiio", "kaldi-native-fbank"]  # in any version: what the toolkits' functions are compared with
 PINNED = ["--constraint", "constraints.txt"]
 
 
@@ -109,7 +110,7 @@ def environments(session: nox.Session, toolkit: str) -> None:
     pins = str(ENVIRONMENTS / f"{toolkit}.txt")
     _torch(session, *(line for line in Path(pins).read_text().splitlines() if line.startswith("torch")))
     # Toolkits pin older releases of the libraries that our other tests compare with.
-    session.install("-r", pins, "pytest>=8", "hypothesis>=6.100", "soundfile", "setuptools>=77")
+    session.install("-r", pins, "pytest>=8", "hypothesis>=6.100", "soundfile", *ORIGINALS)
     session.install("--constraint", pins, "--editable", ".[torch,audio]")
     session.run("python", "-m", "pip", "check")
     session.run("python", "-m", "pytest", "tests/kaldi_standins/test_torchaudio_package.py")
@@ -117,16 +118,15 @@ def environments(session: nox.Session, toolkit: str) -> None:
     if toolkit not in owners:
         return
     sources = Path(session.posargs[0] if session.posargs else session.create_tmp()).resolve()
-    owners["kaldi-io-for-python"] = ("vesis84", "FETCH_HEAD")
+    owners["kaldi-io-for-python"] = ("vesis84", "HEAD")
     for name in (toolkit, "kaldi-io-for-python"):
         if not (sources / name).exists():
             (owner, commit), checkout = owners[name], str(sources / name)
-            session.run("git", "init", "--quiet", checkout, external=True)
-            url = f"https://github.com/{owner}/{name}"
-            session.run("git", "-C", checkout, "fetch", "--quiet", url, external=True)
+            options = ["--quiet", "--filter=blob:none", "--no-checkout"]  # an abbreviated commit cannot be fetched
+            session.run("git", "clone", *options, f"https://github.com/{owner}/{name}", checkout, external=True)
             session.run("git", "-C", checkout, "checkout", "--quiet", commit, external=True)
     module = "tests.kaldi_standins.toolkits.run"
-    session.run("python", "-m", module, "--sources", str(sources), "--check", f"{toolkit}/")
+    session.run("python", "-m", module, "--sources", str(sources), "--check", f"^{toolkit}/")
 
 
 @nox.session(python="3.11")
