@@ -31,7 +31,7 @@ def test_workflows_run_sessions_and_pythons_of_the_noxfile() -> None:
     pythons = set(found(r'"(3\.\d+t?)"', NOXFILE.split("PYTHONS = ")[1].split("\n")[0]))
     sessions = set(found(r"^def ([a-z]\w*)\(session", NOXFILE))
     used = found(r"session: ([\w.-]+)}", workflow)
-    assert {session.partition("-")[0] for session in used} | set(found(r'--session "(\w+)', weekly)) == sessions
+    assert {session.partition("-")[0] for session in used} | set(found(r'--session "?(\w+)', weekly)) == sessions
     environments = [path.stem for path in sorted((ROOT / "tests" / "environments").glob("*.txt"))]
     assert found(r"toolkit: \[(.*)\]", weekly) == [", ".join(environments)]
     assert {session.partition("-")[2] for session in used if "-" in session} == pythons
