@@ -148,7 +148,7 @@ def newest(session: nox.Session) -> None:
 
 @nox.session(python="3.11")
 def wheels(session: nox.Session) -> None:
-    """Build the wheels of all systems here, by zig's C compiler, and the source distribution, and check their contents."""
+    """Build all wheels, by zig's C compiler, and the source distribution, and check their contents."""
     session.install("build", "ziglang", "twine", "check-wheel-contents", "setuptools>=77")
     dist = Path(session.create_tmp()).resolve() / "dist"
     shutil.rmtree(dist, ignore_errors=True)
