@@ -16,6 +16,14 @@ from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
 from kaldi_compat.torch.features.script import scriptable
 
+try:
+    torch.from_numpy(np.zeros(1))
+except RuntimeError as error:  # built for NumPy 1, before PyTorch 2.3
+    raise ImportError(
+        f"PyTorch {torch.__version__} cannot use NumPy {np.__version__} ({error}): "
+        "install PyTorch 2.3 or later, or numpy<2"
+    ) from None
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -26,7 +34,7 @@ def eager_before_torch_2_3(forward: Function) -> Function:
     """
     if hasattr(torch.compiler, "is_compiling"):
         return forward
-    reason = f"torch.compile and export need PyTorch 2.4 or later, but {torch.__version__} is installed"
+    reason = f"torch.compile and export need PyTorch 2.6 or later, but {torch.__version__} is installed"
 
     def refuse(_: Any) -> None:
         raise torch._dynamo.exc.Unsupported(reason)
