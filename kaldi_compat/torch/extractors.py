@@ -113,7 +113,7 @@ def open_pretrained(
 
     Args:
         folder: with the model's configuration, weights and preprocessor.
-        layers: of an encoder, or codebooks of a codec; none is the last layer, or all codebooks.
+        layers: which layers of an encoder, or codebooks of a codec; none is the last layer, or all codebooks.
         device: where to compute.
         compiled: compile the model.
         allow_pickle: read weights from ``.bin`` files, too.
@@ -154,7 +154,7 @@ class _Pretrained:
     """A model of transformers; called with a list of audio.
 
     Attributes:
-        sample_rate: of the audio, in Hz.
+        sample_rate: sampling rate of the audio, in Hz.
         frame_shift: seconds from frame to frame, if the model's configuration says it.
     """
 
