@@ -26,37 +26,19 @@ _LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}  # slowest first
 
 @dataclass(frozen=True)
 class Library:
-    """A C library, or the reason why there is none.
+    """A C library, or the reason why there is none."""
 
-    Attributes:
-        handle: the loaded library; None if it is not there or not to be used.
-        levels: the instruction sets that both the library and the processor have, slowest first.
-        level: the one in use; an empty string without a library.
-        reason: one line that says why the library is in use or not.
-        advice: what a user can do about a library that was not built; empty otherwise.
-    """
-
-    handle: ctypes.CDLL | None
-    levels: tuple[str, ...]
-    level: str
-    reason: str
-    advice: str = ""
+    handle: ctypes.CDLL | None  # the loaded library; None if it is not there or not to be used
+    levels: tuple[str, ...]  # the instruction sets that both the library and the processor have, slowest first
+    level: str  # the one in use; an empty string without a library
+    reason: str  # one line that says why the library is in use or not
+    advice: str = ""  # what a user can do about a library that was not built; empty otherwise
 
     def __bool__(self) -> bool:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a function of the library, a new object for each call.
-
-        Args:
-            name: its name, without a suffix.
-            *arguments: the ctypes of its arguments.
-            result: the ctype of its result.
-            level: the instruction set; the one in use by default.
-
-        Raises:
-            AttributeError: the library has no such function.
-        """
+        """Return a function of the library, a new object for each call."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]

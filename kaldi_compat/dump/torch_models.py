@@ -144,7 +144,7 @@ class _Pretrained:
     """A model of transformers; called with a list of audio.
 
     Attributes:
-        sample_rate: of the audio, in Hz.
+        sample_rate: sampling rate of the audio, in Hz.
         frame_shift: seconds from frame to frame, if the model's configuration says it.
     """
 

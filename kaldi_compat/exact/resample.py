@@ -194,7 +194,9 @@ def resample_chunk(
     return resample_chunks(samples, filters, np.array([chunk]))
 
 
-def _resampled(samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int) -> Floats:
+def _resample_by_phase(
+    samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int
+) -> Floats:
     first, end = outputs_inside(filters, outputs, chunk_start, len(samples))
     audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
     for start in range(first, end, AT_ONCE):
@@ -235,7 +237,7 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
         The outputs of all chunks, one after the other.
     """
     parts = [
-        _resampled(samples[start : start + count], filters, (first, end), begin)
+        _resample_by_phase(samples[start : start + count], filters, (first, end), begin)
         for start, count, begin, first, end in chunks.tolist()
     ]
     return np.concatenate([np.empty(0, F32), *parts])

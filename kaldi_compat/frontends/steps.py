@@ -13,7 +13,7 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options import frontend as options
-from kaldi_compat.options.base import configured, nearest_name
+from kaldi_compat.options.base import make_options, nearest_name
 from kaldi_compat.options.postprocessing import DeltaOptions
 
 
@@ -122,4 +122,4 @@ def step_of(description: Any) -> Step:
         raise OptionError(f"statistics of the step {name} must be the name of a file, not {statistics!r}")
     if statistics and changes:
         raise OptionError(f"the step {name} takes statistics, or mean and std, not both")
-    return Step(name, configured(name, kind.options, None, changes), statistics)
+    return Step(name, make_options(name, kind.options, None, changes), statistics)

@@ -6,6 +6,7 @@ on any device. Does not import torch unless a tensor is passed. Features have th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -86,6 +87,12 @@ def astype(x: Array, dtype: Any) -> Array:
     """Convert ``x`` to this dtype; return ``x`` itself if it has it."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
     return converted
+
+
+def concatenate(parts: Sequence[Array], axis: int = -1) -> Array:
+    """Concatenate arrays along an axis."""
+    whole: Array = namespace(parts[0]).concatenate(parts, axis=axis)
+    return whole
 
 
 def float64(x: Array) -> Array:

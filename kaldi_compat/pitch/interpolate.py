@@ -14,7 +14,7 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf, sincosf
 from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_noise, rand_r_jumps
-from kaldi_compat.options.base import as_float32, configured, takes_options
+from kaldi_compat.options.base import as_float32, make_options, takes_options
 from kaldi_compat.options.constructors import InterpolatePitchKeywords, Unpack
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
@@ -98,7 +98,7 @@ def interpolate_smoothly(
     Raises:
         FeatureError: the features do not have two columns, or hold a negative or no number.
     """
-    options = configured("interpolate_smoothly", InterpolatePitchOptions, options, changes)
+    options = make_options("interpolate_smoothly", InterpolatePitchOptions, options, changes)
     check_track(features)
     if not len(features):
         return features

@@ -95,7 +95,7 @@ def search(
 
     Args:
         constants: the tracker's numbers and tables.
-        frames: of one or several utterances.
+        frames: frames of one or several utterances.
         begin, end: rows.
         costs: (states,): of the paths before row ``begin``; set to those at the last row. Later utterances start
             without costs.
@@ -150,8 +150,8 @@ def correlate(constants: PitchConstants, frames: Frames, rows: slice) -> tuple[F
             inner = sums.dot(later, base)
             norm = sums.dot(base, base) * sums.dot(later, later)
             average[part] = sums.plain_sum(norm) / F32(constants.lags)
-            searched[part] = _normalized(inner, norm, frames.ballast[rows][part, None])
-            correlation[part] = _normalized(inner, norm, F32(0))
+            searched[part] = _normalize_correlation(inner, norm, frames.ballast[rows][part, None])
+            correlation[part] = _normalize_correlation(inner, norm, F32(0))
     return searched, correlation, average
 
 
@@ -166,7 +166,7 @@ def _windows(constants: PitchConstants, frames: Frames, begin: int, end: int) ->
     return np.where(inside, frames.signal[place], F32(0))
 
 
-def _normalized(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
+def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
     root = np.sqrt(norm + ballast)
     silent = root == 0
     result: Floats = np.where(silent, F32(0), inner / np.where(silent, F32(1), root))

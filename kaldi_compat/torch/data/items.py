@@ -12,7 +12,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.annotations import Annotations
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
-from kaldi_compat.torch.data.seeds import Seeds, seeded
+from kaldi_compat.torch.data.seeds import Seeds, fork_seed
 from kaldi_compat.torch.data.skipped import Skipped
 
 Transform = Callable[[Tensor], Tensor]
@@ -48,7 +48,7 @@ class Items:
             MissingKeyError: a target is missing.
         """
         seed = self.seeds.of(key)
-        with seeded(seed) if self.draws or self.transform is not None else nullcontext():
+        with fork_seed(seed) if self.draws or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _tensor(key, read(seed)), seed)
             if not len(utterance.input):
                 lacks = "samples" if utterance.input.ndim == 1 else "frames"

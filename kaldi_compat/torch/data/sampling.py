@@ -24,7 +24,7 @@ Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 BUCKETS = 30
 """Number of buckets of long data."""
 
-# Small data are cut into so many times as many batches as would be full, because that saves much padding.
+# Small data are cut into more batches than would be full, by this factor: that saves much padding.
 _MORE_BATCHES = 1.5
 
 _LARGEST_RATIO = 1e6  # of lengths: there are empty utterances

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
 from kaldi_compat.torch.features.script import scriptable
 
 
@@ -38,7 +38,7 @@ class ConfiguredModule(nn.Module):
 
     def __init__(self, options: Any = None, **changes: Any) -> None:
         super().__init__()
-        self.options = configured(type(self).__name__, self.Options, options, changes)
+        self.options = make_options(type(self).__name__, self.Options, options, changes)
         self.setup()
 
     def setup(self) -> None:

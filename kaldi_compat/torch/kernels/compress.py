@@ -80,7 +80,7 @@ def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
 
 
 @triton.jit
-def quantised(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
+def quantize(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
     """Return the integer, 0 to TOP, of values between least and least + span."""
     scaled = tl.div_rn(value - least, tl.zeros_like(value) + span)
     if CLIP:
@@ -140,7 +140,7 @@ def speech_kernel(
         frame = at + tl.arange(0, FRAMES)[None, :]
         inside = (frame < count) & (column < dim)
         value = tl.load(start + (frame * row + column), mask=inside, other=0.0)
-        step = tl.minimum(tl.maximum(quantised(value, least, span, 65535.0, False), 0), 65535)
+        step = tl.minimum(tl.maximum(quantize(value, least, span, 65535.0, False), 0), 65535)
         low = tl.where(inside, tl.minimum(low, step), low)
         high = tl.where(inside, tl.maximum(high, step), high)
         step = tl.where(inside, step - 32768, 32767)
@@ -150,7 +150,7 @@ def speech_kernel(
     largest = tl.max(high, 1)
     tl.debug_barrier()  # other threads read what these wrote
 
-    # The values at two ranks: the fewest steps that so many values do not exceed.
+    # The values at two ranks: for each, the smallest step count that at least `rank` values do not exceed.
     quarter = tl.where(count >= 5, count // 4, 1) + 1
     three_quarters = tl.where(count >= 5, 3 * (count // 4), 2) + 1
     low_1 = smallest
@@ -264,7 +264,7 @@ def integers_kernel(
         frame = at + tl.arange(0, FRAMES)[:, None]
         inside = (frame < count) & (column < dim)
         value = tl.load(start + (frame * row + column), mask=inside, other=0.0)
-        code = quantised(value, least, span, TOP, FIXED)
+        code = quantize(value, least, span, TOP, FIXED)
         to = codes + (frame * dim + column)
         if TOP == 255:
             tl.store(to, code.to(tl.uint8), mask=inside)

@@ -225,14 +225,14 @@ def _fault(device: torch.device) -> str:
             for parts in compress_rows(features, places, method):
                 found = parts.objects([each.cpu().numpy() for each in parts.tensors])
                 for (first, count), pieces in zip(places[parts.members].tolist(), found, strict=True):
-                    if pieces is None or b"".join(pieces) != _stored(values[first : first + count], method):
+                    if pieces is None or b"".join(pieces) != _stored_bytes(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # Triton's and its compilers' errors have no common base
         return fault_shown_by(error, device)
     return ""
 
 
-def _stored(matrix: Array, method: CompressionMethod) -> bytes:
+def _stored_bytes(matrix: Array, method: CompressionMethod) -> bytes:
     sink = io.BytesIO()
     codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
     return sink.getvalue()

@@ -260,7 +260,7 @@ class BandFilters(NamedTuple):
 
     Attributes:
         first_bins: first FFT bin of each band's filter, a multiple of 4: int32 (banks, groups * GROUP).
-        weights: of four bins of each band in a row, (banks, rows, GROUP, 4).
+        weights: mel weights of four bins of each band in a row, (banks, rows, GROUP, 4).
         group_rows: the first row of each group of bands, and the end: int32 (groups + 1,).
     """
 

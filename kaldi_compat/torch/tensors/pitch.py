@@ -19,7 +19,7 @@ from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
-from kaldi_compat.torch.tensors.sinc import resampled
+from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
@@ -33,7 +33,7 @@ class PitchTables(NamedTuple):
         weights: ``(lags, states)``: interpolates correlations to the lags that are the states.
         discount: ``(states,)``: reduction of the correlation at longer lags.
         pitch: ``(states,)`` in Hz.
-        lowpass_starts, lowpass_weights: of :class:`~kaldi_compat.exact.resample.PeriodFilters`.
+        lowpass_starts, lowpass_weights: the arrays of :class:`~kaldi_compat.exact.resample.PeriodFilters`.
     """
 
     band: Tensor
@@ -89,7 +89,7 @@ def track_batch(
     schedule = Schedule.of(counts, longest, most, constants)
     frames = schedule.frames.clamp(max=most)
     ends = constants.samples_out(counts, finished=True).clamp(min=1)
-    signal = silent_past(downsampled(silent_past(samples, counts), constants, tables), ends)
+    signal = silent_past(downsample_audio(silent_past(samples, counts), constants, tables), ends)
 
     windows = frame_windows(signal, most, constants, ends)
     # If traced, the number of blocks would become a constant of the graph.
@@ -171,14 +171,14 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     return (2 * count + constants.shift) // (2 * constants.shift)
 
 
-def downsampled(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
+def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
     """Resample audio to the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
 
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
     """
     starts, weights = tables.lowpass_starts, tables.lowpass_weights
     filters = dataclasses.replace(constants.period_filters, starts=starts, weights=weights)
-    return resampled(samples, filters, torch.float64)
+    return resample_tensor(samples, filters, torch.float64)
 
 
 def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:

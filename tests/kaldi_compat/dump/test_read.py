@@ -250,17 +250,20 @@ def test_the_directory_is_that_of_kaldis_script(tmp_path: Path) -> None:
         make_speed_directory(source, source, ["0.9"])
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "says"),
-    [
-        ("segments", "utt9 rec1 0.5 1_0", "'1_0' is not a time in seconds"),
-        ("segments", "utt9 rec1 0.5", "expected 4 words or more in a line, not 'utt9 rec1 0.5'"),
-        ("utt2dur", "utt9 long", "'long' is not a time in seconds"),
-        ("wav.scp", "rec9", "expected 2 words or more in a line, not 'rec9'"),
-        ("utt2spk", "utt9", "expected 2 words or more in a line, not 'utt9'"),
-    ],
-)
-def test_lines_that_cannot_be_perturbed_are_named(tmp_path: Path, name: str, line: str, says: str) -> None:
+NO_TIME, TOO_SHORT = "'{}' is not a time in seconds", "expected {} words or more in a line, not '{}'"
+# Lines, their file, and what is wrong with them.
+UNREADABLE = {
+    "utt9 rec1 0.5 1_0": ("segments", NO_TIME.format("1_0")),
+    "utt9 rec1 0.5": ("segments", TOO_SHORT.format(4, "utt9 rec1 0.5")),
+    "utt9 long": ("utt2dur", NO_TIME.format("long")),
+    "rec9": ("wav.scp", TOO_SHORT.format(2, "rec9")),
+    "utt9": ("utt2spk", TOO_SHORT.format(2, "utt9")),
+}
+
+
+@pytest.mark.parametrize("line", UNREADABLE)
+def test_lines_that_cannot_be_perturbed_are_named(tmp_path: Path, line: str) -> None:
+    name, says = UNREADABLE[line]
     source = tmp_path / "train"
     source.mkdir()
     for each, text in SOURCE.items():
