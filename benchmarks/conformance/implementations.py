@@ -272,7 +272,7 @@ def python_speech_features(samples: Array, options: Options) -> Array:
 
 
 def librosa(samples: Array, options: Options) -> Array:
-    """librosa.feature.melspectrogram with HTK's scale, no norm and frames that are not centred, then the logarithm."""
+    """librosa.feature.melspectrogram with HTK's scale, no norm and frames that are not centered, then the logarithm."""
     import librosa
 
     given = take(options, FBANK, *MELS, "frame_length", "frame_shift", "window_type", "use_power")

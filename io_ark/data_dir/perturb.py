@@ -81,6 +81,23 @@ def _need_sox(say: Say, text: str) -> str:
     return found
 
 
+def write_at_speed(
+    stage: Stage, src: SourceDir, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
+) -> None:
+    """Write the files of a directory at another speed, but for durations."""
+    rename(stage, src, utterances, speakers, uniq=True)
+    audio = utterances
+    if segments := src.path("segments"):
+        speed = number_of(factor.encode())
+        stage.write("segments", segments_at(recordings.lines(utterances.lines(segments), 2), speed))
+        stage.each(src, "reco2file_and_channel", recordings.lines)
+        audio = recordings
+    stage.each(src, "wav.scp", lambda path: audio_at(audio.lines(path), factor.encode()))
+    stage.each(src, "text", utterances.lines)
+    stage.each(src, "spk2gender", speakers.lines)
+    stage.each(src, "utt2lang", utterances.lines)
+
+
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     """Make a directory of the audio played at another speed."""
     _need_sox(say, "sox: command not found")
@@ -96,17 +113,7 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
         utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.need(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
             speakers.suffix = b""
-        rename(stage, src, utterances, speakers, uniq=True)
-        audio = utterances
-        if segments := src.path("segments"):
-            stage.write("segments", segments_at(recordings.lines(utterances.lines(segments), 2), speed))
-            audio = recordings
-        stage.each(src, "wav.scp", lambda path: audio_at(audio.lines(path), factor.encode()))
-        if segments:
-            stage.each(src, "reco2file_and_channel", recordings.lines)
-        stage.each(src, "text", utterances.lines)
-        stage.each(src, "spk2gender", speakers.lines)
-        stage.each(src, "utt2lang", utterances.lines)
+        write_at_speed(stage, src, factor, speakers, utterances, recordings)
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)

@@ -43,17 +43,7 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a function of the library, a new object for each call.
-
-        Args:
-            name: its name, without a suffix.
-            *arguments: the ctypes of its arguments.
-            result: the ctype of its result.
-            level: the instruction set; the one in use by default.
-
-        Raises:
-            AttributeError: the library has no such function.
-        """
+        """Return a function of the library, a new object for each call."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]

@@ -22,16 +22,12 @@ from kaldi_compat.exact.fft import prime_factors
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
-from kaldi_compat.options.base import configured
-from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from kaldi_compat.options.base import make_options
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
+from kaldi_compat.options.spectral import FbankOptions
 
 F32 = np.float32
-KINDS: dict[str, type[FrameOptions]] = {
-    "fbank": FbankOptions,
-    "mfcc": MfccOptions,
-    "plp": PlpOptions,
-    "spectrogram": SpectrogramOptions,
-}
+KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 MELS = {
     "kaldi": "triangles on the mel scale",
     "hertz": "triangles in Hz between mel edges",
@@ -391,7 +387,7 @@ def _no_seeds(count: int) -> npt.NDArray[np.int32]:
 @functools.lru_cache(maxsize=512)
 def _plan(kind: str, items: tuple[tuple[str, Any], ...], window: str, points: int, precise: bool) -> Plan:
     empty = {} if kind == "spectrogram" else {"allow_empty_bins": True}
-    options = configured(kind, KINDS[kind], None, dict(items) | empty)
+    options = make_options(kind, KINDS[kind], None, dict(items) | empty)
     plan = plan_of(options)
     changes: dict[str, Any] = {"accurate_fft": True} if precise else {}
     if window == "periodic":

@@ -14,6 +14,7 @@ from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
 from io_ark.data_dir import directories, durations, lines, lists, perturb
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.stage import Say, SourceDir
+from tests.io_ark.data_dir.test_directory import write
 
 
 def quiet(name: str = "script") -> Say:
@@ -25,10 +26,7 @@ def make(folder: Path, count: int = 4, /, **files: str) -> DataDir:
     keys = [f"u{at}" for at in range(1, count + 1)]
     pairs = "".join(f"{key} {key}\n" for key in keys)
     files = {"utt2spk": pairs, "spk2utt": pairs, "wav_scp": "".join(f"{key} {key}.wav\n" for key in keys), **files}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name.replace("_scp", ".scp")).write_text(text)
-    return DataDir(folder)
+    return write(folder, **files)
 
 
 @pytest.fixture
@@ -165,18 +163,18 @@ def test_bad_line_of_segments_is_read(line: str, is_good: bool) -> None:
             io_ark.data_dir.parse_segment(line)
 
 
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("utt2dur", "0.001 1e-3", "0 -1 0.0"),
-        ("reco2dur", "0.001 1e-3", "0 -1 0.0"),
-        ("utt2num_frames", "1 3.0", "0 -1 1.5"),
-        ("utt2warp", "0.51 1.49", "0.5 1.5 0 2"),
-        ("spk2warp", "0.51 1.49", "0.5 1.5 0 2"),
-        ("spk2gender", "m f", "x M"),
-    ],
-)
-def test_value_out_of_range_is_valid(tmp_path: Path, name: str, good: str, bad: str) -> None:
+# Values of files: good, bad.
+VALUES = {
+    "utt2dur reco2dur": ("0.001 1e-3", "0 -1 0.0"),
+    "utt2num_frames": ("1 3.0", "0 -1 1.5"),
+    "utt2warp spk2warp": ("0.51 1.49", "0.5 1.5 0 2"),
+    "spk2gender": ("m f", "x M"),
+}
+
+
+@pytest.mark.parametrize(("name", "names"), [(name, names) for names in VALUES for name in names.split()])
+def test_value_out_of_range_is_valid(tmp_path: Path, name: str, names: str) -> None:
+    good, bad = VALUES[names]
     for value in good.split():
         make(tmp_path / "data", 1, **{name: f"u1 {value}\n"}).validate()
     for value in bad.split():
