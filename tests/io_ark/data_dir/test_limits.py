@@ -298,6 +298,7 @@ def test_error_of_fix_empties_segments(tmp_path: Path, audio: str, times: str, t
 def test_recording_with_a_carriage_return_before_it_is_lost(tmp_path: Path) -> None:
     data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 \rr2 0 1\n", wav_scp="r1 a\nr2 b\n").fix()
     assert Path(data.file("wav.scp")).read_text() == "r1 a\nr2 b\n"
+    assert Path(data.split(2)[1].file("wav.scp")).read_text() == "r2 b\n"
 
 
 def test_copy_without_speakers_ends_with_another_status(tmp_path: Path) -> None:
@@ -306,3 +307,7 @@ def test_copy_without_speakers_ends_with_another_status(tmp_path: Path) -> None:
     with pytest.raises(DataDirError) as found:
         directories.copy(quiet(), data.path, str(tmp_path / "new"))
     assert found.value.status == 255  # that of apply_map.pl, whose map of speakers is empty
+    Path(data.path, "spk2utt").write_text("u1 u1\n\n")
+    with pytest.raises(DataDirError) as found:
+        directories.copy(quiet(), data.path, str(tmp_path / "new"))
+    assert found.value.status == 25
