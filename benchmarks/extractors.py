@@ -2,9 +2,9 @@
 
 python benchmarks/extractors.py [--utterances 60] [--runs 3] [--espnet DIR] [--wespeaker DIR] [--speaker3d DIR]
 
-Random models, audio of 1 to 6 s. Each pair computes the same with the same weights in one process, in turn. Without the
-checkouts, only ssl-kaldi-feats (`pip install ssl-kaldi-feats`) takes part: encoders of few layers; its layers are without
-the final normalization. ESPnet's dump_ssl_feature.py (which needs s3prl) repeats the last row of HuBERT, which is left
+Random models, audio of 1 to 6 s. Each pair computes the same with the same weights in one process, in turn. Without
+checkouts, only ssl-kaldi-feats (`pip install ssl-kaldi-feats`) takes part: encoders of few layers; its layers lack the
+final normalization. ESPnet's dump_ssl_feature.py (which needs s3prl) repeats the last row of HuBERT, which is left
 out. WeSpeaker's and 3D-Speaker's extract.py run an ECAPA-TDNN. What these import, but do not use here, is replaced by
 empty modules; files are read by soundfile; WeSpeaker's fixed device cuda is cpu.
 """
@@ -33,7 +33,21 @@ MODELS = ("hubert", "hubert-base", "wavlm", "whisper")
 OURS = "import sys; from kaldi_compat.dump.cli import main; sys.exit(main(sys.argv[1:]))"
 THEIRS = "import sys; from ssl_kaldi_feats.cli import main; sys.exit(main(sys.argv[1:]))"
 # Modules that the scripts import and do not call here.
-UNUSED = ["g2p_en", "hdbscan", "inflect", "librosa", "lmdb", "peft", "torchaudio.sox_effects", "umap", "whisper"]
+UNUSED = [
+    "g2p_en",
+    "hdbscan",
+    "inflect",
+    "jamo",
+    "tacotron_cleaner.cleaners",
+    "tacotron_cleaner",
+    "sentencepiece",
+    "librosa",
+    "lmdb",
+    "peft",
+    "torchaudio.sox_effects",
+    "umap",
+    "whisper",
+]
 PRELUDE = f"""
 import importlib.machinery, sys, types
 import soundfile, torch, torchaudio
@@ -124,7 +138,8 @@ def espnet(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     upstream = f"{{upstream=hf_hubert_custom,path_or_url={folder}}}"
     conf = f"{{type=s3prl,conf={{s3prl_conf={upstream},download_dir={work},multilayer_feature=False,layer={LAYER}}}}}"
     theirs = [f"--feature_conf={conf}", "--use_gpu=false", "--in_filetype=sound", "--out_filetype=mat",
-              f"--utt2num_samples={work}/utt2num_samples", f"scp:{data}/wav.scp", f"ark,scp:{work}/e.ark,{work}/e.scp"]  # fmt: skip
+              f"--utt2num_samples={work}/utt2num_samples", f"scp:{data}/wav.scp",
+              f"ark,scp:{work}/e.ark,{work}/e.scp"]  # fmt: skip
     ours = [f"--transformers={folder}", f"--layers={LAYER}"]
     yield "hubert", "ESPnet dump_ssl_feature.py", ours, "feats", code, theirs, work / "e.scp"
 
@@ -133,8 +148,8 @@ def wespeaker(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     """Yield an ECAPA-TDNN by WeSpeaker."""
     load = "import types\nsys.modules['wespeaker'] = package = types.ModuleType('wespeaker')\n"
     load += f"package.__path__ = [{str(checkout / 'wespeaker')!r}]\n"  # whose __init__ imports all of it
-    load += f"from wespeaker.models.ecapa_tdnn import {WESPEAKER['model']} as Model\ndef made():\n    torch.manual_seed(0)\n"
-    load += f"    return Model(**{WESPEAKER['model_args']!r}).eval()\n"
+    load += f"from wespeaker.models.ecapa_tdnn import {WESPEAKER['model']} as Model\n"
+    load += f"def made():\n    torch.manual_seed(0)\n    return Model(**{WESPEAKER['model_args']!r}).eval()\n"
     own = work / "ws.py"
     own.write_text(MODULE.format(place=str(checkout), preset="wespeaker", load=load))
     save = f"{own.read_text()}\ntorch.save(made().state_dict(), sys.argv[1])"
