@@ -16,7 +16,6 @@ import functools
 import os
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from io_ark.logs import logger
@@ -24,15 +23,21 @@ from io_ark.logs import logger
 _LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}  # slowest first
 
 
-@dataclass(frozen=True)
 class Library:
-    """A C library, or the reason why there is none."""
+    """A C library, or the reason why there is none.
 
-    handle: ctypes.CDLL | None  # the loaded library; None if it is not there or not to be used
-    levels: tuple[str, ...]  # the instruction sets that both the library and the processor have, slowest first
-    level: str  # the one in use; an empty string without a library
-    reason: str  # one line that says why the library is in use or not
-    advice: str = ""  # what a user can do about a library that was not built; empty otherwise
+    Attributes:
+        handle: the loaded library; None if it is not there or not to be used.
+        levels: the instruction sets that both the library and the processor have, slowest first.
+        level: the one in use; an empty string without a library.
+        reason: one line that says why the library is in use or not.
+        advice: what a user can do about a library that was not built; empty otherwise.
+    """
+
+    def __init__(
+        self, handle: ctypes.CDLL | None, levels: tuple[str, ...], level: str, reason: str, advice: str = ""
+    ) -> None:
+        self.handle, self.levels, self.level, self.reason, self.advice = handle, levels, level, reason, advice
 
     def __bool__(self) -> bool:
         return self.handle is not None

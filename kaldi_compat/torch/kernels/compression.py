@@ -40,21 +40,14 @@ _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]]
 
 
 class Parts(NamedTuple):
-    """Compressed matrices of one format.
+    """Compressed matrices of one format."""
 
-    Attributes:
-        members: (matrices,): their indices.
-        columns: of each.
-        kind: their format: CM, CM2 or CM3.
-        counts: (matrices,): rows of each.
-        tensors: least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty;
-            and codes, uint8 or int16.
-    """
-
-    members: Integers
-    columns: int
-    kind: bytes
-    counts: Integers
+    members: Integers  # (matrices,): their indices
+    columns: int  # of each
+    kind: bytes  # their format: CM, CM2 or CM3
+    counts: Integers  # (matrices,): rows of each
+    # least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes, uint8
+    # or int16
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:

@@ -11,8 +11,9 @@ import pytest
 
 import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
-from io_ark.data_dir import directories, durations, lines, lists, perturb, split
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir import directories, durations, lines, lists, perturb
+from io_ark.data_dir.fix import fix
+from io_ark.data_dir.stage import Say, SourceDir
 from tests.io_ark.data_dir.test_directory import write
 
 
@@ -101,7 +102,8 @@ def test_parts_are_of_other_sizes(tmp_path: Path, per_utt: bool, count: int) -> 
 
 def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a\nb\nc")
-    assert split.count_lines(str(tmp_path / "a")) == 2 and split.count_lines(str(tmp_path / "none")) == 0
+    source = SourceDir(str(tmp_path))
+    assert source.count("a") == 2 and source.count("none") == 0
 
 
 @pytest.mark.usefixtures("sox")
@@ -276,3 +278,16 @@ def test_pieces_of_chunks_lack_lines(end: bytes) -> None:
     chunks = [b"a\nb\n", b"c\n", b"d\ne" + end]
     made = [b"".join(piece) for piece in lines.by_count(iter(chunks), [1, 3, 0, 1])]
     assert made == [b"a\n", b"b\nc\nd\n", b"", b"e" + end]
+
+
+def test_blank_line_of_recordings_empties_segments(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 r2 0 1\n", wav_scp="r1 a\n\nr2 b\n")
+    before = Path(data.file("segments")).read_bytes()
+    with pytest.raises(DataDirError, match=r"wav\.scp:1: Invalid id-list"):
+        fix(Say("fix"), data.path)
+    assert Path(data.file("segments")).read_bytes() == before
+
+
+def test_recording_with_a_carriage_return_before_it_is_lost(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 \rr2 0 1\n", wav_scp="r1 a\nr2 b\n").fix()
+    assert Path(data.file("wav.scp")).read_text() == "r1 a\nr2 b\n"
