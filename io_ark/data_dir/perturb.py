@@ -6,11 +6,13 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import Fields, awk_number, columns, lines_of, number_of, rows
+from io_ark.data_dir.lines import Fields, awk_number, chunks, columns, lines_of, number_of, rows, spk2utt
+from io_ark.data_dir.lists import bad_line
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
@@ -96,6 +98,40 @@ def write_at_speed(
     stage.each(src, "text", utterances.lines)
     stage.each(src, "spk2gender", speakers.lines)
     stage.each(src, "utt2lang", utterances.lines)
+
+
+def combine_speeds(write: Callable[[str], object], source: str, folder: str, factors: Iterable[str]) -> Path:
+    """Make a directory of the utterances at several speeds within a folder, without sox and reading no audio.
+
+    Args:
+        write: takes the messages of Kaldi's scripts.
+        source: the directory, which may lack durations and spk2utt.
+        folder: an empty directory.
+        factors: as :func:`perturb_speed` takes them; a factor of 1 leaves names as they are.
+
+    Returns:
+        The directory, with whatever combine_data.sh takes over.
+    """
+    src, say, made = SourceDir(source), Say("speeds", write, as_script=False), []
+    for factor in factors:
+        if number_of(factor.encode()) == 1:
+            made.append(source)
+            continue
+        made.append(os.path.join(folder, factor))
+        with Stage(made[-1], say) as stage:
+            utt2spk = src.need(say)
+            bad = bad_line("expected an utterance and its speaker, not", utt2spk)
+            stage.write("spk2utt", spk2utt(chunks(utt2spk), bad))
+            names = (
+                Renaming(path, f"sp{factor}-") for path in (stage.path("spk2utt"), utt2spk, src.need(say, "wav.scp"))
+            )
+            speakers, utterances, recordings = names
+            write_at_speed(stage, src, factor, speakers, utterances, recordings)
+            for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
+                if path := src.path(name):
+                    stage.write(name, durations_at(renaming.lines(path), number_of(factor.encode())))
+    combine(say, os.path.join(folder, "all"), *made)
+    return Path(folder, "all")
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:

@@ -17,11 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import io_ark
-from io_ark.data_dir.directories import Renaming, combine
-from io_ark.data_dir.lines import chunks, spk2utt
-from io_ark.data_dir.lists import bad_line
-from io_ark.data_dir.perturb import durations_at, write_at_speed
-from io_ark.data_dir.stage import Say, SourceDir, Stage
+from io_ark.data_dir import combine_speeds
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import make_directory
@@ -34,7 +30,6 @@ _FROM_FILE = re.compile(r"sox (?:-t wav )?(.*?\S)(?: -b 16)? -t wav - speed (\S+
 # Kaldi's script has sox read all files as WAV, which it refuses for others; it writes 16 bits only if told so.
 _NOT_WAV = re.compile(rb" sox -t wav (\S.*\.(?:flac|ogg|oga|opus|mp3|aiff?|au|snd|caf|sph|w64)) -t wav ", re.IGNORECASE)
 _WAV_COPY = re.compile(r"wav-copy (\S+:[0-9]+) - \|")
-UNCHANGED = ("1", "1.0")
 # Features and what else the source has besides these are not those of other speeds.
 TAKEN = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 
@@ -84,12 +79,11 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
     _check_lines(source)
     make_directory(target)
-    say = Say("speeds", _warn_of_loss, as_script=False)
     with TemporaryDirectory(prefix=".speeds", dir=target) as folder:
-        combine(say, f"{folder}/all", *[_at_speed(str(source), factor, folder, say) for factor in factors])
-        script = Path(folder, "all", "wav.scp")
+        made = combine_speeds(_warn_of_loss, str(source), folder, factors)
+        script = made / "wav.scp"
         script.write_bytes(_NOT_WAV.sub(rb" sox \1 -b 16 -t wav ", script.read_bytes()))
-        for path in Path(folder, "all").iterdir():
+        for path in made.iterdir():
             if path.name in TAKEN.split():
                 os.replace(path, target / path.name)
 
@@ -107,22 +101,3 @@ def _check_lines(source: Path) -> None:
 def _warn_of_loss(text: str) -> None:
     if " utterances out of " in text:  # of fix_data_dir.sh, which says so, too, if it kept all
         print(f"WARNING: {text}", file=sys.stderr)
-
-
-def _at_speed(source: str, factor: str, folder: str, say: Say) -> str:
-    """Make a directory at a speed and return its path; that of the source for its own speed."""
-    if factor in UNCHANGED:
-        return source
-    src, prefix = SourceDir(source), f"sp{factor}-"
-    with Stage(os.path.join(folder, factor), say) as stage:
-        utt2spk = src.path("utt2spk")
-        stage.write(
-            "spk2utt", spk2utt(chunks(utt2spk), bad_line("expected an utterance and its speaker, not", utt2spk))
-        )
-        speakers = Renaming(stage.path("spk2utt"), prefix)
-        utterances, recordings = (Renaming(src.path(name), prefix) for name in ("utt2spk", "wav.scp"))
-        write_at_speed(stage, src, factor, speakers, utterances, recordings)
-        for name, names in (("utt2dur", utterances), ("reco2dur", recordings)):
-            if path := src.path(name):
-                stage.write(name, durations_at(names.lines(path), float(factor)))
-    return stage.folder
