@@ -25,7 +25,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     for page in PAGES:
         code = code_of(page)
-        if code and not any(f"import {library}" in code for library in OPTIONAL):
+        has_standins = "kaldi_standins" not in code or (ROOT / "kaldi_standins").exists()
+        if code and has_standins and not any(f"import {library}" in code for library in OPTIONAL):
             name = re.sub(r"\W", "_", page.relative_to(ROOT).with_suffix("").as_posix())
             (folder / f"{name}.py").write_text(code, encoding="utf-8")
     return folder
