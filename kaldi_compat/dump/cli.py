@@ -316,7 +316,7 @@ def with_model_here(job: Job) -> Job:
     """Return the job with the folder of a model of the hub, which is downloaded if it is not here."""
     if job.source != TRANSFORMERS:
         return job
-    from kaldi_compat.dump.torch_models import local_folder
+    from kaldi_compat.torch.extractors import local_folder
 
     folder = local_folder(job.options.transformers, allow_pickle=job.options.allow_pickle)
     return replace(job, options=replace(job.options, transformers=folder))

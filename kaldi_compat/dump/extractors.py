@@ -60,8 +60,8 @@ class Extractor:
 
 
 def with_torch() -> Any:
-    """Return :mod:`kaldi_compat.dump.torch_models` if torch is imported, which an extractor may do; otherwise None."""
-    return importlib.import_module("kaldi_compat.dump.torch_models") if "torch" in sys.modules else None
+    """Return :mod:`kaldi_compat.torch.extractors` if torch is imported, which an extractor may do; otherwise None."""
+    return importlib.import_module("kaldi_compat.torch.extractors") if "torch" in sys.modules else None
 
 
 def open_extractor(job: Job, device: str, threads: int) -> Extractor:
@@ -110,7 +110,7 @@ def _of_frontend(frontend: Any, device: str) -> Extractor:
 
 def _padded(made: Any, device: str) -> Callable[..., Any]:
     """Return the call of an extractor that takes a padded tensor and lengths."""
-    from kaldi_compat.dump.torch_models import pad
+    from kaldi_compat.torch.extractors import pad
 
     return lambda audio, rates: made(*pad(audio, device))
 
@@ -208,7 +208,7 @@ def _of_object(made: Any, job: Job, device: str) -> Extractor:
 
 
 def _open_transformers(job: Job, device: str, threads: int) -> Extractor:
-    from kaldi_compat.dump.torch_models import open_pretrained
+    from kaldi_compat.torch.extractors import open_pretrained
 
     made = open_pretrained(job.options, device)
     return Extractor(lambda audio, rates: made(audio), job.feature, made.sample_rate, made.frame_shift)

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from io_ark.extras import import_extra
-from kaldi_compat.dump.errors import DumpError, one_line
-from kaldi_compat.dump.options import DumpOptions
+from kaldi_compat.errors import OptionError
 from kaldi_compat.torch.kernels import is_broken, is_out_of_memory
 from kaldi_compat.torch.kernels.transfers import release_memory
 
@@ -83,43 +82,47 @@ def local_folder(name: str, *, allow_pickle: bool) -> str:
     """Return the folder of ``--transformers``: this one, or the one that a model of the hub is stored in.
 
     Raises:
-        DumpError: it is no folder, and the hub does not have it or cannot be reached.
+        OptionError: it is no folder, and the hub does not have it or cannot be reached.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
     if name.count("/") > 1 or name.startswith((".", "~", "/")):
-        raise DumpError(f"--transformers={name}: there is no such folder")
+        raise OptionError(f"--transformers={name}: there is no such folder")
     hub = import_extra("huggingface_hub", "--transformers")
     wanted, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
     try:
         revision = hub.HfApi().model_info(name, timeout=SECONDS_FOR_HUB).sha
     except Exception as error:  # what was downloaded before is used
-        revision, reason = None, one_line(error)
+        revision, reason = None, _one_line(error)
     try:
         found = hub.snapshot_download(name, revision=revision, allow_patterns=wanted, local_files_only=bool(reason))
         return str(found)
     except Exception as error:
-        raise DumpError(
+        raise OptionError(
             f"--transformers={name} is not a folder here, and the hub cannot be reached or does not have it "
-            f"({(reason or one_line(error))[:200]}): give the folder of a downloaded model"
+            f"({(reason or _one_line(error))[:200]}): give the folder of a downloaded model"
         ) from error
 
 
-def open_pretrained(options: DumpOptions, device: str) -> _Encoder | _Codec:
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     """Open the encoder or codec of ``--transformers``.
 
     Raises:
-        DumpError: it cannot be opened; says why.
+        OptionError: it cannot be opened; says why.
     """
     folder, transformers = Path(options.transformers), import_extra("transformers", "--transformers")
     if not options.allow_pickle and not any(folder.glob("*.safetensors")) and any(folder.glob("*.bin")):
-        raise DumpError(
+        raise OptionError(
             f"{folder} has only pickled weights (.bin), which may run any code: convert them to safetensors, or give "
             "--allow-pickle if you trust them"
         )
     for name in ("config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
-            raise DumpError(f"{folder / name} is missing: it says how the model takes audio")
+            raise OptionError(f"{folder / name} is missing: it says how the model takes audio")
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, local_files_only=True)
@@ -128,11 +131,11 @@ def open_pretrained(options: DumpOptions, device: str) -> _Encoder | _Codec:
             output_loading_info=True, local_files_only=True,
         )  # fmt: skip
     except Exception as error:
-        raise DumpError(f"{folder} cannot be opened by transformers: {one_line(error)[:300]}") from error
+        raise OptionError(f"{folder} cannot be opened by transformers: {_one_line(error)[:300]}") from error
     if missing := sorted(name for name in found["missing_keys"] if not name.endswith(UNUSED)):
-        raise DumpError(f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}")
+        raise OptionError(f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}")
     if getattr(model.config, "audio_channels", 1) != 1:
-        raise DumpError(f"{folder} takes {model.config.audio_channels} channels: only models of one are supported")
+        raise OptionError(f"{folder} takes {model.config.audio_channels} channels: only models of one are supported")
     layers = [int(each) for each in options.layers.split(",") if each]
     made = (_Codec if hasattr(model, "quantizer") else _Encoder)(model.to(device).eval(), processor, layers)
     if options.compile:
@@ -180,12 +183,12 @@ class _Encoder(_Pretrained):
             model = self.model = model.get_encoder()
         inner = getattr(model, "encoder", model)
         if not hasattr(inner, "layers"):
-            raise DumpError(f"{folder} is a {type(model).__name__}, which has no encoder with layers")
+            raise OptionError(f"{folder} is a {type(model).__name__}, which has no encoder with layers")
         self.count = len(inner.layers)
         self.layers = self.layers or [self.count]
         deepest = max(self.layers)
         if deepest > self.count:
-            raise DumpError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
+            raise OptionError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
         if 0 < deepest < self.count:
             inner.layers = inner.layers[:deepest]  # the others would be computed in vain
         self.states: dict[int, Tensor] = {}
