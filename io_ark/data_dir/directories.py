@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from io_ark.data_dir import lines
 from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
 from io_ark.data_dir.fix import filtered, fix
-from io_ark.data_dir.lines import Fields, Keys, chunks, field, lines_of, words
+from io_ark.data_dir.lines import Fields, Keys, chunks, columns, field, lines_of, rows, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
 from io_ark.data_dir.split import BY_SPEAKER
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree, shown, warn
@@ -210,7 +210,8 @@ def _common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:
 
 def _themselves(src: SourceDir) -> Iterator[bytes]:
     for chunk in chunks(src.path("utt2spk")):
-        yield b"".join([b"%b %b\n" % (key, key) for key in Fields(chunk, awk=True).joined.split(b"\n")[:-1]])
+        (keys,) = columns(chunk, 1)
+        yield rows(b"%b %b\n", keys, keys, count=len(keys))
 
 
 class Renaming:
@@ -264,10 +265,10 @@ class Renaming:
 
     def pairs(self, second: str = "") -> Iterator[bytes]:
         """Return lines with new and old names, or new names and what utt2uniq has for the old ones."""
+        prefix, suffix = (affix.replace(b"%", b"%%") for affix in (self.prefix, self.suffix))
         for chunk in chunks(second or self.listing):
-            columns = (Fields(chunk, at, awk=True).joined.split(b"\n")[:-1] for at in (1, 2 if second else 1))
-            pairs = zip(*columns, strict=True)
-            yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
+            keys, values = columns(chunk, 1, 2 if second else 1)
+            yield rows(prefix + b"%b" + suffix + b" %b\n", keys, values, count=len(keys))
 
 
 def rename(stage: Stage, src: SourceDir, utterances: Renaming, speakers: Renaming, *, uniq: bool) -> None:

@@ -218,11 +218,8 @@ def segments_of(say: Say, folder: str) -> Iterator[bytes]:
     if not SourceDir(folder).has("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in chunks(f"{folder}/utt2dur"):
-        keys, values = (lines.Fields(chunk, at, awk=True).joined.split(b"\n")[:-1] for at in (1, 2))
-        mixed = keys * 3
-        mixed[::3] = mixed[1::3] = keys
-        mixed[2::3] = values
-        yield b"%b %b 0 %b\n" * len(keys) % tuple(mixed)
+        keys, seconds = lines.columns(chunk, 1, 2)
+        yield lines.rows(b"%b %b 0 %b\n", keys, keys, seconds, count=len(keys))
 
 
 def get_segments_for_data(say: Say, folder: str) -> int:

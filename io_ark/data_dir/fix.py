@@ -24,16 +24,13 @@ DERIVED = ("spk2utt", "cmvn.scp")
 _BOM = "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
 _RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a recording of its own"
-_ORDERS = (
-    ("utt2spk", False, "utt2spk is not in sorted order (fix this yourself)"),
-    (
-        "utt2spk",
-        True,
-        "utt2spk is not in sorted order when sorted first on speaker-id \n(fix this by making speaker-ids prefixes of utt-ids)",
-    ),
-    ("spk2utt", False, "spk2utt is not in sorted order (fix this yourself)"),
-    ("utt2uniq", False, "utt2uniq is not in sorted order (fix this yourself)"),
-)
+_ORDERS = {
+    "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
+    "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
+    "(fix this by making speaker-ids prefixes of utt-ids)",
+    "spk2utt": "spk2utt is not in sorted order (fix this yourself)",
+    "utt2uniq": "utt2uniq is not in sorted order (fix this yourself)",
+}
 
 
 def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False) -> int:
@@ -145,7 +142,7 @@ class _Fix:
             kept, total = select(audio, plain, write, number=2, bad=bad)
         if kept != total:
             self.say(f"filtered {self.folder}/segments from {total} to {kept} lines based on filter recordings.")
-        named = lines.distinct(stage.path("segments"), 2)
+        named = lines.distinct(stage.path("segments"), 2, awk=False)  # as filter_scp.pl reads them
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.path(name):
                 self.filter(Keys(lambda: [named]), name, "recordings")
@@ -173,9 +170,10 @@ class _Fix:
     def filter_utterances(self) -> None:
         """Let the files by utterance name the same utterances."""
         stage, folder = self.stage, self.folder
-        for name, by_speaker, text in _ORDERS:
+        for which, text in _ORDERS.items():
+            name, *by_speaker = which.split(None, 1)
             if stage.path(name):
-                self.check_order(name, text, by_speaker=by_speaker)
+                self.check_order(name, text, by_speaker=bool(by_speaker))
         audio = [] if stage.path("segments") else ["wav.scp"]
         durations = ["reco2dur"] if stage.has("reco2dur") and not stage.path("segments") else []
         keys = Keys.of(stage.path("utt2spk"), awk=True)

@@ -281,15 +281,32 @@ class Keys:
         return (b"".join([some for part, some in known.parts(chunk)[0] if part >= 0]) for chunk in self.chunks())
 
 
+def columns(chunk: bytes, *numbers: int) -> Iterator[list[bytes]]:
+    """Return fields of the lines of a chunk, each as a list."""
+    return (Fields(chunk, number, awk=True).joined.split(b"\n")[:-1] for number in numbers)
+
+
+def rows(line: bytes, *values: Iterable[bytes], count: int) -> bytes:
+    """Return so many lines, each made of a value of each column by a format.
+
+    >>> rows(b"%b-%b\\n", [b"a", b"b"], [b"1", b"2"], count=2)
+    b'a-1\\nb-2\\n'
+    """
+    mixed = [b""] * (len(values) * count)
+    for at, column in enumerate(values):
+        mixed[at :: len(values)] = column
+    return line * count % tuple(mixed)
+
+
 def _last_line(chunk: bytes) -> bytes:
     return chunk[chunk.rfind(b"\n", 0, -1) + 1 :]
 
 
-def distinct(file: str, number: int) -> bytes:
+def distinct(file: str, number: int, *, awk: bool = True) -> bytes:
     """Return the different values of a field, sorted, each with a newline."""
     found: set[bytes] = set()
     for chunk in chunks(file):
-        found.update(Fields(chunk, number, awk=True).joined.splitlines(keepends=True))
+        found.update(Fields(chunk, number, awk=awk).joined.splitlines(keepends=True))
     return b"".join(sorted(found))
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import Fields, awk_number, lines_of, number_of
+from io_ark.data_dir.lines import Fields, awk_number, columns, lines_of, number_of, rows
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
@@ -52,13 +51,11 @@ def durations_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
     @functools.lru_cache(MEMORY)
     def shorter(seconds: bytes) -> bytes:
-        return b" %b\n" % awk_number(number_of(seconds) / speed)
+        return awk_number(number_of(seconds) / speed)
 
     for chunk in made:
-        keys, values = (Fields(chunk, at).joined.split(b"\n")[:-1] for at in (1, 2))
-        both = keys * 2
-        both[::2], both[1::2] = keys, map(shorter, values)
-        yield b"".join(both)
+        keys, values = columns(chunk, 1, 2)
+        yield rows(b"%b %b\n", keys, map(shorter, values), count=len(keys))
 
 
 def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
@@ -197,10 +194,7 @@ def perturb_volume(
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []
 
-    def louder(number: int, line: bytes) -> bytes:
-        key, *rest = line.split() or [b""]
-        if not key:
-            raise DataDirError("error detected: number of lines changed: remove this blank line", path, number)
+    def louder(number: int, line: bytes, key: bytes, rest: list[bytes]) -> bytes:
         volume = scale_low + width * random_number()
         if given is not None:
             if key not in given:
@@ -216,7 +210,7 @@ def perturb_volume(
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, name)
 
     with Stage(folder, say) as stage:
-        stage.write("wav.scp", map(louder, itertools.count(1), lines_of(path)))
+        stage.write("wav.scp", each_recording(path, louder))
         if stage.path("feats.scp"):
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
@@ -225,6 +219,15 @@ def perturb_volume(
                 file.writelines(volumes)
     say(f"added volume perturbation to the data in {folder}")
     return 0
+
+
+def each_recording(path: str, make: Callable[[int, bytes, bytes, list[bytes]], bytes]) -> Iterator[bytes]:
+    """Return what is made of each line of wav.scp: of its number, the line, its key and the other words."""
+    for number, line in enumerate(lines_of(path), 1):
+        key, *rest = line.split() or [b""]
+        if not key:
+            raise DataDirError("number of lines changed: is blank: remove it", path, number)
+        yield make(number, line, key, rest)
 
 
 def _volumes(path: str) -> dict[bytes, float]:
@@ -268,12 +271,9 @@ def resample(say: Say, frequency: str, folder: str) -> int:
         get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
     end = f" | {sox} -t wav - -c 1 -b 16 -t wav - rate {frequency} |\n".encode()
 
-    def resampled(number: int, line: bytes) -> bytes:
-        key, *rest = line.split() or [b""]
-        if not key:
-            raise DataDirError("is blank: remove it", f"{folder}/wav.scp", number)
+    def resampled(number: int, line: bytes, key: bytes, rest: list[bytes]) -> bytes:
         return line.strip() + end[2:] if line.rstrip().endswith(b"|") else b"%b cat %b%b" % (key, b" ".join(rest), end)
 
     with Stage(folder, say) as stage:
-        stage.write("wav.scp", map(resampled, itertools.count(1), lines_of(stage.path("wav.scp"))))
+        stage.write("wav.scp", each_recording(f"{folder}/wav.scp", resampled))
     return 0

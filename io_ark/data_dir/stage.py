@@ -224,7 +224,7 @@ class Stage(SourceDir):
         """Write a file."""
         with self.writing(name) as write:
             supply = iter(parts)
-            while some := b"".join(islice(supply, 4096)):
+            while some := b"".join(islice(supply, 32)):
                 write(some)
 
     def append(self, name: str, parts: list[bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, chunks, field, is_above, lines_of, words
@@ -78,14 +79,12 @@ class Listed:
         return iter(self.joined.split(b"\n")[:-1])
 
 
-def first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> tuple[int, bytes | None, bytes | None]:
+Difference = tuple[int, tuple[bytes | None, bytes | None]]
+
+
+def first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> Difference | None:
     """Return the line, from 1, at which two lists differ, and their keys there, None behind the end."""
-    number = 0
-    while True:
-        number += 1
-        a, b = next(one, None), next(other, None)
-        if a != b or a is None:
-            return number, a, b
+    return next((found for found in enumerate(zip_longest(one, other), 1) if found[1][0] != found[1][1]), None)
 
 
 class Check(SourceDir):
@@ -123,9 +122,9 @@ class Check(SourceDir):
 
     def equal(self, one: Listed, two: Listed, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys."""
-        if one.joined == two.joined:
+        if one.joined == two.joined or not (found := first_difference(one.keys(), two.keys())):
             return
-        number, a, b = first_difference(one.keys(), two.keys())
+        number, (a, b) = found
         self.say(text if short else f"Error: in {self.folder}, {text}")
         if not short:
             self.say("differ, partial diff is:")
@@ -138,8 +137,8 @@ class Check(SourceDir):
         """Check the values of a file."""
         if name not in _VALUES:
             return
-        good, text, advice, print_as = _VALUES[name]
-        for number, line in bad_lines(self.name(name), good):
+        good, advice, text, print_as = _VALUES[name]
+        for number, line in bad_lines(self.name(name), globals()[good]):
             if print_as:
                 self.say.write(print_as.format(number, shown(line.rstrip(b"\n"))))
             raise self.say.fails(text, advice, self.name(name), number, field(line))
@@ -203,36 +202,33 @@ def is_segment(found: list[bytes]) -> bool:
     return len(found) == 4 and is_above(found[3], found[2])
 
 
-def _has_whole(found: list[bytes]) -> bool:
+def is_gender(found: list[bytes]) -> bool:
+    """True for a line with a gender."""
+    return len(found) == 2 and found[1] in (b"m", b"f")
+
+
+def is_channel(found: list[bytes]) -> bool:
+    """True for a line with a file and a channel."""
+    return len(found) == 3 and found[2] in (b"A", b"B", b"1")
+
+
+def has_whole(found: list[bytes]) -> bool:
+    """True for a line with a positive whole number."""
     return has_positive(found) and lines.is_number(found[1]) and lines.number_of(found[1]).is_integer()
 
 
-# Of each file: which lines are good, Kaldi's words for others, what to do, and how Kaldi shows the line.
-_VALUES: dict[str, tuple[Callable[[list[bytes]], bool], str, str, str]] = {
-    "spk2gender": (
-        lambda found: len(found) == 2 and found[1] in (b"m", b"f"),
-        "Mal-formed spk2gender file",
-        "write: speaker m, or f",
-        "",
-    ),
-    "spk2warp": (is_warp, "Mal-formed spk2warp file", "write a factor between 0.5 and 1.5", "{1}"),
-    "utt2warp": (is_warp, "Mal-formed utt2warp file", "write a factor between 0.5 and 1.5", "{1}"),
-    "utt2dur": (has_positive, "", "bad line: write a positive number of seconds", "Bad line utt2dur:{}:{}"),
-    "utt2num_frames": (_has_whole, "", "bad line: write a positive whole number", "Bad line utt2num_frames:{}:{}"),
-    "reco2dur": (has_positive, "", "bad line: write a positive number of seconds", "Bad line : {1}"),
-    "segments": (
-        is_segment,
-        "badly formatted segments file",
-        "write: segment recording start end, with start < end",
-        "Bad line in segments file {1}",
-    ),
-    "reco2file_and_channel": (
-        lambda found: len(found) == 3 and found[2] in (b"A", b"B", b"1"),
-        "badly formatted reco2file_and_channel file",
-        "write: recording file A, or B",
-        "Bad line  {1}",
-    ),
-}
+# File, its good lines, what to do about others, Kaldi's words for them, and how Kaldi shows the line.
+_TABLE = """
+spk2gender|is_gender|write: speaker m, or f|Mal-formed spk2gender file|
+spk2warp|is_warp|write a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
+utt2warp|is_warp|write a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
+utt2dur|has_positive|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
+utt2num_frames|has_whole|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
+reco2dur|has_positive|bad line: write a positive number of seconds||Bad line : {1}
+segments|is_segment|write: segment recording start end, with start < end|badly formatted segments file|Bad line in segments file {1}
+reco2file_and_channel|is_channel|write: recording file A, or B|badly formatted reco2file_and_channel file|Bad line  {1}
+"""
+_VALUES = {name: rest for name, *rest in (line.split("|") for line in _TABLE.strip().splitlines())}
 
 
 def validate(
@@ -304,8 +300,8 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
 
     ours = (b" ".join(words(line, awk=True)[:2]) for line in lines_of(utt2spk))
     theirs = (line for chunk in lines.utt2spk(chunks(spk2utt), lacks) for line in chunk.split(b"\n")[:-1])
-    number, a, b = first_difference(ours, theirs)
-    if a != b:
+    if found := first_difference(ours, theirs):
+        number, (a, b) = found
         what = f"is {shown(a or b'missing')!r}, but spk2utt has {shown(b or b'no more')!r}: make spk2utt again with utt2spk_to_spk2utt.pl"
         raise say.fails("spk2utt and utt2spk do not seem to match", what, utt2spk, number, field(a or b or b""))
 

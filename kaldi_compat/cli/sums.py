@@ -162,38 +162,23 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
 
 
 class _System(NamedTuple):
-    """A table whose entries are added to those of the first.
+    """A table whose entries are added to those of the first."""
 
-    Attributes:
-        reader: looks its entries up.
-        factor: multiplies them.
-        where: its place among the tables, for messages.
-    """
-
-    reader: LookupReader[Floats]
-    factor: float
-    where: str
+    reader: LookupReader[Floats]  # looks its entries up
+    factor: float  # multiplies them
+    where: str  # its place among the tables, for messages
 
 
 @dataclass
 class _Sums:
-    """Sums of the entries of a table and those of other systems.
+    """Sums of the entries of a table and those of other systems."""
 
-    Attributes:
-        kind: type of the entries.
-        source: rspecifier of the table.
-        scale: factor on its entries.
-        systems: the other tables.
-        total: number of entries found so far.
-        missing: number of entries that the other tables lacked.
-    """
-
-    kind: Kind
-    source: str
-    scale: float
-    systems: list[_System] = field(default_factory=list)
-    total: int = 0
-    missing: int = 0
+    kind: Kind  # type of the entries
+    source: str  # rspecifier of the table
+    scale: float  # factor on its entries
+    systems: list[_System] = field(default_factory=list)  # the other tables
+    total: int = 0  # number of entries found so far
+    missing: int = 0  # number of entries that the other tables lacked
 
     def add(self, block: ArrayBlock) -> ArrayBlock:
         """Return the sums of a block's entries, which other systems lack only if the entry is alone."""

@@ -19,28 +19,19 @@ from kaldi_compat.options.postprocessing import DeltaOptions
 
 @dataclass(frozen=True)
 class StepKind:
-    """A kind of step.
+    """A kind of step."""
 
-    Attributes:
-        module: name of the torch module in :mod:`kaldi_compat.torch.features.model_input`.
-        options: its dataclass of options.
-        function: computes ``(..., frames, dim)`` of features, options and lengths, with the numbers of frames where
-            these depend on the features; None for the step that has statistics.
-        count: number of frames that count after the step, of their number before it and the options.
-        widens: factor on the number of columns, of the options.
-        streams: the step does not need the whole utterance.
-        per_frame: each frame depends on itself alone.
-        selects: the features decide how many frames come out.
-    """
-
-    module: str
-    options: type[Any]
+    module: str  # name of the torch module in :mod:`kaldi_compat.torch.features.model_input`
+    options: type[Any]  # its dataclass of options
+    # computes ``(..., frames, dim)`` of features, options and lengths, with the numbers of frames where these depend on
+    # the features; None for the step that has statistics
     function: Callable[..., Any] | None
+    # number of frames that count after the step, of their number before it and the options
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    widens: Callable[[Any], int] = lambda options: 1
-    streams: bool = False
-    per_frame: bool = False
-    selects: bool = False
+    widens: Callable[[Any], int] = lambda options: 1  # factor on the number of columns, of the options
+    streams: bool = False  # the step does not need the whole utterance
+    per_frame: bool = False  # each frame depends on itself alone
+    selects: bool = False  # the features decide how many frames come out
 
 
 STEPS: Mapping[str, StepKind] = {

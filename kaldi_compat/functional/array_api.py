@@ -40,18 +40,12 @@ def namespace(x: object) -> Any:
 
 
 class Tracing(NamedTuple):
-    """What records the operations on a tensor, determined once for a call (:func:`tracing`) and passed on.
+    """What records the operations on a tensor, determined once for a call (:func:`tracing`) and passed on."""
 
-    Attributes:
-        traced: a compiler, an exporter or a tracer, to which sizes are symbols.
-        traced_or_differentiated: one of these, autograd or vmap: code must then neither read values of the tensor nor
-            write in place.
-        to_onnx: an exporter to ONNX.
-    """
-
-    traced: bool = False
+    traced: bool = False  # a compiler, an exporter or a tracer, to which sizes are symbols
+    # one of these, autograd or vmap: code must then neither read values of the tensor nor write in place
     traced_or_differentiated: bool = False
-    to_onnx: bool = False
+    to_onnx: bool = False  # an exporter to ONNX
 
 
 UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)

@@ -37,29 +37,20 @@ class Frames:
 
     Frame ``r`` of utterance ``u`` is row ``rows[u] + r``. It starts at sample ``first + r * shift`` of the utterance's
     signal; before its start and past its end there is silence.
-
-    Attributes:
-        signal: (samples,): the resampled audio of all utterances.
-        starts, lengths: (utterances,): where the samples of each utterance are.
-        rows: (utterances + 1,): the first row of each utterance.
-        first, shift: where frames start.
-        ballast: (rows,): added to the products of energies.
-        revised: two of (rows,): the ballast that a frame's correlations are scaled from, and to, which is the same for
-            those that are not scaled; None if none are.
-        groups: (rows,): of its row in the interpolation of its chunk: see :func:`row_groups`.
-        ready: (chunks,): number of frames of its utterance that were computed after each chunk.
     """
 
-    signal: Floats
-    starts: Integers
-    lengths: Integers
-    rows: Integers
-    first: int
-    shift: int
-    ballast: Floats
+    signal: Floats  # (samples,): the resampled audio of all utterances
+    starts: Integers  # (utterances,): the sample that each utterance begins at
+    lengths: Integers  # (utterances,): number of samples of each utterance
+    rows: Integers  # (utterances + 1,): the first row of each utterance
+    first: int  # the sample that the first frame starts at
+    shift: int  # samples from one frame's start to the next one's
+    ballast: Floats  # (rows,): added to the products of energies
+    # two of (rows,): the ballast that a frame's correlations are scaled from, and to, which is the same for those that
+    # are not scaled; None if none are
     revised: tuple[Floats, Floats] | None
-    groups: Groups
-    ready: Integers
+    groups: Groups  # (rows,): of its row in the interpolation of its chunk: see :func:`row_groups`
+    ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
 
     @functools.cached_property
     def for_c(self) -> Structure:

@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Analysis:
-    """Search of an utterance at all times.
+    """Search of an utterance at all times."""
 
-    Attributes:
-        constants: the tracker's numbers and tables.
-        frames: the audio as the search reads it.
-        first: result of the search before the energy was revised, of the frames that were there by then or more.
-        final: result of the search with the revised energy.
-    """
-
-    constants: PitchConstants
-    frames: Frames
-    first: Lattice
-    final: Lattice
+    constants: PitchConstants  # the tracker's numbers and tables
+    frames: Frames  # the audio as the search reads it
+    first: Lattice  # result of the search before the energy was revised, of the frames that were there by then or more
+    final: Lattice  # result of the search with the revised energy
 
     @classmethod
     def of(cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None) -> Analysis:

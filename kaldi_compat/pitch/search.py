@@ -28,23 +28,14 @@ _BLOCK = 32  # frames correlated at once in NumPy
 
 
 class Lattice(NamedTuple):
-    """Result of the search of some frames.
+    """Result of the search of some frames."""
 
-    Attributes:
-        before: (frames, states): the state before on the cheapest path to each state.
-        best: (frames,): the state that the cheapest path up to each frame ends in.
-        correlation: (frames, lags): without ballast.
-        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
-        path: (frames,): states of the best path, -1 where they are not known.
-        nccf: (frames,): correlation of each frame at the lag of its state.
-    """
-
-    before: States
-    best: States
-    correlation: Floats
-    groups: Groups
-    path: States
-    nccf: Floats
+    before: States  # (frames, states): the state before on the cheapest path to each state
+    best: States  # (frames,): the state that the cheapest path up to each frame ends in
+    correlation: Floats  # (frames, lags): without ballast
+    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`
+    path: States  # (frames,): states of the best path, -1 where they are not known
+    nccf: Floats  # (frames,): correlation of each frame at the lag of its state
 
     def part(self, begin: int, end: int) -> Lattice:
         """Return the result of the frames from ``begin`` to ``end``, a view."""

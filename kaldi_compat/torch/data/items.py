@@ -20,21 +20,14 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Items:
-    """Makes the items of a data set.
+    """Makes the items of a data set."""
 
-    Attributes:
-        annotations: the targets.
-        seeds: seeds of the utterances.
-        transform: function applied to the input last.
-        length_tolerance: number of frames by which input and targets may differ; None does not compare them.
-        draws: True if reading an input draws torch's random numbers.
-    """
-
-    annotations: Annotations
-    seeds: Seeds
-    transform: Transform | None = None
+    annotations: Annotations  # the targets
+    seeds: Seeds  # seeds of the utterances
+    transform: Transform | None = None  # function applied to the input last
+    # number of frames by which input and targets may differ; None does not compare them
     length_tolerance: int | None = None
-    draws: bool = False
+    draws: bool = False  # True if reading an input draws torch's random numbers
 
     def __post_init__(self) -> None:
         check_tolerance(self.length_tolerance)

@@ -26,22 +26,14 @@ _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy 
 
 
 class PitchTables(NamedTuple):
-    """Tables of the tracker as tensors.
+    """Tables of the tracker as tensors."""
 
-    Attributes:
-        band: ``(lags - 1 + window, lags)``: ones where a sample is in the window at a lag.
-        weights: ``(lags, states)``: interpolates correlations to the lags that are the states.
-        discount: ``(states,)``: reduction of the correlation at longer lags.
-        pitch: ``(states,)`` in Hz.
-        lowpass_starts, lowpass_weights: the arrays of :class:`~kaldi_compat.exact.resample.PeriodFilters`.
-    """
-
-    band: Tensor
-    weights: Tensor
-    discount: Tensor
-    pitch: Tensor
-    lowpass_starts: Tensor
-    lowpass_weights: Tensor
+    band: Tensor  # ``(lags - 1 + window, lags)``: ones where a sample is in the window at a lag
+    weights: Tensor  # ``(lags, states)``: interpolates correlations to the lags that are the states
+    discount: Tensor  # ``(states,)``: reduction of the correlation at longer lags
+    pitch: Tensor  # ``(states,)`` in Hz
+    lowpass_starts: Tensor  # ``starts`` of :class:`~kaldi_compat.exact.resample.PeriodFilters`
+    lowpass_weights: Tensor  # ``weights`` of it
 
     @classmethod
     def of(cls, constants: PitchConstants) -> PitchTables:
@@ -107,19 +99,12 @@ def track_batch(
 
 
 class Schedule(NamedTuple):
-    """Frames of a batch of utterances, and the samples that give their ballast (see :mod:`kaldi_compat.pitch.frames`).
+    """Frames of a batch, and the samples that give their ballast (see :mod:`kaldi_compat.pitch.frames`)."""
 
-    Attributes:
-        frames: ``(B,)`` number of frames.
-        samples: ``(B, frames)`` resampled samples whose energy gives each frame's ballast.
-        recomputed: ``(B,)`` number of frames, from the first, that are searched again with a better energy.
-        recompute_samples: ``(B,)`` resampled samples from which the better energy is computed.
-    """
-
-    frames: Tensor
-    samples: Tensor
-    recomputed: Tensor
-    recompute_samples: Tensor
+    frames: Tensor  # ``(B,)`` number of frames
+    samples: Tensor  # ``(B, frames)`` resampled samples whose energy gives each frame's ballast
+    recomputed: Tensor  # ``(B,)`` number of frames, from the first, that are searched again with a better energy
+    recompute_samples: Tensor  # ``(B,)`` resampled samples from which the better energy is computed
 
     @classmethod
     def of(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:

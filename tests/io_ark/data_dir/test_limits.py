@@ -286,3 +286,8 @@ def test_blank_line_of_recordings_empties_segments(tmp_path: Path) -> None:
     with pytest.raises(DataDirError, match=r"wav\.scp:1: Invalid id-list"):
         fix(Say("fix"), data.path)
     assert Path(data.file("segments")).read_bytes() == before
+
+
+def test_recording_with_a_carriage_return_before_it_is_lost(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 \rr2 0 1\n", wav_scp="r1 a\nr2 b\n").fix()
+    assert Path(data.file("wav.scp")).read_text() == "r1 a\nr2 b\n"
