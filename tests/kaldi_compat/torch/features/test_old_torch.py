@@ -34,7 +34,7 @@ AUDIO = torch.randn(2, 8000, generator=torch.Generator().manual_seed(0)) / 10
 @pytest.mark.parametrize("make", MODULES.values(), ids=MODULES)
 def test_a_torch_that_cannot_compile_is_refused_with_both_versions(make: Any, use: Any) -> None:
     torch._dynamo.reset()
-    wanted = f"torch.compile and export need PyTorch 2.6 or later, but {torch.__version__} is installed"
+    wanted = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
     with pytest.raises((ValueError, RuntimeError), match=f"^{re.escape(wanted)}"):
         use(make(), AUDIO)
 
