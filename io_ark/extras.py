@@ -59,3 +59,6 @@ def import_extra(name: str, use: str = "") -> Any:
         if (error.name or "").partition(".")[0] != package:
             raise
         raise MissingExtraError(not_installed(package, use), name=package) from None
+    except ImportError as error:  # of another version, or for another NumPy
+        reason = f"{use}{': ' if use else ''}{package} cannot be imported: {str(error).partition(chr(10))[0]}"
+        raise MissingExtraError(reason, name=package) from None

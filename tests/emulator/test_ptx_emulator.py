@@ -84,7 +84,8 @@ def test_fused_multiply_add_rounds_once(numbers: tuple[float, float, float]) -> 
     exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
     (found,) = fused(*(np.array([each], np.float32) for each in (x, y, z)))
     nearest = min(
-        (np.nextafter(found, to) for to in (found, -np.inf, np.inf)), key=lambda n: abs(Fraction(float(n)) - exact)
+        (np.nextafter(found, to) for to in np.float32([found, -np.inf, np.inf])),
+        key=lambda n: abs(Fraction(float(n)) - exact),
     )
     assert abs(Fraction(float(found)) - exact) <= abs(Fraction(float(nearest)) - exact)
 

@@ -32,6 +32,14 @@ def test_missing_package_gives_one_line_that_says_how_to_install_it(monkeypatch:
     assert info.value.name == "h5py"
 
 
+def test_package_for_another_numpy_gives_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "newer_extra.py").write_text("raise ImportError('newer_extra needs NumPy 9, found 1.26.4\\nmore')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtraError) as info:
+        import_extra("newer_extra", "HDF5 files")
+    assert str(info.value) == "HDF5 files: newer_extra cannot be imported: newer_extra needs NumPy 9, found 1.26.4"
+
+
 def test_error_inside_an_installed_package_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_extra.py").write_text("import no_such_module_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)

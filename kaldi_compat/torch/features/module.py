@@ -34,7 +34,7 @@ def eager_before_torch_2_3(forward: Function) -> Function:
     """
     if hasattr(torch.compiler, "is_compiling"):
         return forward
-    reason = f"torch.compile and export need PyTorch 2.6 or later, but {torch.__version__} is installed"
+    reason = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
 
     def refuse(_: Any) -> None:
         raise torch._dynamo.exc.Unsupported(reason)

@@ -51,7 +51,7 @@ def test_stale_vector_is_found(make: ModuleType, tmp_path: Path, monkeypatch: py
     make.make(tmp_path)
     assert make.stale(tmp_path, every=1) == []
     values = np.load(tmp_path / "level-1.float32.npy")
-    values[5] = np.nextafter(values[5], 100)
+    values[5] = np.nextafter(values[5], np.float32(100))
     np.save(tmp_path / "level-1.float32.npy", values)
     assert make.stale(tmp_path, every=1) == ["1-0001"]
 
