@@ -33,19 +33,12 @@ OF_A_STEP = 0.05  # by how much rounding again may change a rounded number
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Transformation of features after they have been computed.
+    """Transformation of features after they have been computed."""
 
-    Attributes:
-        said: what it is, in words; an empty string if nothing is done.
-        columns: the columns of the array that are features themselves, not copies of neighbours or deltas.
-        apply: does it to features (frames, columns).
-        stride: frames of the features from one row to the next.
-    """
-
-    said: str
-    columns: slice
-    apply: Callable[[Doubles], Doubles] = lambda features: features
-    stride: int = 1
+    said: str  # what it is, in words; an empty string if nothing is done
+    columns: slice  # the columns of the array that are features themselves, not copies of neighbours or deltas
+    apply: Callable[[Doubles], Doubles] = lambda features: features  # does it to features (frames, columns)
+    stride: int = 1  # frames of the features from one row to the next
 
     def is_whole(self, columns: int) -> bool:
         """Return True if all columns of an array are features themselves."""
@@ -55,7 +48,7 @@ class Arrangement:
 PLAIN = Arrangement("", slice(None))
 
 
-def checked(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
+def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     """Return an array of features in double precision, and in words what had to be done to its numbers.
 
     Raises:
@@ -166,9 +159,13 @@ def _joined(target: Doubles) -> Iterator[Arrangement]:
     for size in range(2, min(MAX_STACK, columns // 8) + 1):
         dim, rest = divmod(columns, size)
         if not rest and alike(dim) > max(ALIKE, alike(dim - 1), alike(dim + 1)):
-            options = StackFramesOptions(size=size)
-            joined = functools.partial(stack_frames, options=options)
-            yield Arrangement(f"{size} frames stacked, every {size}", slice(0, dim), joined, size)
+            yield joined(size, dim)
+
+
+def joined(size: int, columns: int) -> Arrangement:
+    """Return the arrangement of so many frames of so many columns joined without overlap."""
+    join = functools.partial(stack_frames, options=StackFramesOptions(size=size))
+    return Arrangement(f"{size} frames stacked, every {size}", slice(0, columns), join, size)
 
 
 def _windows(features: Doubles, stack: int, stride: int) -> Doubles:

@@ -144,7 +144,7 @@ def test_scorecard_survives_a_result_without_frames() -> None:
 
 
 def test_mistake_in_finding_mistakes_does_not_lose_the_scorecard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WrongResult, "aligned", lambda *_: 1 / 0)
+    monkeypatch.setattr(WrongResult, "align", lambda *_: 1 / 0)
     card = conform(lambda samples, options: port_with(window="hamming")(samples, options), level=1)
     assert "not explained, compute-fbank-feats: 16 vectors" in str(card)
 
