@@ -23,7 +23,6 @@ from kaldi_compat.frontends.preset import Preset
 
 Array = npt.NDArray[Any]
 FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")
-MEAN = "minus the mean of each column over the recording"
 SEARCHES = 12  # at most so many vectors are explained; the others are compared with what was found
 FRUITLESS = 3  # so many searches in vain end those of a program
 FEWEST = 5  # frames: less, and any step explains them
@@ -231,7 +230,7 @@ def _compare(difference: WrongResult, asked: FeatureModel, found: Explanation) -
         said = "; ".join(each for each in (_name(asked, changes), after) if each)
         return Cause(said or "larger errors than of rounding", changes=changes, steps=after)
     steps = [each for each in found.steps if not FRAMES.search(each)]
-    steps = [each for each in steps if each != MEAN or not difference.options["subtract_mean"]]
+    steps = [each for each in steps if each != fits.MEAN or not difference.options["subtract_mean"]]
     return Cause("; ".join([*filter(None, [_name(asked, changes)]), *steps]) or "larger errors than of rounding")
 
 

@@ -20,7 +20,7 @@ from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.explain import arrangements, fits, settling
 from kaldi_compat.explain.arrangements import Arrangement, Mask
-from kaldi_compat.explain.finding import Finder, Finding
+from kaldi_compat.explain.finding import Attempt, Finder
 from kaldi_compat.explain.fits import Cells
 from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.explain.search import UNLIKE, Sheet, TimeLimit
@@ -198,10 +198,12 @@ def _explain_of(
     def tolerated(sheet: Sheet) -> float:
         return max(_tolerance_of(sheet.values[sheet.rows], tolerance), step)
 
-    finding = Finder(target, said, channels, recording, tolerated, clock).find()
-    if finding is None:
+    finder = Finder(target, said, channels, recording, tolerated, clock)
+    found = finder.find()
+    if found is None:
         return _nothing("it has the form of no feature of this audio", target)
-    return _of_finding(finding, stored, tolerated(finding.sheet))
+    in_time = not clock.is_at_end()
+    return replace(_of_finding(finder, *found, stored, tolerated(found[0].search.sheet)), in_time=in_time)
 
 
 def _tolerance_of(values: Doubles, tolerance: float) -> float:
@@ -227,21 +229,21 @@ def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: fl
     return None
 
 
-def _of_finding(finding: Finding, stored: list[str], tolerance: float) -> Explanation:
+def _of_finding(finder: Finder, found: Attempt, settled: Settled, stored: list[str], tolerance: float) -> Explanation:
     """Return the explanation by what was found, and by rounding, noise or a part of the array if these are left."""
-    sheet, settled, left = finding.sheet, finding.settled, ""
+    sheet, left = found.search.sheet, ""
     words = [settled.rounding]
-    is_exact = (settled.fit.residual <= tolerance or bool(settled.rounding)) and _is_surprising(settled)
+    is_exact = settled.is_explained_by(tolerance) and _is_surprising(settled)
     others = np.flatnonzero(~_covered_columns(sheet))
     if is_exact:
         left = _unexplained_rows(settled, sheet)
-    elif finding.cost < UNLIKE:
+    elif found.cost < UNLIKE:
         # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
-        tried = itertools.takewhile(lambda _: not finding.clock.is_settled(), [settled, *_plain_ones(finding)])
+        tried = itertools.takewhile(lambda _: not finder.clock.is_settled(), [settled, *_plain_ones(finder, sheet)])
         noisy = next(((each, noise) for each in tried if (noise := _dithering(each))), None)
         if noisy:
             settled, words, left = noisy[0], [noisy[1]], "noise, which has no seed that is known"
-        elif not len(others) and settled.left() < PARTLY and finding.cost < PARTLY:
+        elif not len(others) and settled.left() < PARTLY and found.cost < PARTLY:
             settled, left = _focus(settled, sheet, tolerance)
     if is_exact and len(others) and not left:
         pitch = _pitch(settled, sheet, others)
@@ -254,7 +256,7 @@ def _of_finding(finding: Finding, stored: list[str], tolerance: float) -> Explan
         *settled.shift_words(), settled.order_words(), settled.arrangement.said, settled.fit.name, *masked, *words,
     ]  # fmt: skip
     answer = _answer(None, candidate, steps, settled.fit.mapped, settled.target, tolerance, settled.cells)
-    return replace(answer, is_exact=is_exact and not left, left=left, in_time=finding.in_time)
+    return replace(answer, is_exact=is_exact and not left, left=left)
 
 
 def _covered_columns(sheet: Sheet) -> Mask:
@@ -264,13 +266,13 @@ def _covered_columns(sheet: Sheet) -> Mask:
     return covered
 
 
-def _plain_ones(finding: Finding) -> Iterator[Settled]:
+def _plain_ones(finder: Finder, sheet: Sheet) -> Iterator[Settled]:
     """Yield the features with which the search began, as they are."""
-    for attempt in finding.begun[:2]:
-        if attempt.search.sheet is finding.sheet:
+    for attempt in finder.begun[:2]:
+        if attempt.search.sheet is sheet:
             framed = map(attempt.candidate.change, attempt.search.framings(attempt.candidate))
             snipped = (each for each in framed if each.value("snip_edges") and not each.padding)
-            made = (settling.map_to(each, finding.sheet, np.inf) for each in (attempt.candidate, *snipped))
+            made = (settling.map_to(each, sheet, np.inf) for each in (attempt.candidate, *snipped))
             yield from filter(None, made)
 
 

@@ -52,18 +52,6 @@ class Attempt:
         return Attempt(self.search, self.search.descend(self.candidate))
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What was found."""
-
-    sheet: Sheet  # the array, upright
-    settled: Settled  # the candidate with all that is done to it
-    cost: float  # share of the array's variance that is left, whatever offset and scale each column has
-    in_time: bool  # False if the search ended for want of time
-    begun: list[Attempt]  # where the search began
-    clock: TimeLimit  # the time that is left
-
-
 def _has_more(columns: int) -> bool:
     """Return True if a usual number of columns may have others at its side."""
     return columns not in USUAL_COLUMNS and columns - PASTED[0] in USUAL_COLUMNS
@@ -91,69 +79,66 @@ class Finder:
         recording: the audio (channels, T).
         tolerance: returns the largest absolute difference that counts as explained.
         clock: when to end.
+
+    Attributes:
+        begun: the attempts with which the search began, the best first.
     """
 
     def __init__(
         self, target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
         tolerance: Callable[[Sheet], float], clock: TimeLimit,
     ) -> None:  # fmt: skip
-        self._sources, self._recording, self._tolerance, self._clock = sources, recording, tolerance, clock
+        self._sources, self._recording, self._tolerance, self.clock = sources, recording, tolerance, clock
         self._unit = 1 / max(each.full_scale for each in sources)
         self._searches = [Search(sheet, clock, self._unit) for sheet in _sheets_of(target, said)]
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
-        self._begun: list[Attempt] = []
+        self.begun: list[Attempt] = []
         self._likeliest = -1.0, False  # score of the likeliest frames, and True if they are 10 ms apart
 
-    def find(self) -> Finding | None:
-        """Return what explains most of the array; None if it has the form of no feature."""
+    def find(self) -> tuple[Attempt, Settled] | None:
+        """Return what explains most of the array, and how; None if it has the form of no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
             (self._at_starts, 2.0), (self._plainly, 2.5), (self._in_windows, 1.0), (self._resampled, 2.5),
             (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
         ]  # fmt: skip
-        while self._searches and stages and not self._clock.is_at_end():
+        while self._searches and stages and not self.clock.is_at_end():
             stage, seconds = stages.pop(0)
-            self._clock.begin_stage(seconds)
+            self.clock.begin_stage(seconds)
             for attempt in stage():
                 self._attempts.append(attempt)
-                if found := self._explained(attempt):
-                    return found
+                if settled := self._explained(attempt):
+                    return attempt, settled
             self._attempts.sort(key=lambda each: each.cost)
-            if stage == self._at_starts and self._begun:
+            if stage == self._at_starts and self.begun:
                 of_speech = self._likeliest[1]
-                if _has_more(self._begun[0].search.sheet.values.shape[1]):
+                if _has_more(self.begun[0].search.sheet.values.shape[1]):
                     stages.sort(key=lambda each: each[0] != self._of_parts)
                 elif self._least() > OTHER_AUDIO[of_speech]:
                     stages.sort(key=lambda each: each[0] != self._mistaken)
             if self._likeliest[0] < LIKELY and self._least() >= HOPELESS:  # neither features nor energies resemble it
                 stages = [each for each in stages if each[0] == self._mistaken]
-        least: list[tuple[float, float, Settled, Attempt]] = []
+        nearest: list[tuple[Attempt, Settled]] = []
         for each in self._attempts[:3]:
-            if not (least and self._clock.is_settled()) and each.cost < NOTHING and (settled := self._settle(each)):
-                least.append((settled.left(), each.cost, settled, each))
-        return self._finding(*min(least, key=lambda each: each[:2])[2:]) if least else None
+            if not (nearest and self.clock.is_settled()) and each.cost < NOTHING and (settled := self._settle(each)):
+                nearest.append((each, settled))
+        return min(nearest, key=lambda each: (each[1].left(), each[0].cost), default=None)
 
     def _least(self) -> float:
         return min((each.cost for each in self._attempts), default=NOTHING)
 
-    def _finding(self, settled: Settled, attempt: Attempt) -> Finding:
-        in_time = not self._clock.is_at_end()
-        return Finding(attempt.search.sheet, settled, attempt.cost, in_time, self._begun, self._clock)
-
-    def _explained(self, attempt: Attempt) -> Finding | None:
-        """Return what was found if it explains the array."""
+    def _explained(self, attempt: Attempt) -> Settled | None:
+        """Return how an attempt explains the array, if it does."""
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
-        spread = float(np.median(sheet.own[sheet.rows].std(0)))
-        is_settled = (sheet, attempt.candidate.key) in self._settled
-        if attempt.cost > NEAR + tolerance / max(spread, 1e-30) and not is_settled:
+        near = NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
+        if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
             return None
         settled = self._settle(attempt)
         if not settled or not (sheet.arrangement.said or sheet.arrangement.is_whole(columns) or _has_more(columns)):
             return None  # as long as all columns may be explained at once
-        is_explained = settled.fit.residual <= tolerance or bool(settled.rounding)
         is_certain = attempt.cost < EXPLAINED and not sheet.arrangement.said
-        return self._finding(settled, attempt) if is_explained or is_certain else None
+        return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all that is done to it."""
@@ -179,7 +164,7 @@ class Finder:
         """
         assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
         for search, source in itertools.product(searches, sources):
-            if not search.pattern or source.length < source.rate / 40 or self._clock.is_over():
+            if not search.pattern or source.length < source.rate / 40 or self.clock.is_over():
                 continue
             stride = search.sheet.arrangement.stride
             timings = search.pattern.timings(source, stride, parts=parts)
@@ -195,19 +180,19 @@ class Finder:
             if parts or -score > LIKELY:
                 found += [Attempt(search, each) for each in search.starts(source, timings if parts else timings[:1])]
             is_found = any(each.cost < EXPLAINED for each in found) and not search.sheet.arrangement.said
-            if self._clock.is_over() or is_found:
+            if self.clock.is_over() or is_found:
                 break
         return sorted(found, key=lambda each: each.cost)
 
     def _at_starts(self) -> Iterator[Attempt]:
         """Take the features with which the search begins."""
-        self._begun = self._begin(self._searches, self._sources)
-        yield from self._begun[:2]
+        self.begun = self._begin(self._searches, self._sources)
+        yield from self.begun[:2]
 
     def _plainly(self) -> Iterator[Attempt]:
         """Change one option at a time, from the best starts on."""
-        for start in self._begun[:MOST_DESCENTS]:
-            if start.cost < UNLIKE or start is self._begun[0]:
+        for start in self.begun[:MOST_DESCENTS]:
+            if start.cost < UNLIKE or start is self.begun[0]:
                 attempt = start.descend()
                 yield attempt
                 if attempt.cost < NEAR and start.search.sheet.arrangement.said:
@@ -223,8 +208,8 @@ class Finder:
 
     def _in_more_detail(self) -> Iterator[Attempt]:
         """Choose numbers finely, and the first sample, where the audio has been cut."""
-        for attempt in [*self._begun[:2], *self._attempts[:1]]:
-            if attempt.cost <= UNLIKE and not self._clock.is_over():
+        for attempt in [*self.begun[:2], *self._attempts[:1]]:
+            if attempt.cost <= UNLIKE and not self.clock.is_over():
                 refined = Attempt(attempt.search, attempt.search.refine(attempt.candidate))
                 yield refined
                 yield refined.descend()
@@ -238,10 +223,10 @@ class Finder:
             parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
             for part in parts if columns >= 8 else ():
                 inside = np.isin(np.arange(columns), np.arange(columns)[part]) & sheet.columns
-                if self._clock.is_over() or not inside.any():
+                if self.clock.is_over() or not inside.any():
                     break
                 narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=inside)
-                found += self._begin([Search(narrow, self._clock, self._unit)], self._sources)[:1]
+                found += self._begin([Search(narrow, self.clock, self._unit)], self._sources)[:1]
                 if found and min(each.cost for each in found) < PART * least:
                     break
         found.sort(key=lambda each: each.cost)
@@ -251,7 +236,7 @@ class Finder:
         """Compare changes in time only, where they are more alike, and then subtract means of windows."""
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
-            search, tolerance = Search(sheet, self._clock, self._unit, by_differences=True), self._tolerance(sheet)
+            search, tolerance = Search(sheet, self.clock, self._unit, by_differences=True), self._tolerance(sheet)
             if search.cost(attempt.candidate) > SLIDING * attempt.cost and attempt.cost < UNLIKE:
                 return
             candidate = search.descend(attempt.candidate)
@@ -264,17 +249,17 @@ class Finder:
 
     def _resampled(self) -> Iterator[Attempt]:
         """Take the audio at another rate, as each resampler gives it."""
-        for attempt in self._begun[:1]:
+        for attempt in self.begun[:1]:
             search, candidate, source, starts = attempt.search, attempt.candidate, attempt.candidate.source, []
             for other in of_other_rates(source):
-                if self._clock.is_over():
+                if self.clock.is_over():
                     break
                 share = other.rate / source.rate
                 rows = round(candidate.shift * share) * search.sheet.arrangement.stride
                 center = (candidate.first_sample + candidate.size / 2) * share
                 starts += search.starts(other, [Timing(rows, center, 1.0, True)])[:1]
             for best in sorted(starts, key=search.cost)[:2]:
-                if search.cost(best) > CUT * attempt.cost or self._clock.is_over():
+                if search.cost(best) > CUT * attempt.cost or self.clock.is_over():
                     return
                 made = search.descend(best)
                 ways = [made.change({"source": each}) for each in resamplings(source, int(best.rate))]

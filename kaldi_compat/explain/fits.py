@@ -25,6 +25,7 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (2.0, None, "logarithms of squares"),
     (-1.0, None, "the sign changed"),
 )
+MEAN = "minus the mean of each column over the recording"
 LOG_OF_SCALE = 2 * math.log(32768)  # between log energies of samples in -1 to 1 and of 16-bit samples
 FFT_POINTS = [2**n for n in range(7, 13)]
 LEAST_OFFSET, LARGEST_OFFSET = 1e-3, 50.0  # of log energies, if it may come from another scale of the samples
@@ -112,6 +113,8 @@ def _maps(
         offset = float(np.median(wanted - slope * chosen)) if known is None else known
         is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
         yield name if is_named else f"{name}, {offset_name(offset, slope)}", slope * features + offset, 3 - 2 * is_named
+    centered = features - features.mean(0)
+    yield from ((f"{name}; {MEAN}", slope * centered, 3) for slope, known, name in LINES if known is None)
     slope, offset = line(chosen.ravel(), wanted.ravel())
     if abs(offset) < 1e-6 * np.abs(wanted).max():
         yield f"times {slope:.6g}", slope * features, 3
@@ -130,7 +133,7 @@ def _normalizations(features: Doubles, of: Doubles) -> Iterator[tuple[str, Doubl
     where = "" if of is features else f" of {len(of)} frames"
     divided = "minus the mean and divided by the standard deviation"
     without = features - of.mean(0)
-    yield f"minus the mean of each column over the recording{where}", without, 1
+    yield f"{MEAN}{where}", without, 1
     for ddof, sample in ((0, ""), (1, " (of a sample)")):
         if len(of) > ddof:
             deviation = np.maximum(of.std(0, ddof=ddof), 1e-10)

@@ -84,6 +84,7 @@ WORDS: dict[str, str | dict[Any, str]] = {
     "in_place": {True: "preemphasis in place, from the first sample to the last"},
     "precise": {True: "an FFT in double precision"},
 }
+OF_KALDI = {"scale", "padding", "whole", "warp", "precise"}  # attributes that the exact engine has, or that precede it
 NO_FLOOR = "no floor"
 LARGEST_FACTOR = 29  # of the points of an FFT: others take long, and are rare
 LEAST = 1e-300  # under the logarithm where there is no floor
@@ -218,8 +219,7 @@ class FeatureModel:
     @property
     def is_kaldis(self) -> bool:
         """True if the exact engine has all of it."""
-        plain = FeatureModel(self.kind, self.rate, self.options, self.scale, warp=self.warp, precise=self.precise)
-        return self.kind == "plp" or all(getattr(self, name) == getattr(plain, name) for name in WORDS)
+        return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in WORDS.keys() - OF_KALDI)
 
     def prepare(self, samples: Floats) -> Floats:
         """Return samples after what is done to the whole recording."""
@@ -259,7 +259,7 @@ class FeatureModel:
             options["allow_empty_bins"] = True
         plan = plan_of(configured(self.kind, KINDS[self.kind], None, options))
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
-        [features] = features_of_list(plan, [audio], [self.warp], lambda count: np.zeros(count, np.int32))
+        [features] = features_of_list(plan, [audio], [self.warp], _no_seeds)
         return features
 
     def spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
@@ -279,8 +279,7 @@ class FeatureModel:
         windowed = samples * _window(
             self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
         )
-        spectrum = np.fft.rfft(windowed if self.precise else windowed.astype(F32).astype(np.float64), points)
-        power = spectrum.real**2 + spectrum.imag**2
+        power = _power(windowed, points) if self.precise else _rounded_power(windowed.astype(F32), points, self.rate)
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.value("raw_energy"):
@@ -341,6 +340,29 @@ def milliseconds(samples: int, rate: float) -> float:
             if int(F32(rate) * 0.001 * F32(time)) == samples:
                 return float(time)
     return 1000 * (samples + 0.5) / rate
+
+
+def _power(windowed: Doubles, points: int) -> Doubles:
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames."""
+    spectrum = np.fft.rfft(windowed, points)
+    return np.asarray(spectrum.real**2 + spectrum.imag**2)
+
+
+def _rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
+    """Return the power spectrum by Kaldi's FFT in single precision."""
+    length = milliseconds(windowed.shape[1], rate)
+    options = SpectrogramOptions(
+        sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,
+        preemphasis_coefficient=0.0, remove_dc_offset=False, return_raw_fft=True,
+    )  # fmt: skip
+    plan = dataclasses.replace(plan_of(options), points=points, dim=points)
+    [raw] = features_of_list(plan, [windowed.ravel()], [1.0], _no_seeds)
+    first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
+    return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
+
+
+def _no_seeds(count: int) -> npt.NDArray[np.int32]:
+    return np.zeros(count, np.int32)
 
 
 @functools.lru_cache(maxsize=64)

@@ -34,6 +34,7 @@ Changes = dict[str, Any]
 MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
 SETTLING_SECONDS = 1.5  # after a search that took all its time
+CALLS_PER_READING = 8  # of the clock
 MOST_SPECTRA = 300  # that are kept
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
 UNLIKE, NEAR, EXPLAINED = 0.7, 1e-2, 5e-5
@@ -182,7 +183,8 @@ class TimeLimit:
     """Processor time of this thread that a search may take: the threads of a BLAS library wait busily."""
 
     def __init__(self, seconds: float) -> None:
-        self._end = self._end_of_stage = time.thread_time() + seconds
+        self._calls, self._now = 0, time.thread_time()
+        self._end = self._end_of_stage = self._now + seconds
 
     def begin_stage(self, seconds: float) -> None:
         """Begin a stage that may take some of the time."""
@@ -190,15 +192,22 @@ class TimeLimit:
 
     def is_over(self) -> bool:
         """Return True if the time of the stage is over."""
-        return time.thread_time() > self._end_of_stage
+        return self._read() > self._end_of_stage
 
-    def is_at_end(self, more: float = 0.0) -> bool:
-        """Return True if all time of the search is over, and some seconds more."""
-        return time.thread_time() > self._end + more
+    def is_at_end(self) -> bool:
+        """Return True if all time of the search is over."""
+        return self._read() > self._end
 
     def is_settled(self) -> bool:
         """Return True if the time to settle what was found is over, too."""
-        return self.is_at_end(SETTLING_SECONDS)
+        return time.thread_time() > self._end + SETTLING_SECONDS
+
+    def _read(self) -> float:
+        """Return the time, read now and then: it takes a millisecond on some machines."""
+        self._calls += 1
+        if self._calls % CALLS_PER_READING == 0:
+            self._now = time.thread_time()
+        return self._now
 
 
 class Search:
@@ -311,10 +320,10 @@ class Search:
         """Return where the search begins, the best first: the kinds of features that can have so many columns."""
         found: list[Candidate] = []
         for timing in timings:
-            shift = milliseconds(timing.shift // self.sheet.arrangement.stride, source.rate)
+            shift = timing.shift // self.sheet.arrangement.stride
             for kind, changes in self._begin_with(source.rate, shift):
-                plain = Candidate(kind, source.rate, source=source)
-                found.append(plain.change({"frame_shift": shift, **changes}).place(timing.center))
+                plain = Candidate(kind, source.rate, {"frame_shift": milliseconds(shift, source.rate)}, source=source)
+                found.append(plain.change(changes).place(timing.center))
             if min(map(self.cost, found), default=NOTHING) < EXPLAINED:
                 break
         found.sort(key=self.cost)
@@ -329,10 +338,11 @@ class Search:
             chosen = [min((each, *self.center(each), *self._edged(each)), key=self.cost) for each in chosen]
         return sorted(chosen, key=self.cost)
 
-    def _begin_with(self, rate: float, shift: float) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds of features, and options, that have the number of columns."""
+    def _begin_with(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
+        """Yield kinds of features, and options, that have the number of columns, for frames so many samples apart."""
+        shift, double, fourfold = (milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
-        around = (2 * shift, 4 * shift, 50.0)  # of speech synthesis
+        around = (double, fourfold, 50.0)  # of speech synthesis
         for length in sorted({25.0} if of_speech else {*around}):
             library = {"frame_length": length} | LIBRARY_MEL
             for mel, change in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):
@@ -344,7 +354,7 @@ class Search:
                     cepstra = library | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
                     yield "mfcc", cepstra
                     yield "mfcc", cepstra | {"scale": self.levels[0]} | DB_80
-        for length in sorted({min(25.0, 4 * shift)} if of_speech else {min(25.0, 4 * shift), 50.0}):
+        for length in sorted({min(25.0, fourfold)} if of_speech else {min(25.0, fourfold), 50.0}):
             size: Changes = {"frame_length": length}
             points = FeatureModel("fbank", rate, size).fft_points
             other = size | SPEECH_FEATURES | {"floor": EPSILON_64 * points}

@@ -52,6 +52,10 @@ class Settled:
         around = bool(self.candidate.source.said) + bool(self.arrangement.said) + bool(self.row)
         return len(self.candidate.settings()) + around + self.fit.words
 
+    def is_explained_by(self, tolerance: float) -> bool:
+        """Return True if all differences are below a tolerance, or of rounding."""
+        return self.fit.residual <= tolerance or bool(self.rounding)
+
     def cost(self) -> float:
         """Return the residual, as if it were larger for each word."""
         return self.fit.residual * (1 + WORDS_COST * self.words)
@@ -95,14 +99,29 @@ class Settling:
         # A floor may hide which edges fit, and edges which floor.
         steps: list[Callable[[Candidate], Iterator[Candidate]]] = [self._levels, _edges] * MOST_ROUNDS
         for step in steps:
+            if not best.fit.words and (rounded := self._within_rounding(best)).is_explained_by(self.tolerance):
+                return rounded
             found = itertools.takewhile(lambda _: not self.search.clock.is_settled(), step(best.candidate))
             best = self._best([best, *map(self._map, found)]) or best
             if best.fit.residual <= self.tolerance and step == _edges:
                 break
         if len(self.sheet.values) > MAX_ROWS:
             best = map_to(best.candidate, self.sheet, self.tolerance) or best
-        is_near = self.tolerance < best.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance
-        return within_rounding(best, self.sheet, self.tolerance) if is_near else best
+        return self._within_rounding(best)
+
+    def _within_rounding(self, settled: Settled) -> Settled:
+        """Return what is settled with a more accurate FFT or with words, if rounding explains the differences."""
+        if not self.tolerance < settled.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance:
+            return settled
+        accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.rounded()})
+        other = map_to(accurate, self.sheet, self.tolerance)
+        if other is None or other.fit.residual <= self.tolerance:
+            return other or settled
+        own = spread_of(np.abs(other.fit.mapped - settled.fit.mapped))
+        nearest = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
+        missing = np.maximum(nearest - OWN_ROUNDING * own, 0)[settled.cells]
+        is_rounding = fits.residual_of(missing, np.zeros_like(missing)) <= self.tolerance
+        return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
     def _map(self, candidate: Candidate) -> Settled | None:
         return map_to(candidate, self.sheet, self.tolerance, rows=MAX_ROWS)
@@ -144,7 +163,7 @@ class Settling:
                 yield from self._cepstra(shaped)
             else:
                 yield from self._floors(shaped)
-        if candidate.value("use_energy"):
+        if candidate.value("use_energy") or (candidate.kind, candidate.bins) == ("spectrogram", "kaldi"):
             least = self.sheet.own[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
             if abs(least) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(least):.5g}")})
@@ -168,7 +187,11 @@ class Settling:
         yield from (candidate.change({"scale": scale, "floor": each}) for scale, each in known)
         if abs(largest - DB_80["span"] * math.log(10) / 10 - floor) < FLOOR_ERROR:
             yield from (candidate.change({"scale": each} | DB_80) for each in levels)
-        if not known and abs(floor) < LARGEST_LOG:
+        if math.isnan(floor):  # too few cells are at a floor to show it
+            roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
+            yield from (candidate.change({"scale": scale, "floor": each, "root": root})
+                        for scale, each, root in itertools.product(levels, FLOORS[:4], roots))  # fmt: skip
+        elif not known and abs(floor) < LARGEST_LOG:
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(floor):.5g}")})
 
     def _floor_of(self, candidate: Candidate) -> tuple[float, float]:
@@ -283,19 +306,6 @@ def spread_of(rounding: Doubles) -> Doubles:
     for axis in (0, 1):
         rounding = np.maximum(rounding, np.maximum(np.roll(rounding, 1, axis), np.roll(rounding, -1, axis)))
     return rounding
-
-
-def within_rounding(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Return what is settled with a more accurate FFT or with words, if rounding explains the differences."""
-    accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.rounded()})
-    other = map_to(accurate, sheet, tolerance, arrangement=settled.arrangement)
-    if other is None or other.fit.residual <= tolerance:
-        return other or settled
-    own = spread_of(np.abs(other.fit.mapped - settled.fit.mapped))
-    nearest = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
-    missing = np.maximum(nearest - OWN_ROUNDING * own, 0)[settled.cells]
-    is_rounding = fits.residual_of(missing, np.zeros_like(missing)) <= tolerance
-    return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
 
 def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[list[str], list[str]]:
