@@ -72,16 +72,8 @@ def _sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
 class Finder:
     """Goes on to more of what may have been done as long as an array is not explained.
 
-    Args:
-        target: the array.
-        said: what was done to it, in words.
-        sources: the audio's channels.
-        recording: the audio (channels, T).
-        tolerance: returns the largest absolute difference that counts as explained.
-        clock: when to end.
-
-    Attributes:
-        begun: the attempts with which the search began, the best first.
+    ``tolerance`` returns the largest absolute difference that counts as explained, ``begun`` holds the attempts with
+    which the search began, the best first.
     """
 
     def __init__(
@@ -154,14 +146,7 @@ class Finder:
     def _begin(
         self, searches: Iterable[Search], sources: Sequence[AudioSource], most: int = 1, *, parts: bool = True
     ) -> list[Attempt]:
-        """Return where searches begin in audio, the best first.
-
-        Args:
-            searches: the searches.
-            sources: the audio.
-            most: number of pairs of these that are taken; all if the array may be a part of the audio.
-            parts: the array may be a part of the audio.
-        """
+        """Return where searches begin in audio, the best first; in the likeliest audio only without ``parts``."""
         assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
         for search, source in itertools.product(searches, sources):
             if not search.pattern or source.length < source.rate / 40 or self.clock.is_over():

@@ -81,12 +81,7 @@ def simplest(
     """Return the simplest map whose residual is below the tolerance.
 
     If there is none, it is the simplest one that leaves few values different, or else near the least residual of all.
-
-    Args:
-        features, target: arrays of the same shape.
-        tolerance: absolute difference.
-        cells: the cells that count; None for all.
-        others: features of more or fewer frames, whose means and deviations may have been subtracted.
+    Means and deviations may be those of ``others``, features of more or fewer frames.
     """
     cells, found = cells or all_cells(target), list[Fit]()
     for name, mapped, words in _maps(features, target, cells, others):

@@ -33,7 +33,7 @@ Changes = dict[str, Any]
 
 MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
-SETTLING_SECONDS = 1.5  # after a search that took all its time
+SETTLING_SECONDS = 1.0  # after a search that took all its time
 CALLS_PER_READING = 8  # of the clock
 MOST_SPECTRA = 300  # that are kept
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
@@ -213,11 +213,8 @@ class TimeLimit:
 class Search:
     """Chooses options one after the other, each so that features resemble an array most.
 
-    Args:
-        sheet: the array.
-        clock: when to end.
-        unit: factor that brings the samples to -1 to 1.
-        by_differences: compare changes from row to row: what a window subtracts hardly changes.
+    ``unit`` brings the samples to -1 to 1. With ``by_differences``, changes from row to row are compared: what a window
+    subtracts hardly changes.
     """
 
     def __init__(self, sheet: Sheet, clock: TimeLimit, unit: float, *, by_differences: bool = False) -> None:
@@ -327,9 +324,10 @@ class Search:
             if min(map(self.cost, found), default=NOTHING) < EXPLAINED:
                 break
         found.sort(key=self.cost)
+        windows = [{"window_type": each} for each in CHOICES["window_type"]]
         for number, each in enumerate(found[:MOST_FRAMED]):
             if self.cost(found[0]) > EXPLAINED:
-                found[number] = min((each, *map(each.change, self.framings(each))), key=self.cost)
+                found[number] = min((each, *map(each.change, [*self.framings(each), *windows])), key=self.cost)
         kinds: dict[tuple[Any, ...], Candidate] = {}
         for each in sorted(found, key=self.cost):
             kinds.setdefault((each.kind, each.value("use_energy"), each.window, each.order, each.bins), each)

@@ -50,7 +50,7 @@ class Settled:
     def words(self) -> int:
         """Number of things that have to be said."""
         around = bool(self.candidate.source.said) + bool(self.arrangement.said) + bool(self.row)
-        return len(self.candidate.settings()) + around + self.fit.words
+        return len(self.candidate.settings()) + around + self.fit.words + len(self.shift_words())
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or of rounding."""
@@ -80,12 +80,7 @@ class Settled:
 
 
 class Settling:
-    """Chooses among candidates that the search cannot tell from each other.
-
-    Args:
-        search: the search.
-        tolerance: largest absolute difference that counts as explained.
-    """
+    """Chooses among candidates that the search cannot tell from each other."""
 
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
@@ -256,15 +251,7 @@ def map_to(
     candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
     rows: int | None = None,
 ) -> Settled | None:  # fmt: skip
-    """Return a candidate with the simplest map from its features to an array; None if there is none.
-
-    Args:
-        candidate: the candidate.
-        sheet: the array.
-        tolerance: largest absolute difference that counts as explained.
-        arrangement: another one than the sheet's.
-        rows: number of the first rows that are compared; None for all.
-    """
+    """Return a candidate with the simplest map from its features to an array, or its first rows; None without one."""
     arrangement = arrangement or sheet.arrangement
     values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
     frames = len(values) * stride if len(values) < len(sheet.values) else None

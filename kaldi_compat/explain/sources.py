@@ -143,12 +143,7 @@ def _filter(samples: Floats, have: int, rate: int, cutoff: float) -> Floats:
 def _window(samples: Floats, have: int, rate: int, cutoff: float, zeros: float, beta: float) -> Any:
     """Resample by a sinc in a Kaiser window, whose spectrum multiplies that of the audio, and fold what is above.
 
-    Args:
-        samples: the audio.
-        have, rate: its rate and the other one.
-        cutoff: of the filter, as a share of half of the lower rate.
-        zeros: half of the window, in samples at the lower rate.
-        beta: of the window.
+    The cutoff is a share of half of the lower rate, ``zeros`` half of the window in samples at the lower rate.
     """
     most, lowest, divisor = max(have, rate), min(have, rate), math.gcd(have, rate)
     over = min(have * rate // divisor, 4 * most)

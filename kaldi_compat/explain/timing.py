@@ -42,12 +42,7 @@ class Timing:
 
 
 class Pattern:
-    """A few components of an array's columns, which show time, from the first row that counts to the last.
-
-    Args:
-        target: the array (frames, dim).
-        rows: the rows that count.
-    """
+    """A few components of an array's columns, which show time, from the first row that counts to the last."""
 
     def __init__(self, target: Doubles, rows: Mask) -> None:
         told = np.flatnonzero(rows)
@@ -57,13 +52,7 @@ class Pattern:
         self.components = components_of(target[self.begin : end], self.rows)
 
     def timings(self, source: AudioSource, stride: int = 1, *, parts: bool = True) -> list[Timing]:
-        """Return when the first row of the array may have been, the best first.
-
-        Args:
-            source: the audio.
-            stride: frames from one row to the next.
-            parts: look for parts of the audio as well.
-        """
+        """Return when the first row of the array, of each so many frames, may have been in audio or its parts."""
         count = len(self.rows)
 
         def off(shift: float) -> float:
@@ -127,12 +116,9 @@ def usual_shifts(rate: float) -> list[int]:
 
 
 def explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
-    """Return the share of the components' variance that is linear in the bands, less what chance explains.
+    """Return the share of the variance of components (n, frames) that is linear in bands (m, frames).
 
-    Args:
-        components: (n, frames).
-        bands: (m, frames).
-        independent: share of the frames that are not like their neighbours.
+    What chance explains is subtracted; ``independent`` is the share of the frames that are not like their neighbours.
     """
     design = np.vstack((bands, np.ones(bands.shape[1]))).T
     wanted = components.T - components.mean(1)
@@ -193,10 +179,7 @@ def _uncorrelated(energies: Doubles, width: int) -> Doubles:
 def correlations_at(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
     """Return for each lag how much of series (n, T) uncorrelated longer ones (m, U) explain: from 0 to about 1.
 
-    Args:
-        first: the series.
-        rows: the times (T,) that count; the series are zero at others.
-        second: the longer ones.
+    ``rows`` (T,) are the times that count; the series are zero at others.
     """
     count, total = first.shape[1], second.shape[1]
     size, inside, number = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
