@@ -66,6 +66,8 @@ def similarity(features: Doubles, target: Doubles) -> float:
 
     It is the root of the share of the variance that is not explained, averaged over the columns.
     """
+    if not len(features):
+        return 1.0
     a, b = (x - x.mean(0) for x in (features, target))
     power, other, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

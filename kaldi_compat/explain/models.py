@@ -54,6 +54,7 @@ PADDINGS = {
     "zeros": "zeros fill the last frame, as in python_speech_features",
 }
 DCTS = {"htk": "C0 times the root of 2, as in HTK", "sum": "a DCT that is not normalized"}
+COUNTS = ("num_ceps", "num_mel_bins")  # options that are named first
 OFFSET, PREEMPHASIS = "DC removal of the whole recording", "preemphasis of the whole recording"
 EPSILON = float(np.finfo(F32).eps)
 # Words for the attributes of a model; a format, or the words for each value.
@@ -144,7 +145,8 @@ class FeatureModel:
             value = getattr(self, name)
             if value != self.default(name):
                 said.append(words.get(value, "") if isinstance(words, dict) else words.format(value))
-        options = [f"{name}={value!r}" for name, value in self.options.items() if value != self.default(name)]
+        names = dict.fromkeys([*COUNTS, *(each.name for each in dataclasses.fields(KINDS[self.kind]))])
+        options = [f"{name}={self.value(name)!r}" for name in names if self.value(name) != self.default(name)]
         return options + [NO_FLOOR if each == "a floor of 0" else each for each in said]
 
     def __str__(self) -> str:
