@@ -149,12 +149,12 @@ def _joined(target: Doubles) -> Iterator[Arrangement]:
     columns = target.shape[1]
     if columns < 16 or len(target) < 8:
         return
-    centred = target - target.mean(0)
-    sizes = np.sqrt(np.einsum("ij,ij->j", centred, centred))
-    centred = centred / np.where(sizes > 0, sizes, 1)
+    centered = target - target.mean(0)
+    sizes = np.sqrt(np.einsum("ij,ij->j", centered, centered))
+    centered = centered / np.where(sizes > 0, sizes, 1)
 
     def alike(apart: int) -> float:
-        return float(np.median(np.einsum("ij,ij->j", centred[:, apart:], centred[:, :-apart])))
+        return float(np.median(np.einsum("ij,ij->j", centered[:, apart:], centered[:, :-apart])))
 
     for size in range(2, min(MAX_STACK, columns // 8) + 1):
         dim, rest = divmod(columns, size)
@@ -187,12 +187,12 @@ def _with_deltas(target: Doubles) -> Iterator[Arrangement]:
             if similarity(add_deltas(target[:, :dim], options)[edge:-edge], target[edge:-edge]) < 10 * SAME:
                 said, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
                 yield Arrangement(said, block, functools.partial(add_deltas, options=options))
-                repeated = functools.partial(_repeated, order=order, window=window)
+                repeated = functools.partial(_repeat, order=order, window=window)
                 yield Arrangement(f"{said}, each of the padded one before", block, repeated)
                 return
 
 
-def _repeated(features: Doubles, order: int, window: int) -> Doubles:
+def _repeat(features: Doubles, order: int, window: int) -> Doubles:
     """Return deltas as torchaudio computes them: those of the second order are deltas of the first, with its edges."""
     parts = [features]
     for _ in range(order):
@@ -220,7 +220,7 @@ def _without_running_mean(features: Doubles) -> Doubles:
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
-def _compressed(values: Doubles, method: int) -> Doubles:
+def _compress(values: Doubles, method: int) -> Doubles:
     return np.asarray(compress(values, method), np.float64)
 
 
@@ -235,9 +235,9 @@ STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
     "stored as float16": lambda values: values.astype(np.float16).astype(np.float64),
     "stored as bfloat16": _of_bits,
-    "stored compressed, 8 bits a value in each column": functools.partial(_compressed, method=2),
-    "stored compressed, 8 bits a value": functools.partial(_compressed, method=5),
-    "stored compressed, 16 bits a value": functools.partial(_compressed, method=3),
+    "stored compressed, 8 bits a value in each column": functools.partial(_compress, method=2),
+    "stored compressed, 8 bits a value": functools.partial(_compress, method=5),
+    "stored compressed, 16 bits a value": functools.partial(_compress, method=3),
 }
 
 

@@ -146,7 +146,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
             cause = _as_asked(difference) or _known(difference, found.values()) or _at_once(difference)
             if cause is None and searches < SEARCHES and in_vain[program] < FRUITLESS:
                 searches += 1
-                cause = _searched(difference)
+                cause = _search(difference)
                 in_vain[program] += cause is None
         if cause is None:
             unexplained.append(difference)
@@ -197,7 +197,7 @@ def _ignored(difference: WrongResult, asked: FeatureModel) -> Cause | None:
     return None
 
 
-def _searched(difference: WrongResult) -> Cause | None:
+def _search(difference: WrongResult) -> Cause | None:
     """Return what explain says of a result."""
     result, asked, given = difference.result, difference.asked, difference.given
     if asked:  # frames too many may be anything

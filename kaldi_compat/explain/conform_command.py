@@ -20,7 +20,7 @@ import numpy as np
 from io_ark.text import printable
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.explain.conform import Result, Scorecard, Vector, graded, scored, vectors
+from kaldi_compat.explain.conform import Result, Scorecard, Vector, grade, score, vectors
 
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0
@@ -103,7 +103,7 @@ def conform_command(
     asked = vectors(level, kit)
     with tempfile.TemporaryDirectory() as scratch:
         if batch:
-            return scored(_results(command, asked, Path(scratch), timeout), explain=True)
+            return score(_results(command, asked, Path(scratch), timeout), explain=True)
         results: list[Result] = []
         for vector in asked:
             if len(results) >= MOST_HUNG and all(each.why.startswith(TOO_LONG) for each in results[-MOST_HUNG:]):
@@ -111,7 +111,7 @@ def conform_command(
                 results += [Result(each, "failed", why) for each in asked[len(results) :]]
                 break
             results += _results(command, [vector], Path(scratch), timeout)
-        return scored(results, explain=True)
+        return score(results, explain=True)
 
 
 def _results(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
@@ -138,7 +138,7 @@ def _results(command: Sequence[str], asked: Sequence[Vector], folder: Path, time
         elif is_missing or (status and not batch):
             results.append(Result(vector, "failed", why))
         else:
-            results.append(_written(vector, Path(place["out"]), why))
+            results.append(_read(vector, Path(place["out"]), why))
     return results
 
 
@@ -198,9 +198,9 @@ def error_in(text: str) -> str:
     return printable(" ".join([lines[number], *more]))[:MOST_WORDS]
 
 
-def _written(vector: Vector, out: Path, hint: str) -> Result:
+def _read(vector: Vector, out: Path, hint: str) -> Result:
     try:
-        return graded(vector, np.load(out, allow_pickle=False))
+        return grade(vector, np.load(out, allow_pickle=False))
     except Exception as error:  # of a file that may hold anything
         why = "there is none" if isinstance(error, FileNotFoundError) else printable(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

@@ -138,7 +138,7 @@ def explain(
 
     Presets are tried first. Then the array itself is asked, one question after the other: which of its sides is time,
     which rows and columns are masked, padded, copies or deltas of others; by its correlation with the audio's energies,
-    the shift of its frames and the first one; and where the centres of its filters are. From there, options of Kaldi's
+    the shift of its frames and the first one; and where the centers of its filters are. From there, options of Kaldi's
     features, differences of other libraries and of ports, and changes of the audio are added, each time the one that
     explains most of what is left. The form of the logarithm, floors and normalization follow from the rest.
 

@@ -15,7 +15,7 @@ from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.explain import arrangements
 from kaldi_compat.explain.search import EXPLAINED, NEAR, NOTHING, UNLIKE, Candidate, Search, Sheet, TimeLimit
 from kaldi_compat.explain.settling import Settled, Settling, map_to
-from kaldi_compat.explain.sources import AudioSource, mistaken, of_other_rates, part_of, resamplings
+from kaldi_compat.explain.sources import AudioSource, of_other_rates, part_of, resamplings, with_mistakes
 from kaldi_compat.explain.timing import Timing
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
@@ -254,7 +254,7 @@ class Finder:
 
     def _mistaken(self) -> Iterator[Attempt]:
         """Take the audio at a wrong rate, at another speed, or of swapped bytes."""
-        sources = [each for source in self._sources for each in mistaken(source, self._recording)]
+        sources = [each for source in self._sources for each in with_mistakes(source, self._recording)]
         for start in self._begin(self._searches, sources, MOST_MISTAKES, parts=False)[:2]:
             if start.cost < UNLIKE:
                 attempt = start.descend()

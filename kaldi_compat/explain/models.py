@@ -45,10 +45,10 @@ MELS = {
 }
 SLANEYS = ("slaney", "slaney-height")
 PADDINGS = {
-    "reflect": "frames centred by padding (reflect)",
-    "constant": "frames centred by padding (constant)",
-    "reflect-window": "frames centred by padding (reflect) of half a window",
-    "constant-window": "frames centred by padding (constant) of half a window",
+    "reflect": "frames centered by padding (reflect)",
+    "constant": "frames centered by padding (constant)",
+    "reflect-window": "frames centered by padding (reflect) of half a window",
+    "constant-window": "frames centered by padding (constant) of half a window",
     "reflect-shift": "padding (reflect) of half of the FFT less the shift, as in HiFi-GAN",
     "inside": "frames as long as the FFT, the window in their middle",
     "zeros": "zeros fill the last frame, as in python_speech_features",

@@ -47,7 +47,7 @@ LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those abo
 EDGES = ("low_freq", "high_freq")
 # In Hz, and of a factor: how features change with numbers.
 STEPS = {"low_freq": 0.5, "high_freq": -5.0, "preemphasis_coefficient": -1e-3, "warp": 1e-3}
-NARROW = 60  # filters by which the centres of columns are found
+NARROW = 60  # filters by which the centers of columns are found
 LOCAL = 0.6  # correlation of a column with one narrow filter, if it is a filter itself
 FEWEST_AT_FLOOR = 2, 3  # cells of a column, and of all, at their least value, if there is a floor
 MOST_AT_FLOOR = 0.8  # of a column that is compared
@@ -391,9 +391,9 @@ class Search:
                 yield candidate.change({"low_freq": low, "high_freq": high})
 
     def center(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield fbank with the edges of its filters where the centres of the array's columns show them.
+        """Yield fbank with the edges of its filters where the centers of the array's columns show them.
 
-        A column's centre is that of the narrow filter whose energies vary most alike. The centres lie on a line on one
+        A column's center is that of the narrow filter whose energies vary most alike. The centers lie on a line on one
         scale of frequencies.
         """
         if self.by_differences or candidate.kind != "fbank":

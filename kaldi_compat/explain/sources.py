@@ -173,7 +173,7 @@ def _interpolate(samples: Floats, have: int, rate: int) -> Any:
     return np.interp(np.arange(len(samples) * rate // have) * (have / rate), np.arange(len(samples)), samples)
 
 
-def mistaken(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
+def with_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
     """Return what mistakes make of a recording: a wrong rate, another speed, swapped bytes, samples left out."""
     have, length, change = int(source.rate), source.length, source.change
     found = [

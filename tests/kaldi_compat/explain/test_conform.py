@@ -110,7 +110,7 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
     "one less": (with_frames("one less", port_with()), ["1 frame left out at the end: 27, not 28"]),
     "first missing": (with_frames("first missing", port_with()), ["1 frame left out at the start: 27, not 28"]),
     "one before": (with_frames("one before", port_with()), ["1 frame too many at the start: 29, not 28"]),
-    "centred": (port_with(edges="reflect"), ["frames centred by padding (reflect)"]),
+    "centered": (port_with(edges="reflect"), ["frames centered by padding (reflect)"]),
     "snip_edges": (port_with(edges="kaldi"), ["snip_edges=False"]),
     "two": (with_frames("n // hop", port_with(window="hamming")),
             ["window_type='hamming'", "2 frames too many at the end: 30, not 28"]),

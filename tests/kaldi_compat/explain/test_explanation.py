@@ -160,7 +160,7 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
 
 
 def bins(points: int, power: float, scale: float, *, mode: str = "reflect") -> Any:
-    """Return the STFT of librosa and torch: centred, of a periodic Hann window; or with Kaldi's edges ("symmetric")."""
+    """Return the STFT of librosa and torch, centered, with a periodic Hann window; or Kaldi's edges ("symmetric")."""
     around = (points // 2, points // 2) if mode == "reflect" else (points // 2 - 80, points // 2)
     padded = np.pad(SPEECH * scale, around, mode=mode)  # type: ignore[call-overload]
     frames = np.lib.stride_tricks.sliding_window_view(padded, points)
