@@ -42,6 +42,7 @@ NOTHING = 2.0  # of a candidate that cannot be compared
 BETTER = 0.97  # share of the cost that a change may leave; less for those that explain a little of anything
 MUCH_BETTER = {"warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "offset": 0.7, "added": 0.7,
                "floor": 0.7}  # fmt: skip
+CERTAIN_WINDOW = 0.3  # share of the cost that another window leaves where the search begins
 OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
 LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
 EDGES = ("low_freq", "high_freq")
@@ -327,7 +328,10 @@ class Search:
         windows = [{"window_type": each} for each in CHOICES["window_type"]]
         for number, each in enumerate(found[:MOST_FRAMED]):
             if self.cost(found[0]) > EXPLAINED:
-                found[number] = min((each, *map(each.change, [*self.framings(each), *windows])), key=self.cost)
+                framed = min((each, *map(each.change, self.framings(each))), key=self.cost)
+                windowed = min(map(each.change, windows), key=self.cost)
+                is_certain = self.cost(windowed) < CERTAIN_WINDOW * self.cost(framed)
+                found[number] = windowed if is_certain else framed
         kinds: dict[tuple[Any, ...], Candidate] = {}
         for each in sorted(found, key=self.cost):
             kinds.setdefault((each.kind, each.value("use_energy"), each.window, each.order, each.bins), each)
