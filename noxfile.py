@@ -6,6 +6,7 @@
     nox -s oldest newest        # the oldest supported and the newest PyTorch and NumPy
     nox -s environments         # beside the pins of six toolkits, their functions on the stand-ins
     nox -s aarch64              # the stored commands of Kaldi on AArch64, emulated
+    nox -s wheels               # all wheels by a cross compiler, and the source distribution
 
 ``NOX_TORCH_INDEX=https://download.pytorch.org/whl/cpu`` installs CPU builds of PyTorch.
 """
@@ -42,7 +43,15 @@ DEBOOTSTRAP = ["fakeroot", "debootstrap", "--arch=arm64", "--variant=minbase", "
                "trixie"]  # fmt: skip
 
 
+# Platforms of wheels, and zig's names of them.
+CROSS = {"manylinux_2_28-x86_64": "x86_64-linux-gnu.2.28", "manylinux_2_28-aarch64": "aarch64-linux-gnu.2.28",
+         "musllinux_1_2-x86_64": "x86_64-linux-musl", "musllinux_1_2-aarch64": "aarch64-linux-musl",
+         "macosx-11.0-arm64": "aarch64-macos.11.0", "macosx-11.0-x86_64": "x86_64-macos.11.0",
+         "win-amd64": "x86_64-windows-gnu"}  # fmt: skip
+
+
 ENVIRONMENTS = Path("tests/environments")
+ORIGINALS = ["kaldiio", "kaldi-native-fbank"]  # in any version: what the toolkits' functions are compared with
 PINNED = ["--constraint", "constraints.txt"]
 
 
@@ -109,7 +118,7 @@ def environments(session: nox.Session, toolkit: str) -> None:
     pins = str(ENVIRONMENTS / f"{toolkit}.txt")
     _torch(session, *(line for line in Path(pins).read_text().splitlines() if line.startswith("torch")))
     # Toolkits pin older releases of the libraries that our other tests compare with.
-    session.install("-r", pins, "pytest>=8", "hypothesis>=6.100", "soundfile", "setuptools>=77")
+    session.install("-r", pins, "pytest>=8", "hypothesis>=6.100", "soundfile", *ORIGINALS)
     session.install("--constraint", pins, "--editable", ".[torch,audio]")
     session.run("python", "-m", "pip", "check")
     session.run("python", "-m", "pytest", "tests/kaldi_standins/test_torchaudio_package.py")
@@ -117,16 +126,15 @@ def environments(session: nox.Session, toolkit: str) -> None:
     if toolkit not in owners:
         return
     sources = Path(session.posargs[0] if session.posargs else session.create_tmp()).resolve()
-    owners["kaldi-io-for-python"] = ("vesis84", "FETCH_HEAD")
+    owners["kaldi-io-for-python"] = ("vesis84", "HEAD")
     for name in (toolkit, "kaldi-io-for-python"):
         if not (sources / name).exists():
             (owner, commit), checkout = owners[name], str(sources / name)
-            session.run("git", "init", "--quiet", checkout, external=True)
-            url = f"https://github.com/{owner}/{name}"
-            session.run("git", "-C", checkout, "fetch", "--quiet", url, external=True)
+            options = ["--quiet", "--filter=blob:none", "--no-checkout"]  # an abbreviated commit cannot be fetched
+            session.run("git", "clone", *options, f"https://github.com/{owner}/{name}", checkout, external=True)
             session.run("git", "-C", checkout, "checkout", "--quiet", commit, external=True)
     module = "tests.kaldi_standins.toolkits.run"
-    session.run("python", "-m", module, "--sources", str(sources), "--check", f"{toolkit}/")
+    session.run("python", "-m", module, "--sources", str(sources), "--check", f"^{toolkit}/")
 
 
 @nox.session(python="3.11")
@@ -136,6 +144,30 @@ def newest(session: nox.Session) -> None:
     session.install("--pre", "--upgrade", "numpy", *TESTED_WITHOUT_TORCH)
     session.install("--editable", ".")
     _pytest(session, *CORE)
+
+
+@nox.session(python="3.11")
+def wheels(session: nox.Session) -> None:
+    """Build all wheels, by zig's C compiler, and the source distribution, and check their contents."""
+    session.install("build", "ziglang", "twine", "check-wheel-contents", "setuptools>=77")
+    dist = Path(session.create_tmp()).resolve() / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    build = ["python", "-m", "build", "--no-isolation", "--outdir", str(dist)]
+    for platform, target in CROSS.items():
+        compiler = {"_PYTHON_HOST_PLATFORM": platform, "CC": f"python-zig cc -target {target}", "LDFLAGS": "-s"}
+        shutil.rmtree("build", ignore_errors=True)
+        session.run(*build, "--wheel", env={**compiler, "KALDI_COMPAT_NATIVE": "require"}, silent=True)
+    shutil.rmtree("build")
+    session.run(*build, "--wheel", env={"KALDI_COMPAT_NATIVE": "0"}, silent=True)
+    session.run(*build, "--sdist", silent=True)
+    made = sorted(map(str, dist.iterdir()))
+    session.run("twine", "check", "--strict", *made)
+    session.run("check-wheel-contents", *(name for name in made if name.endswith(".whl")))
+    session.install("--no-index", "--find-links", str(dist), "--no-deps", "kaldi-compat")
+    session.install("numpy", "pytest", "hypothesis")
+    session.chdir(dist)  # out of the sources, so that the wheel is imported
+    session.run("python", "-c", "from kaldi_compat import native; assert native.library(), native.library().reason")
+    session.run("kaldi-compat", "info")
 
 
 @nox.session(python=False)

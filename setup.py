@@ -42,14 +42,16 @@ COMMON_SOURCE = COMMON / "simd_levels.c"
 # for which the compiler would not vectorise loops with conditions.
 FLAGS = ["-std=c99", "-O3", "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
          "-fvisibility=hidden", "-Wall"]  # fmt: skip
-POSITION_INDEPENDENT = [] if os.name == "nt" else ["-fPIC"]
+TARGET = sysconfig.get_platform().replace("universal2", platform.machine())  # built for one architecture only
+WINDOWS = TARGET.startswith(("win", "mingw"))
+POSITION_INDEPENDENT = [] if WINDOWS else ["-fPIC"]
 LEVELS = (
     {
         "sse2": ["-msse2"],
         "avx2": ["-mavx2", "-mfma"],
         "avx512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma", "-mprefer-vector-width=512"],
     }
-    if platform.machine().lower() in ("x86_64", "amd64")
+    if "x86_64" in TARGET or "amd64" in TARGET
     else {"plain": []}
 )
 
@@ -124,7 +126,7 @@ class BuildLibraries(build_ext):
 
     def get_ext_filename(self, fullname: str) -> str:
         """Return a name without the version of Python: ``io_ark/native/_native.so``."""
-        return str(Path(*fullname.split("."))) + (".dll" if os.name == "nt" else ".so")
+        return str(Path(*fullname.split("."))) + (".dll" if WINDOWS else ".so")
 
     def run(self) -> None:
         """Build the libraries, for an editable installation in the source tree."""
@@ -180,9 +182,8 @@ class PlatformWheel(bdist_wheel):
         super().run()
 
     def get_tag(self) -> tuple[str, str, str]:
-        """Return the tags of the wheel's name. A library is built for one architecture, so it is no ``universal2``."""
-        system = super().get_tag()[2]
-        return "py3", "none", system.replace("universal2", platform.machine())
+        """Return the tags of the wheel's name: any Python 3, one architecture."""
+        return "py3", "none", super().get_tag()[2].replace("universal2", platform.machine())
 
 
 def extensions() -> list[Extension]:

@@ -61,7 +61,7 @@ class Step:
 
 
 def dump(seconds: int, hours: int, jobs: int, more: str = "", work: str = "{memory}") -> Step:
-    """Return the step that dumps so many hours; without a GPU two of them."""
+    """Return the step that dumps this number of hours; without a GPU two of them."""
     command = f"{{python}} benchmarks/dump.py --gpu --work {work}{f' --more={more}' if more else ''}"
     return Step(seconds, f"{command} --hours {hours} --jobs {jobs}", f"{command} --hours 2 --jobs 2 --device cpu")
 

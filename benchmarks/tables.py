@@ -348,7 +348,7 @@ def run_once(command: list[str], environment: dict[str, str], best: Best, *, may
 def measured(
     programs: list[str], arguments: str, names: dict[str, str], runs: int, seconds: float, *, may_fail: bool = False
 ) -> list[Best]:
-    """Measure programs in turns, up to ``runs`` times or until so many seconds have passed, but once at least."""
+    """Measure programs in turns, up to ``runs`` times or until ``seconds`` have passed, but once at least."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     # A user's programs are compiled to bytecode once.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

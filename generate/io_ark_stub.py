@@ -10,7 +10,8 @@ import io_ark
 
 Types = Sequence[tuple[str, str]]
 
-# Kinds of models and of text files, and the type of their values.
+# Kinds of models and of text files, and the type of their values. They are files of their own: readers and writers of
+# tables have no overloads for them.
 MODELS = {
     "plda": "Plda",
     "diag-gmm": "DiagGmm",
@@ -20,11 +21,11 @@ MODELS = {
     "transition-model": "TransitionModel",
     "topology": "HmmTopology",
     "tree": "ContextDependency",
-    "fst": "Fst",
     "config": "dict[str, str]",
     "symbol-table": "dict[str, int]",
     "lines": "list[list[str]]",
 }
+FST = 'Literal["fst"]', "Fst"
 # Kinds, and the type of the values that are read.
 READ: Types = (
     ("Float32Kind", "Float32"),
@@ -38,7 +39,7 @@ READ: Types = (
     ('Literal["posterior"]', "Posterior"),
     ('Literal["wave"]', "Wave"),
     ('Literal["wave-info"]', "WaveInfo"),
-    *((f'Literal["{kind}"]', value) for kind, value in MODELS.items()),
+    FST,
     ("Kind", "Any"),
 )
 # Kinds, and the type of the values that are written.
@@ -50,25 +51,25 @@ WRITTEN: Types = (
     ('Literal["token-vector"]', "Iterable[str]"),
     ('Literal["posterior"]', "Sequence[Sequence[tuple[int, float]]]"),
     ('Literal["wave"]', "Wave"),
-    *((f'Literal["{kind}"]', value) for kind, value in MODELS.items()),
-    ("OtherWrittenKind", "Any"),
+    FST,
 )
 # Without a kind: what is found there, as for values of JSON.
 DETECTED = ("None", "Any")
 OF_CODEC = ("Codec[Value]", "Value")
+OF_FILES: Types = tuple((f'Literal["{kind}"]', value) for kind, value in MODELS.items())
 
 # Function: the types of its values, and what it returns.
 FUNCTIONS: dict[str, tuple[Types, str]] = {
-    "load": ((*READ, OF_CODEC, DETECTED), "{}"),
+    "load": ((*OF_FILES, *READ, OF_CODEC, DETECTED), "{}"),
     "load_scp": ((*READ, DETECTED), "Mapping[str, {}]"),
     "read": ((*READ, DETECTED), "Iterator[tuple[str, {}]]"),
-    "save": ((*WRITTEN, OF_CODEC, DETECTED), "None"),
-    "writer": ((*WRITTEN, DETECTED), "Writer[{}]"),
+    "save": ((*OF_FILES, *WRITTEN, ("OtherWrittenKind", "Any"), OF_CODEC, DETECTED), "None"),
+    "writer": ((*WRITTEN, ("Kind", "Any"), DETECTED), "Writer[{}]"),
 }
 CLASSES: dict[str, Types] = {
     "SequentialReader": (*READ, OF_CODEC),
     "RandomAccessReader": (*READ, OF_CODEC),
-    "Writer": (*WRITTEN, OF_CODEC),
+    "Writer": (*WRITTEN, ("Kind", "Any"), OF_CODEC),
 }
 
 HEAD = """\
@@ -101,7 +102,7 @@ def source() -> str:
     others = [name for name in io_ark.__all__ if name not in (*FUNCTIONS, *CLASSES, "Kind", "__version__")]
     parts += [f"from {getattr(io_ark, name).__module__} import {name} as {name}\n" for name in others]
     parts.append('\nValue = TypeVar("Value")\n\n__version__: str\n')
-    parts.append("__all__ = [\n" + "".join(f'    "{name}",\n' for name in io_ark.__all__) + "]\n")
+    parts.append("__all__ = [" + ", ".join(f'"{name}"' for name in io_ark.__all__) + "]\n")
     for name, types in CLASSES.items():
         module = "writers" if name == "Writer" else "readers"
         parts.append(f"\nclass {name}({module}.{name}[Value]):\n    def __enter__(self) -> {name}[Value]: ...\n")

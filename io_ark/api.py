@@ -206,11 +206,7 @@ def writer(
 
 
 def _not_a_script(name: str) -> str:
-    """Return the name of an output.
-
-    Raises:
-        SpecifierError: it is that of a script file, which would then be read as one.
-    """
+    """Return the name of an output."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
         raise SpecifierError(

@@ -51,9 +51,6 @@ def import_extra(name: str, use: str = "") -> Any:
     Args:
         name: the module, such as "matplotlib.pyplot".
         use: what needs it, for the message.
-
-    Raises:
-        MissingExtraError: the package is not installed.
     """
     package = name.partition(".")[0]
     try:

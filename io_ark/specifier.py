@@ -29,46 +29,28 @@ _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
 
 
 class Rspecifier(NamedTuple):
-    """A table to read.
+    """A table to read."""
 
-    Attributes:
-        kind: "ark" (an archive) or "scp" (a script file with the location of each object).
-        rxfilename: the stream that holds the archive or the script.
-        once: ``o``: each key is looked up at most once.
-        sorted: ``s``: the keys of the table are sorted by their bytes.
-        called_sorted: ``cs``: keys are looked up in that order.
-        permissive: ``p``: unreadable objects are treated as missing.
-        background: ``bg``: a thread reads ahead.
-    """
-
-    kind: Literal["ark", "scp"]
-    rxfilename: str
-    once: bool = False
-    sorted: bool = False
-    called_sorted: bool = False
-    permissive: bool = False
-    background: bool = False
+    kind: Literal["ark", "scp"]  # "ark" (an archive) or "scp" (a script file with the location of each object)
+    rxfilename: str  # the stream that holds the archive or the script
+    once: bool = False  # `o`: each key is looked up at most once
+    sorted: bool = False  # `s`: the keys of the table are sorted by their bytes
+    called_sorted: bool = False  # `cs`: keys are looked up in that order
+    permissive: bool = False  # `p`: unreadable objects are treated as missing
+    background: bool = False  # `bg`: a thread reads ahead
 
 
 class Wspecifier(NamedTuple):
-    """A table to write.
+    """A table to write."""
 
-    Attributes:
-        kind: "ark" (an archive), "both" (an archive, and a script file that points into it) or "scp" (an existing
-            script file that names the file for each key's object).
-        archive: the archive's wxfilename ("" for kind "scp").
-        script: the script's file name ("" for kind "ark").
-        binary: ``b`` (default) or ``t``.
-        flush: ``f``: flush after each object; ``nf`` (default): do not.
-        permissive: ``p``: skip keys that are not in the script file (kind "scp").
-    """
-
+    # "ark" (an archive), "both" (an archive, and a script file that points into it) or "scp" (an existing script file
+    # that names the file for each key's object)
     kind: Literal["ark", "scp", "both"]
-    archive: str = ""
-    script: str = ""
-    binary: bool = True
-    flush: bool = False
-    permissive: bool = False
+    archive: str = ""  # the archive's wxfilename ("" for kind "scp")
+    script: str = ""  # the script's file name ("" for kind "ark")
+    binary: bool = True  # `b` (default) or `t`
+    flush: bool = False  # `f`: flush after each object; `nf` (default): do not
+    permissive: bool = False  # `p`: skip keys that are not in the script file (kind "scp")
 
 
 class Rxfilename(NamedTuple):
@@ -90,17 +72,11 @@ class Wxfilename(NamedTuple):
 
 @dataclass(frozen=True)
 class Range:
-    """Part of a matrix or vector.
+    """Part of a matrix or vector."""
 
-    Attributes:
-        rows: first and last row (element of a vector), both included; None: all.
-        columns: first and last column, both included; None: all.
-        text: the range as it was written, for messages.
-    """
-
-    rows: tuple[int, int] | None
-    columns: tuple[int, int] | None
-    text: str
+    rows: tuple[int, int] | None  # first and last row (element of a vector), both included; None: all
+    columns: tuple[int, int] | None  # first and last column, both included; None: all
+    text: str  # the range as it was written, for messages
 
     def bounds(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
         """Return slices for an object with this number of rows (elements) and columns.
@@ -220,22 +196,14 @@ def is_table_wspecifier(text: str) -> bool:
 
 
 def parse_rspecifier(text: str) -> Rspecifier:
-    """Parse an rspecifier.
-
-    Raises:
-        SpecifierError: the text is not an rspecifier.
-    """
+    """Parse an rspecifier."""
     return classify_rspecifier(text) or _refuse(
         text, "is not an rspecifier: write 'ark:FILE', 'scp:FILE' or 'scp,p:-'; the options are b t o s cs p bg"
     )
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
-    """Parse a wspecifier.
-
-    Raises:
-        SpecifierError: the text is not a wspecifier.
-    """
+    """Parse a wspecifier."""
     return classify_wspecifier(text) or _refuse(
         text, "is not a wspecifier: write 'ark:FILE', 'ark,t:-' or 'ark,scp:ARCHIVE,SCRIPT'; the options are b t f p"
     )
@@ -247,9 +215,6 @@ def parse_rxfilename(text: str) -> Rxfilename:
     >>> from io_ark.specifier import parse_rxfilename
     >>> parse_rxfilename("a.ark:123")
     Rxfilename(kind='file', path='a.ark', offset=123, command='')
-
-    Raises:
-        SpecifierError: the text is not a valid rxfilename.
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
@@ -273,11 +238,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
 
 
 def parse_wxfilename(text: str) -> Wxfilename:
-    """Parse a wxfilename.
-
-    Raises:
-        SpecifierError: the text is not a valid wxfilename.
-    """
+    """Parse a wxfilename."""
     if isinstance(text, FileName):
         return Wxfilename("file", str(text))
     if text in ("", "-"):
@@ -311,9 +272,6 @@ def split_range(text: str) -> tuple[str, Range | None]:
 
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
-
-    Raises:
-        RangeSyntaxError: the text ends in ``]``, but not in a range.
     """
     if text[-1:] != "]":
         return text, None
@@ -322,11 +280,7 @@ def split_range(text: str) -> tuple[str, Range | None]:
 
 
 def split_brackets(text: str) -> tuple[str, str]:
-    """Split an rxfilename from what is in the brackets after it, which is not parsed; "" if there are none.
-
-    Raises:
-        RangeSyntaxError: the text ends in ``]``, but not in a name and something in brackets.
-    """
+    """Split an rxfilename from what is in the brackets after it, which is not parsed; "" if there are none."""
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, ""
     name, _, inside = text[:-1].partition("[")
@@ -336,11 +290,7 @@ def split_brackets(text: str) -> tuple[str, str]:
 
 
 def parse_range(text: str) -> Range:
-    """Parse a range without its brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``.
-
-    Raises:
-        RangeSyntaxError: the text is not a range.
-    """
+    """Parse a range without its brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``."""
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:
         raise RangeSyntaxError(f"'[{text}]' is not a range: give rows and, after a comma, columns, as in [0:9,2:3]")

@@ -45,12 +45,6 @@ def printable(text: str) -> str:
 def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
     """Write a table as HTML, for Jupyter. Without colours, to fit light and dark themes.
 
-    Args:
-        title: shown above, in bold.
-        rows: the cells.
-        header: names of the columns; none if empty.
-        note: shown below.
-
     >>> html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'
     """

@@ -30,7 +30,7 @@ from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
 from kaldi_compat.options.constructors import (
     FbankConstructor,
     MfccConstructor,
@@ -90,7 +90,7 @@ class ArrayFeature(AudioFeature):
             raise OptionError(f"engine={engine!r} computes tensors: use kaldi_compat.{type(self).__name__}")
         if dft != "fft":
             raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
-        self.options: FrameOptions = configured(type(self).__name__, self.Options, options, changes)
+        self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
         self.plan = plan_of(self.options)
         self.size = self.plan.size
         if engine == "accurate":

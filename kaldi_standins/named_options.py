@@ -109,7 +109,7 @@ def options_class(
     """Return a mutable dataclass of these fields, in the module of its base's user.
 
     Args:
-        name, base, text: of the class; the meanings of the fields follow the text.
+        name, base, text: name, base class and docstring of the class; the meanings of the fields follow the text.
         our_type: our options of the same meaning.
         compared: instances of equal values are equal.
     """

@@ -71,7 +71,7 @@ def install(*names: str) -> dict[str, str]:
     Call it before the libraries are imported.
 
     Args:
-        names: of the libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldifeat, kaldiio, omniio, torchaudio.
+        names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldifeat, kaldiio, omniio, torchaudio.
 
     Returns:
         What is replaced: their modules, and ours.

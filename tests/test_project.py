@@ -25,13 +25,30 @@ def test_all_files_have_the_same_version() -> None:
     assert [io_ark.__version__, kaldi_compat.__version__, *citation] == [version] * 3
 
 
+def test_recipe_for_conda_is_that_of_pyproject() -> None:
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    project, scripts = PYPROJECT.split("[project.optional-dependencies]")[0], PYPROJECT.split("[project.scripts]")[1]
+    for ours, theirs in (("version", "version"), ("description", "summary"), ("license", "license")):
+        [text] = found(rf"^  {theirs}: ([^$]*?)$", recipe)
+        assert found(rf'^{ours} = "(.*)"$', project) == [text.strip('"')]
+    run = found(r"^    - (.*)$", recipe.split("\n  run:\n")[1].split("\n  run_constraints:")[0])
+    [python], [needed] = found(r'^requires-python = "(.*)"$', project), found(r"^dependencies = \[(.*)\]$", project)
+    assert [each.replace(" ", "") for each in run] == [f"python{python}", *re.findall(r'"(.*?)"', needed)]
+    host = found(r"^    - (.*)$", recipe.split("\n  host:\n")[1].split("\n  run:")[0])
+    assert [each.replace(" ", "") for each in host] == ["python", "pip", *found(r'^requires = \["(.*)"\]$', PYPROJECT)]
+    assert found(r"^ +- pytorch (.*)$", recipe) == found(r'^torch = \["torch(.*)"\]$', PYPROJECT)
+    assert found(r"imports: \[(.*)\]", recipe) == [", ".join(re.findall(r'"(\w+)\*"', PYPROJECT))]
+    commands = found(r"^      - (\S+)", recipe.split("\n  - script:")[1].split("\nabout:")[0])
+    assert commands and set(commands) <= set(found(r'^([\w-]+) = "', scripts))
+
+
 def test_workflows_run_sessions_and_pythons_of_the_noxfile() -> None:
     workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
     weekly = (ROOT / ".github" / "workflows" / "weekly.yml").read_text()
     pythons = set(found(r'"(3\.\d+t?)"', NOXFILE.split("PYTHONS = ")[1].split("\n")[0]))
     sessions = set(found(r"^def ([a-z]\w*)\(session", NOXFILE))
     used = found(r"session: ([\w.-]+)}", workflow)
-    assert {session.partition("-")[0] for session in used} | set(found(r'--session "(\w+)', weekly)) == sessions
+    assert {session.partition("-")[0] for session in used} | set(found(r'--session "?(\w+)', weekly)) == sessions
     environments = [path.stem for path in sorted((ROOT / "tests" / "environments").glob("*.txt"))]
     assert found(r"toolkit: \[(.*)\]", weekly) == [", ".join(environments)]
     assert {session.partition("-")[2] for session in used if "-" in session} == pythons

@@ -274,7 +274,7 @@ def architecture() -> Any:
         "torch engine\ngradients, export, any device": (3.6, 1.1, 2.6),
         "Triton engine\nfused kernels on CUDA": (3.6, 0.1, 2.6),
         "programs: Kaldi's tables": (6.9, 3.2, 2.6),
-        "features.numpy, streams": (6.9, 2.1, 2.6),
+        "kaldi_compat.numpy, streams": (6.9, 2.1, 2.6),
         "nn.Module in a model": (6.9, 1.1, 2.6),
         "dump: archives, feats.scp": (6.9, 0.1, 2.6),
     }

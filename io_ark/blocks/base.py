@@ -104,24 +104,18 @@ class Block:
                 results.append(result)
         return array_or_object_block(keys, results)
 
-    def packed(self) -> PackedBlock | None:
+    def pack(self) -> PackedBlock | None:
         """Return the entries in the binary format of an archive; None if it is not available."""
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class PackedBlock(Block):
-    """Entries in the binary format of an archive, which only a writer accepts.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        data: (bytes,) uint8: the entries, with their keys.
-        objects: (entries,): where each object starts, after its key.
-    """
+    """Entries in the binary format of an archive, which only a writer accepts."""
 
     keys: bytes
-    data: Array
-    objects: Integers
+    data: Array  # (bytes,) uint8: the entries, with their keys
+    objects: Integers  # (entries,): where each object starts, after its key
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -130,26 +124,20 @@ class PackedBlock(Block):
         """Raise TypeError: only a binary archive accepts these entries."""
         raise TypeError("entries in binary can be written to an archive only")
 
-    def packed(self) -> PackedBlock:
+    def pack(self) -> PackedBlock:
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class ObjectBlock(Block):
-    """Entries of any kind, whose values are created on access.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        read: returns the values, at each call.
-        count: number of entries.
-        data: (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive.
-        ends: (entries,): where each entry ends in the data.
-    """
+    """Entries of any kind, whose values are created on access."""
 
     keys: bytes
-    read: Callable[[], Iterable[Any]]
-    count: int
+    read: Callable[[], Iterable[Any]]  # returns the values, at each call
+    count: int  # number of entries
+    # (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    # (entries,): where each entry ends in the data
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
@@ -170,20 +158,13 @@ class ObjectBlock(Block):
         keys, values = self.names(), list(self.read())
         return ObjectBlock.of([keys[at] for at in chosen], [values[at] for at in chosen])
 
-    def packed(self) -> PackedBlock | None:
+    def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlock(Block):
     """Entries that are arrays.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        values: (numbers,): the elements of all arrays, one array after the other.
-        shapes: (entries, 2) int64: rows and columns of each matrix. For vectors the first number is their length; for
-            numbers both are 0.
-        dimensions: 2 for matrices, 1 for vectors, 0 for numbers.
 
     >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
     >>> block.rows().tolist(), block.columns()
@@ -193,9 +174,11 @@ class ArrayBlock(Block):
     """
 
     keys: bytes
-    values: Array
+    values: Array  # (numbers,): the elements of all arrays, one array after the other
+    # (entries, 2) int64: rows and columns of each matrix. For vectors the first number is their length; for numbers
+    # both are 0.
     shapes: Integers
-    dimensions: int = 2
+    dimensions: int = 2  # 2 for matrices, 1 for vectors, 0 for numbers
 
     @classmethod
     def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
@@ -236,7 +219,7 @@ class ArrayBlock(Block):
         columns = self.columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
-    def stacked(self) -> Array | None:
+    def stack(self) -> Array | None:
         """Return arrays of one shape as an array (entries, rows, columns) or (entries, length).
 
         None if their shapes differ or have no elements.
@@ -290,7 +273,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stacked()) is not None:  # a third of the time
+        if (stacked := self.stack()) is not None:  # a third of the time
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0
@@ -321,13 +304,7 @@ _START = np.arange(-1, 2)  # of an object in binary: the blank before it and its
 
 
 def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
-    """Return entries of an archive as a block; None if there are none, or they are not in binary.
-
-    Args:
-        keys: a newline after each.
-        data: (bytes,): the entries.
-        ends: (entries,): where each ends.
-    """
+    """Return entries of an archive as a block; None if there are none, or they are not in binary."""
     if not len(data):
         return None
     objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # a key and a blank are before an object

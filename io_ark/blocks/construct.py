@@ -17,10 +17,6 @@ from io_ark.blocks.wave import Wave, WaveBlock
 def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
     """Return the block of entries: an :class:`ArrayBlock` of small arrays of one type, or of one array; a
     :class:`WaveBlock`, :class:`PosteriorBlock` or :class:`ShapeBlock` of one such value; or an :class:`ObjectBlock`.
-
-    Args:
-        keys: a string for each entry.
-        values: as many values.
     """
     if len(values) == 1:
         value = values[0]
@@ -53,7 +49,7 @@ def concatenate(blocks: Sequence[Block]) -> Block:
         posteriors = [block for block in blocks if isinstance(block, PosteriorBlock)]
         if len(posteriors) == len(blocks):
             frames = np.concatenate([block.frames for block in posteriors])
-            return PosteriorBlock(keys, frames, PosteriorArrays.joined([block.posteriors for block in posteriors]))
+            return PosteriorBlock(keys, frames, PosteriorArrays.concatenate([block.posteriors for block in posteriors]))
     if isinstance(first, WaveBlock):
         audio = [block for block in blocks if isinstance(block, WaveBlock) and block.only_headers == first.only_headers]
         if len(audio) == len(blocks):

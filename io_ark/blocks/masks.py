@@ -10,11 +10,7 @@ _COMMON_TYPES = frozenset((int, float, np.ndarray))
 
 
 def refuse_masks(value: object) -> None:
-    """Check that no element is masked, in an array or in lists of arrays.
-
-    Raises:
-        FormatError: elements are masked, which Kaldi's formats cannot express.
-    """
+    """Check that no element is masked, in an array or in lists of arrays."""
     if isinstance(value, list | tuple):
         if not _COMMON_TYPES.issuperset(map(type, value)):
             for each in value:

@@ -66,12 +66,6 @@ def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> Non
 
 
 def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    """Return lines of a script file: each key, the archive's name and an offset into it.
-
-    Args:
-        keys: a newline after each.
-        offsets: (entries,): where each object starts.
-        archive: name of the archive.
-    """
+    """Return lines of a script file: each key, the archive's name and an offset into it."""
     entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
     return np.frombuffer(b"".join([b"%b %b:%d\n" % (key, archive, offset) for key, offset in entries]), np.uint8)

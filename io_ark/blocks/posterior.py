@@ -42,21 +42,16 @@ def _lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArr
 class PosteriorArrays(NamedTuple):
     """Posteriors of frames as arrays.
 
-    Attributes:
-        counts: (frames,) int64: number of entries of each frame.
-        integers: (entries,) int32: of all frames, one frame after the other.
-        weights: (entries,) float32.
-
     >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).lists()
     [[(7, 0.5), (3, 0.25)], []]
     """
 
-    counts: npt.NDArray[np.int64]
-    integers: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
+    counts: npt.NDArray[np.int64]  # (frames,) int64: number of entries of each frame
+    integers: npt.NDArray[np.int32]  # (entries,) int32: of all frames, one frame after the other
+    weights: npt.NDArray[np.float32]  # (entries,) float32
 
     @classmethod
-    def joined(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
+    def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
         """Return the frames of several posteriors, one posterior after the other."""
         if len(parts) == 1:
             return parts[0]
@@ -81,20 +76,14 @@ class PosteriorArrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PosteriorBlock(Block):
-    """Entries that are posteriors.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        frames: (entries,): frames of each posterior.
-        posteriors: the frames of all posteriors, one posterior after the other.
-        data: (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive.
-        ends: (entries,): where each entry ends in the data.
-    """
+    """Entries that are posteriors."""
 
     keys: bytes
-    frames: Integers
-    posteriors: PosteriorArrays
+    frames: Integers  # (entries,): frames of each posterior
+    posteriors: PosteriorArrays  # the frames of all posteriors, one posterior after the other
+    # (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    # (entries,): where each entry ends in the data
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -110,5 +99,5 @@ class PosteriorBlock(Block):
         chosen = PosteriorArrays(counts[frames], integers[pairs], weights[pairs])
         return PosteriorBlock(select_keys(self.keys, entries), self.frames[entries], chosen)
 
-    def packed(self) -> PackedBlock | None:
+    def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)

@@ -12,15 +12,10 @@ from io_ark.blocks.base import Array, ArrayBlock, Block, Integers, Mask, select_
 
 
 class ArrayInfo(NamedTuple):
-    """Shape and dtype of an array, read from its header without loading the data.
+    """Shape and dtype of an array, read from its header without loading the data."""
 
-    Attributes:
-        shape: shape of the array that reading would return.
-        dtype: type of its elements.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    shape: tuple[int, ...]  # shape of the array that reading would return
+    dtype: np.dtype[Any]  # type of its elements
 
     @property
     def ndim(self) -> int:
@@ -35,17 +30,11 @@ class ArrayInfo(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShapeBlock(Block):
-    """Entries that are the shapes of matrices, whose numbers were not read.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        shapes: (entries, 2) int64: rows and columns of each matrix.
-        dtype: type of the matrices.
-    """
+    """Entries that are the shapes of matrices, whose numbers were not read."""
 
     keys: bytes
-    shapes: Integers
-    dtype: np.dtype[Any]
+    shapes: Integers  # (entries, 2) int64: rows and columns of each matrix
+    dtype: np.dtype[Any]  # type of the matrices
 
     def __len__(self) -> int:
         return len(self.shapes)

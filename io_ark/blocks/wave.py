@@ -59,30 +59,24 @@ class WaveInfo(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WaveBlock(Block):
-    """Entries that are audio of one channel of 16-bit samples, at whole sampling rates.
-
-    Attributes:
-        keys: the keys as bytes, with a newline after each.
-        samples: (numbers,) int16: where the samples of all entries are, maybe with other numbers in between.
-        starts, lengths: (entries,) int64: of each entry's samples.
-        rates: (entries,) uint32: sampling rates in Hz.
-        only_headers: the samples were not read, so entries are :class:`WaveInfo`.
-    """
+    """Entries that are audio of one channel of 16-bit samples, at whole sampling rates."""
 
     keys: bytes
+    # (numbers,) int16: where the samples of all entries are, maybe with other numbers in between
     samples: npt.NDArray[np.int16]
+    # (entries,) int64: of each entry's samples
     starts: Integers
     lengths: Integers
-    rates: npt.NDArray[np.uint32]
-    only_headers: bool = False
+    rates: npt.NDArray[np.uint32]  # (entries,) uint32: sampling rates in Hz
+    only_headers: bool = False  # the samples were not read, so entries are WaveInfo
 
     @classmethod
     def of(cls, key: str, wave: Wave) -> WaveBlock:
         """Return the block of one entry of one channel; its samples are not copied."""
-        return cls.joined([(key, wave)])
+        return cls.concatenate([(key, wave)])
 
     @classmethod
-    def joined(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
+    def concatenate(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
         """Return the block of entries of one channel; the samples are copied unless there is one entry."""
         lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
         rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)

@@ -27,7 +27,8 @@ TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "
   ark head -n 3 feats.scp      list the first entries
   ark grep '^anna' feats.scp   list the entries whose keys match
   ark show feats.scp utt1      print one object; also: ark show feats.ark:1234
-  ark plot feats.scp utt1      draw an object in the terminal, or with -o utt1.png into a file
+  ark plot -o utt1.png feats.scp utt1
+                               draw an object into a file
   ark stat feats.scp           number and lengths of entries; mean, deviation, minimum and maximum of each column
   ark diff a.scp b.scp         compare two tables; exit status 1 if they differ
   ark check feats.scp feats.ark
@@ -216,9 +217,9 @@ COMMANDS = {
         _takes("--all", action="store_true", help="print all rows and columns of large arrays"),
     ),
     "plot": _command(
-        "draw objects, in the terminal or into a file",
+        "draw objects into a file",
         "plot.plot",
-        _takes("-o", "--output", metavar="FILE", default="", help="picture to write: .png, .pdf, .svg"),
+        _takes("-o", "--output", metavar="FILE", required=True, help="picture to write: .png, .pdf, .svg"),
         _takes("--frame-shift", type=_POSITIVE, default=0.0, metavar="MS", help=f"{_SHIFT}, for an axis in seconds"),
         _takes("table", metavar="TABLE"),
         _takes("keys", nargs="+", metavar="KEY"),

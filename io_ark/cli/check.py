@@ -24,21 +24,13 @@ MAX_PROBLEMS = 100
 
 @dataclass
 class Findings:
-    """Result of checking a table.
+    """Result of checking a table."""
 
-    Attributes:
-        name: the table.
-        count: number of entries, or of lines of a script file, that were checked.
-        problems: one line per problem, in the order found.
-        keys: the keys in table order.
-        columns: number of columns of the matrices, and key of the first matrix.
-    """
-
-    name: str
-    count: int = 0
-    problems: list[str] = field(default_factory=list)
-    keys: dict[str, None] = field(default_factory=dict)
-    columns: tuple[int, str] | None = None
+    name: str  # the table
+    count: int = 0  # number of entries, or of lines of a script file, that were checked
+    problems: list[str] = field(default_factory=list)  # one line per problem, in the order found
+    keys: dict[str, None] = field(default_factory=dict)  # the keys in table order
+    columns: tuple[int, str] | None = None  # number of columns of the matrices, and key of the first matrix
 
 
 def check(chosen: argparse.Namespace) -> int:
@@ -68,13 +60,7 @@ def check_table(
     *,
     progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter,
 ) -> Findings:
-    """Check every entry of a table.
-
-    Args:
-        table: the table.
-        access: what may be opened.
-        progress: wraps the iterable of entries, to show progress.
-    """
+    """Check every entry of a table."""
     found = Findings(table.rxfilename)
     files = OpenFiles(access=access.of_script())
     try:

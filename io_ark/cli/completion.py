@@ -9,40 +9,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of a program.
+    """An option of a program."""
 
-    Attributes:
-        name: name with the leading hyphens.
-        about: one line.
-        takes_value: True if a value follows.
-        choices: the values, if they are few.
-    """
-
-    name: str
-    about: str = ""
-    takes_value: bool = False
-    choices: tuple[str, ...] = ()
+    name: str  # name with the leading hyphens
+    about: str = ""  # one line
+    takes_value: bool = False  # True if a value follows
+    choices: tuple[str, ...] = ()  # the values, if they are few
 
 
 @dataclass(frozen=True)
 class Command:
-    """A program, or a command of one.
+    """A program, or a command of one."""
 
-    Attributes:
-        name: as typed.
-        about: one line.
-        flags: its options.
-        commands: its commands.
-        words: what its first argument can be, besides files.
-        equals: True if an option and its value are joined by ``=``, as in Kaldi's programs.
-    """
-
-    name: str
-    about: str = ""
-    flags: tuple[Flag, ...] = ()
-    commands: tuple[Command, ...] = ()
-    words: tuple[str, ...] = ()
-    equals: bool = False
+    name: str  # as typed
+    about: str = ""  # one line
+    flags: tuple[Flag, ...] = ()  # its options
+    commands: tuple[Command, ...] = ()  # its commands
+    words: tuple[str, ...] = ()  # what its first argument can be, besides files
+    equals: bool = False  # True if an option and its value are joined by `=`, as in Kaldi's programs
 
 
 def of_parser(parser: argparse.ArgumentParser, name: str, about: str = "") -> Command:
@@ -62,12 +46,7 @@ def of_parser(parser: argparse.ArgumentParser, name: str, about: str = "") -> Co
 
 
 def script(shell: str, programs: Sequence[Command]) -> str:
-    """Return the script that completes the command lines of programs.
-
-    Args:
-        shell: "bash", "zsh" or "fish".
-        programs: the programs.
-    """
+    """Return the script that completes the command lines of programs."""
     return SHELLS[shell](programs)
 
 

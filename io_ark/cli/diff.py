@@ -23,23 +23,15 @@ MAX_SHOWN = 100
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between two entries of the same key.
+    """Difference between two entries of the same key."""
 
-    Attributes:
-        key: the key.
-        reason: why the entries cannot be compared number by number, such as another shape; "" if they were compared.
-        largest: largest absolute difference; infinite where only one value is finite or NaN.
-        mean: mean absolute difference over the values that are finite in both.
-        place: index of the largest difference.
-        worst_frames: rows with the largest differences, and these.
-    """
-
-    key: str
+    key: str  # the key
+    # why the entries cannot be compared number by number, such as another shape; "" if they were compared
     reason: str = ""
-    largest: float = 0.0
-    mean: float = 0.0
-    place: tuple[int, ...] = ()
-    worst_frames: list[tuple[int, float]] = field(default_factory=list)
+    largest: float = 0.0  # largest absolute difference; infinite where only one value is finite or NaN
+    mean: float = 0.0  # mean absolute difference over the values that are finite in both
+    place: tuple[int, ...] = ()  # index of the largest difference
+    worst_frames: list[tuple[int, float]] = field(default_factory=list)  # rows with the largest differences, and these
 
     @property
     def is_none(self) -> bool:

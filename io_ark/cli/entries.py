@@ -55,23 +55,14 @@ def allowed_access(chosen: argparse.Namespace) -> Access:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a table.
+    """One entry of a table."""
 
-    Attributes:
-        key: the key; empty for a single object, and for a line of a script file without one.
-        where: rxfilename of the object: ``feats.ark:17`` (without offset if the table is a pipe).
-        stored: description of the storage format.
-        value: the object, or its shape (see :class:`InfoCodec`); None if it could not be read.
-        error: the reason why it could not be read.
-        single: True if the file is a single object and not a table.
-    """
-
-    key: str
-    where: str
-    stored: str
-    value: Any = None
-    error: ArkError | None = None
-    single: bool = False
+    key: str  # the key; empty for a single object, and for a line of a script file without one
+    where: str  # rxfilename of the object: `feats.ark:17` (without offset if the table is a pipe)
+    stored: str  # description of the storage format
+    value: Any = None  # the object, or its shape (see InfoCodec); None if it could not be read
+    error: ArkError | None = None  # the reason why it could not be read
+    single: bool = False  # True if the file is a single object and not a table
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,14 +92,6 @@ def entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> It
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
     An archive ends at an unreadable entry, because the start of the next object is unknown; a script file continues.
-
-    Args:
-        table: the table.
-        access: what may be opened.
-        info_only: read only shapes, from headers where possible.
-
-    Raises:
-        ArkError: the table itself cannot be opened or read.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
@@ -121,11 +104,7 @@ def entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> It
 
 
 def find(name: str, key: str, access: Access) -> Entry:
-    """Return the entry of a key. A script file reads only that object; an archive is read up to it.
-
-    Raises:
-        ArkError: the table or the entry cannot be read, or the table has no such key.
-    """
+    """Return the entry of a key. A script file reads only that object; an archive is read up to it."""
     table = table_of(name)
     if table.kind == "ark":
         entry = next((entry for entry in entries(table, access) if entry.key == key), None)

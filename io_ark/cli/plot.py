@@ -1,19 +1,15 @@
-"""The command ``ark plot``: pictures of objects, in a file or in the terminal."""
+"""The command ``ark plot``: pictures of objects."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import description, escape
+from io_ark.cli.describe import description
 from io_ark.cli.entries import Entry, allowed_access, find, table_of
-from io_ark.cli.terminal import blocks, graphics_protocol, show_png
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.extras import import_extra
@@ -21,32 +17,14 @@ from io_ark.streams.access import Access
 from io_ark.tables.overwriting import refuse_overwriting
 
 DPI = 100
-ROWS_OF_BLOCKS = 20
 
 
 def plot(chosen: argparse.Namespace) -> int:
-    """Draw objects of a table."""
-    if not chosen.output and not sys.stdout.isatty():
-        raise SpecifierError("standard output is not a terminal: add -o FILE.png", file=chosen.table)
+    """Draw objects of a table into a file."""
     found = [_entry(chosen.table, key, allowed_access(chosen)) for key in chosen.keys]
-    if chosen.output:
-        refuse_overwriting(chosen.output, [table_of(chosen.table)])
-        draw(found, chosen.output, chosen.frame_shift)
-        print(f"{chosen.output}: a picture of {', '.join(chosen.keys)}", file=sys.stderr)
-        return 0
-    protocol = graphics_protocol()
-    if protocol != "blocks":
-        with tempfile.TemporaryDirectory() as folder:
-            draw(found, f"{folder}/picture.png", chosen.frame_shift)
-            show_png(Path(folder, "picture.png"), protocol)
-        return 0
-    width = shutil.get_terminal_size().columns
-    for entry in found:
-        print(f"{escape(entry.key)}: {description(entry.value)}")
-        numbers = _numbers(entry)
-        image = numbers.T[::-1] if numbers.ndim == 2 else _curve(numbers, width)
-        print("\n".join(blocks(image, width, ROWS_OF_BLOCKS)))
-        print(f"{numbers.min():.4g} (dark) to {numbers.max():.4g} (bright); frames to the right, columns upwards")
+    refuse_overwriting(chosen.output, [table_of(chosen.table)])
+    draw(found, chosen.output, chosen.frame_shift)
+    print(f"{chosen.output}: a picture of {', '.join(chosen.keys)}", file=sys.stderr)
     return 0
 
 
@@ -55,21 +33,6 @@ def _entry(table: str, key: str, access: Access) -> Entry:
     if entry.numbers is None or not entry.numbers.size or entry.numbers.ndim == 0:
         raise FormatError(f"a {description(entry.value)} cannot be drawn", file=table, key=key)
     return entry
-
-
-def _numbers(entry: Entry) -> np.ndarray[Any, Any]:
-    numbers = np.asarray(entry.numbers)
-    return numbers[0] if isinstance(entry.value, Wave) else numbers
-
-
-def _curve(values: np.ndarray[Any, Any], width: int) -> np.ndarray[Any, Any]:
-    """Draw a curve into a matrix: for each column the range of the values that fall into it."""
-    parts = np.array_split(values, min(width, len(values)))
-    low, high = float(values.min()), float(values.max())
-    levels = np.linspace(high, low, 2 * ROWS_OF_BLOCKS)[:, None]
-    step = (high - low) / (2 * ROWS_OF_BLOCKS - 1) or 1.0
-    tops, bottoms = (np.array([f(part) for part in parts]) for f in (np.max, np.min))
-    return ((levels <= tops + step / 2) & (levels >= bottoms - step / 2)).astype(np.float64)
 
 
 def draw(found: list[Entry], path: str, frame_shift: float = 0.0) -> None:

@@ -21,25 +21,16 @@ COLUMNS_NAMED = 10
 
 @dataclass
 class Statistics:
-    """Statistics of a table, accumulated entry by entry.
+    """Statistics of a table, accumulated entry by entry."""
 
-    Attributes:
-        entries: number of entries read.
-        failed: number of unreadable entries.
-        stored: number of entries in each storage format.
-        lengths: rows of each matrix, elements of each vector, samples of each wave.
-        seconds: total duration of audio.
-        moments: moments of each column, by number of columns.
-        values: histogram of all finite values.
-    """
-
-    entries: int = 0
-    failed: int = 0
-    stored: Counter[str] = field(default_factory=Counter)
+    entries: int = 0  # number of entries read
+    failed: int = 0  # number of unreadable entries
+    stored: Counter[str] = field(default_factory=Counter)  # number of entries in each storage format
+    # rows of each matrix, elements of each vector, samples of each wave
     lengths: list[int] = field(default_factory=list)
-    seconds: float = 0.0
-    moments: dict[int, Moments] = field(default_factory=dict)
-    values: Histogram = field(default_factory=Histogram)
+    seconds: float = 0.0  # total duration of audio
+    moments: dict[int, Moments] = field(default_factory=dict)  # moments of each column, by number of columns
+    values: Histogram = field(default_factory=Histogram)  # histogram of all finite values
 
     def add(self, entry: Entry) -> None:
         """Add an entry."""

@@ -43,16 +43,7 @@ def audio_format(source: Source) -> str:
 
 
 def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
-    """Return the module soundfile, which decodes audio of a format.
-
-    Args:
-        source: the file, for the message.
-        name: the format, which begins the message.
-        offset: where the audio starts, for the message.
-
-    Raises:
-        FormatError: soundfile is not installed. Says how to install it, and which command to use instead.
-    """
+    """Return the module soundfile, which decodes audio of a format."""
     try:
         import soundfile
     except ImportError:
@@ -88,11 +79,7 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
 
 
 def size_of(data: Any, source: Source, name: str) -> tuple[float, int, int]:
-    """Return the sampling rate in Hz and the numbers of channels and samples of a file of audio, without decoding it.
-
-    Raises:
-        FormatError: as for :func:`decode`.
-    """
+    """Return the sampling rate in Hz and the numbers of channels and samples of a file, without decoding it."""
     with _open_audio(data, source, name) as file:
         return float(file.samplerate), file.channels, file.frames
 

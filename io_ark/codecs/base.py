@@ -165,6 +165,17 @@ class ArrayCodec(Codec[npt.NDArray[Any]]):
         raise NotImplementedError
 
 
+class FloatArrayCodec(ArrayCodec):
+    """Base class of codecs of float32 or float64 arrays: ``name`` and ``double-name`` are their kinds."""
+
+    name = ""
+
+    def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
+        self.dtype = np.dtype(dtype)
+        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
+        self.scan_kind = self.name if self.dtype == np.float32 else f"double-{self.name}"
+
+
 def read_marker(source: Source) -> bool:
     """Return True if the object at the next byte is binary, and skip its marker."""
     marker = source.peek(2)
@@ -243,11 +254,7 @@ def read_size(source: Source, binary: bool, of: str) -> int:
 
 
 def as_int32(value: object) -> int:
-    """Convert ``value`` to an integer of 32 bits.
-
-    Raises:
-        FormatError: it is not an integer, or is too large.
-    """
+    """Convert ``value`` to an integer of 32 bits."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
@@ -317,11 +324,7 @@ def end_line(source: Source) -> None:
 
 
 def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert ``value`` to an array.
-
-    Raises:
-        FormatError: elements of it are masked, which Kaldi's formats cannot express.
-    """
+    """Convert ``value`` to an array."""
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)

@@ -37,51 +37,30 @@ _INFINITE = b"Infinity", b"-Infinity"  # as OpenFst prints them
 
 
 class Acceptor(NamedTuple):
-    """A weighted acceptor; weights are costs (negative logarithms).
+    """A weighted acceptor; weights are costs (negative logarithms)."""
 
-    Attributes:
-        start: start state; -1 if there are no states.
-        final_costs: float32 of shape (states,): infinite for states that are not final.
-        states: int32 of shape (arcs,): source state of each arc, ascending.
-        labels: int32 of shape (arcs,).
-        costs: float32 of shape (arcs,).
-        next_states: int32 of shape (arcs,).
-    """
-
-    start: int
-    final_costs: Array
-    states: Array
-    labels: Array
-    costs: Array
-    next_states: Array
+    start: int  # start state; -1 if there are no states
+    final_costs: Array  # float32 of shape (states,): infinite for states that are not final
+    states: Array  # int32 of shape (arcs,): source state of each arc, ascending
+    labels: Array  # int32 of shape (arcs,)
+    costs: Array  # float32 of shape (arcs,)
+    next_states: Array  # int32 of shape (arcs,)
 
 
 @written_as("fst")
 @dataclass(frozen=True, repr=False)
 class Fst:
-    """Graph in a file of its own, such as ``HCLG.fst``: its header, and the rest as it is stored.
+    """Graph in a file of its own, such as ``HCLG.fst``: its header, and the rest as it is stored."""
 
-    Attributes:
-        type: OpenFst's type, such as ``vector``, ``const``, ``ngram`` or ``olabel_lookahead``.
-        arc_type: type of the arcs, such as ``standard``.
-        version: version of the format of this type.
-        flags: flags of the header.
-        properties: properties that are known, as OpenFst's bits.
-        start: start state; -1 if there is none.
-        num_states: number of states; -1 or 0 if the header does not say.
-        num_arcs: number of arcs, likewise.
-        data: the bytes after the header: symbol tables, states and arcs.
-    """
-
-    type: str
-    arc_type: str
-    version: int
-    flags: int
-    properties: int
-    start: int
-    num_states: int
-    num_arcs: int
-    data: bytes
+    type: str  # OpenFst's type, such as `vector`, `const`, `ngram` or `olabel_lookahead`
+    arc_type: str  # type of the arcs, such as `standard`
+    version: int  # version of the format of this type
+    flags: int  # flags of the header
+    properties: int  # properties that are known, as OpenFst's bits
+    start: int  # start state; -1 if there is none
+    num_states: int  # number of states; -1 or 0 if the header does not say
+    num_arcs: int  # number of arcs, likewise
+    data: bytes  # the bytes after the header: symbol tables, states and arcs
 
     def __repr__(self) -> str:
         return f"Fst({self.type!r}, {self.arc_type!r}, num_states={self.num_states}, num_arcs={self.num_arcs})"

@@ -94,11 +94,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
 
 
 def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a one-dimensional array of this integer type.
-
-    Raises:
-        FormatError: it is not a vector of integers, or an integer does not fit.
-    """
+    """Convert ``value`` to a one-dimensional array of this integer type."""
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
     array = as_array(value)
@@ -116,11 +112,7 @@ def fits(values: Array, dtype: npt.DTypeLike) -> bool:
 
 
 class IntVectorCodec(ArrayCodec):
-    """Codec of integers as a one-dimensional array.
-
-    Args:
-        dtype: int32 or int8.
-    """
+    """Codec of integers (int32 or int8) as a one-dimensional array."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.little_endian(dtype)
@@ -213,11 +205,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
 
 
 class PairVectorCodec(Codec[Array]):
-    """Codec of vectors of pairs of int32 or of floats, as an array of shape (pairs, 2).
-
-    Args:
-        dtype: int32 or float32.
-    """
+    """Codec of vectors of pairs of int32 or of floats, as an array of shape (pairs, 2)."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
         self.dtype = base.little_endian(dtype)

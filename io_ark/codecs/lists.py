@@ -17,7 +17,7 @@ _DIGITS = 19  # of the largest label
 
 
 def _integer(source: Source, number: int, words: list[bytes], place: int, count: int) -> int:
-    """Return the integer at a place in a line of so many words."""
+    """Return the integer at a place in a line that must have ``count`` words."""
     if len(words) != count or not INTEGER.fullmatch(words[place]) or len(words[place]) > _DIGITS:
         expected = "an integer" if count == 1 else "a symbol and its integer"
         source.fail(f"line {number}: expected {expected}, found {quote(b' '.join(words))}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Sink, little_endian
+from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink
 from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
@@ -33,23 +33,20 @@ _START = _DENSE_HEADER.size
 _LONGEST_START = len(BINARY_MARKER) + LONGEST_HEADER
 
 
-class MatrixCodec(ArrayCodec):
+class MatrixCodec(FloatArrayCodec):
     """Codec of matrices: arrays of shape (rows, columns).
 
     Reads matrices of either precision, and compressed matrices, into one precision. Arrays read belong to the caller
     and are writable, except views of memory (a memory map).
 
     Source: ``Matrix::Read`` in Kaldi's ``src/matrix/kaldi-matrix.cc``.
-
-    Args:
-        dtype: float32 or float64: precision of values that are read and written.
     """
 
+    name = "matrix"
+
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
-        self.dtype = np.dtype(dtype)
+        super().__init__(dtype)
         self._start = b"\0BFM \4" if self.dtype == np.float32 else b"\0BDM \4"
-        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
-        self.scan_kind = "matrix" if self.dtype == np.float32 else "double-matrix"
 
     def read(self, source: Source) -> Array:
         # A fast path for the common case: for small matrices the number of calls dominates.

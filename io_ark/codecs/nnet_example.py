@@ -44,79 +44,47 @@ _integers = PlainIntVectorCodec()
 
 
 class NnetIo(NamedTuple):
-    """Input or output of a network.
+    """Input or output of a network."""
 
-    Attributes:
-        name: name, such as ``input``, ``ivector`` or ``output``.
-        indexes: int32 of shape (rows, 3): sequence n, time t and x of each row.
-        features: array, :class:`CompressedMatrix` or :class:`SparseMatrix` with the same number of rows.
-    """
-
-    name: str
-    indexes: Array
-    features: GeneralMatrix
+    name: str  # name, such as `input`, `ivector` or `output`
+    indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
+    features: GeneralMatrix  # array, CompressedMatrix or SparseMatrix with the same number of rows
 
 
 @written_as("nnet-example")
 class NnetExample(NamedTuple):
-    """nnet3 training example.
+    """nnet3 training example."""
 
-    Attributes:
-        io: inputs and outputs.
-    """
-
-    io: list[NnetIo]
+    io: list[NnetIo]  # inputs and outputs
 
 
 class Supervision(NamedTuple):
-    """Target output of a chain network for sequences of equal length.
+    """Target output of a chain network for sequences of equal length."""
 
-    Attributes:
-        weight: weight of the example.
-        num_sequences: number of sequences.
-        frames_per_sequence: number of output frames per sequence.
-        label_dim: number of pdfs; labels are pdf + 1.
-        fsts: one acceptor for all sequences, or one per sequence for end-to-end training.
-        end_to_end: True for end-to-end training.
-        alignment_pdfs: int32: the pdf of each frame, or empty.
-    """
-
-    weight: float
-    num_sequences: int
-    frames_per_sequence: int
-    label_dim: int
-    fsts: list[Acceptor]
-    end_to_end: bool
-    alignment_pdfs: Array
+    weight: float  # weight of the example
+    num_sequences: int  # number of sequences
+    frames_per_sequence: int  # number of output frames per sequence
+    label_dim: int  # number of pdfs; labels are pdf + 1
+    fsts: list[Acceptor]  # one acceptor for all sequences, or one per sequence for end-to-end training
+    end_to_end: bool  # True for end-to-end training
+    alignment_pdfs: Array  # int32: the pdf of each frame, or empty
 
 
 class ChainOutput(NamedTuple):
-    """Output of a chain network.
+    """Output of a chain network."""
 
-    Attributes:
-        name: name, such as ``output``.
-        indexes: int32 of shape (rows, 3): sequence n, time t and x of each row.
-        supervision: the target output.
-        deriv_weights: float32 of shape (rows,), or empty: weight of each row's derivative.
-    """
-
-    name: str
-    indexes: Array
-    supervision: Supervision
-    deriv_weights: Array
+    name: str  # name, such as `output`
+    indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
+    supervision: Supervision  # the target output
+    deriv_weights: Array  # float32 of shape (rows,), or empty: weight of each row's derivative
 
 
 @written_as("nnet-chain-example")
 class NnetChainExample(NamedTuple):
-    """Chain training example.
+    """Chain training example."""
 
-    Attributes:
-        inputs: inputs.
-        outputs: outputs with their supervision.
-    """
-
-    inputs: list[NnetIo]
-    outputs: list[ChainOutput]
+    inputs: list[NnetIo]  # inputs
+    outputs: list[ChainOutput]  # outputs with their supervision
 
 
 def read_indexes(source: Source, binary: bool) -> Array:

@@ -27,19 +27,16 @@ LARGEST = 1 << 12
 
 @dataclass(frozen=True)
 class Pack:
-    """Layout of the entries of a kind that are written together.
+    """Layout of the entries of a kind that are written together."""
 
-    Attributes:
-        take: copies a value into the form that is kept; returns None if the codec has to write it. None: the codec
-            writes all values.
-        encode: returns the bytes of entries from their keys and kept values.
-        arrays: type and dimensions of the arrays that are written in binary as they are.
-        block: encodes the entries of a block; returns None for another kind of block.
-    """
-
+    # copies a value into the form that is kept; returns None if the codec has to write it. None: the codec writes all
+    # values.
     take: Callable[[Any], Any] | None = None
+    # returns the bytes of entries from their keys and kept values
     encode: Callable[[Sequence[str], Sequence[Any]], bytes] = lambda keys, values: b""
+    # type and dimensions of the arrays that are written in binary as they are
     arrays: tuple[np.dtype[Any], int] | None = None
+    # encodes the entries of a block; returns None for another kind of block
     block: Callable[[Block], PackedBlock | None] = lambda block: None
 
     def takes(self, block: Block) -> bool:

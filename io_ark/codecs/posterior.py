@@ -124,7 +124,7 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
             entries = read_size(source, True, "the number of entries of a frame")
             parts.append(_arrays([read_pairs(source, entries, "a posterior")]))
         count -= len(parts[-1].counts)
-    return PosteriorArrays.joined(parts)
+    return PosteriorArrays.concatenate(parts)
 
 
 def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:

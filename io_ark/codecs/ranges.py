@@ -41,11 +41,7 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
 
 
 def slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
-    """Return the slices of a range for an object with this number of rows (elements) and columns (None: a vector).
-
-    Raises:
-        RangeError: the range is outside the object.
-    """
+    """Return the slices of a range for an object with this number of rows (elements) and columns (None: a vector)."""
     try:
         chosen = part.bounds(rows, columns)
     except ValueError as error:

@@ -50,18 +50,13 @@ _NESTED = ("posterior", "int-vector-vector")
 
 
 class Window(NamedTuple):
-    """Bytes to scan: ``data[begin:end]``.
+    """Bytes to scan: ``data[begin:end]``."""
 
-    Attributes:
-        data: bytes-like.
-        begin, end: the part to scan.
-        largest: bytes of an object at most; larger ones are read directly into their arrays.
-    """
-
-    data: Any
+    data: Any  # bytes-like
+    # the part to scan
     begin: int
     end: int
-    largest: int
+    largest: int  # bytes of an object at most; larger ones are read directly into their arrays
 
     def bytes(self) -> npt.NDArray[np.uint8]:
         """Return the bytes as an array, which is a view."""
@@ -69,15 +64,10 @@ class Window(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """Entries that were read from a window.
+    """Entries that were read from a window."""
 
-    Attributes:
-        block: the entries.
-        size: bytes from the begin of the first entry to the end of the last.
-    """
-
-    block: Block
-    size: int
+    block: Block  # the entries
+    size: int  # bytes from the begin of the first entry to the end of the last
 
 
 class Scan(Protocol):
@@ -105,17 +95,11 @@ class Scan(Protocol):
 
 
 class _Numbers(NamedTuple):
-    """Result of a scan in C.
+    """Result of a scan in C."""
 
-    Attributes:
-        shapes: (entries, 2): rows and columns, or lengths and 0.
-        values: the bytes of all numbers.
-        lists: lengths of the inner lists of all entries.
-    """
-
-    shapes: Integers
-    values: npt.NDArray[np.uint8]
-    lists: Integers
+    shapes: Integers  # (entries, 2): rows and columns, or lengths and 0
+    values: npt.NDArray[np.uint8]  # the bytes of all numbers
+    lists: Integers  # lengths of the inner lists of all entries
 
     def of(self, dtype: npt.DTypeLike) -> Array:
         """Return the numbers of all objects."""
@@ -228,11 +212,7 @@ def scan_line(kind: str, line: bytes) -> Any:
 
 
 class ShapeScan:
-    """Reads the shapes of matrices.
-
-    Args:
-        dtype: type that the matrices have when they are read.
-    """
+    """Reads the shapes of matrices."""
 
     file_bytes, reads_places, of_any_size = 0, False, False
 

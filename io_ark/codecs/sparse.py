@@ -33,17 +33,11 @@ Array = npt.NDArray[Any]
 
 @written_as("sparse-vector")
 class SparseVector(NamedTuple):
-    """Sparse vector: only some elements are stored, the others are zero.
+    """Sparse vector: only some elements are stored, the others are zero."""
 
-    Attributes:
-        dim: number of elements.
-        indices: indices of the stored elements: int32, ascending.
-        values: values of the stored elements: float32.
-    """
-
-    dim: int
-    indices: Array
-    values: Array
+    dim: int  # number of elements
+    indices: Array  # indices of the stored elements: int32, ascending
+    values: Array  # values of the stored elements: float32
 
     @classmethod
     def of(cls, vector: npt.ArrayLike) -> SparseVector:
@@ -72,13 +66,9 @@ class SparseVector(NamedTuple):
 
 @written_as("sparse-matrix")
 class SparseMatrix(NamedTuple):
-    """Matrix of sparse rows.
+    """Matrix of sparse rows."""
 
-    Attributes:
-        rows: sparse vectors of equal dimension.
-    """
-
-    rows: Sequence[SparseVector]
+    rows: Sequence[SparseVector]  # sparse vectors of equal dimension
 
     @classmethod
     def of(cls, matrix: npt.ArrayLike) -> SparseMatrix:

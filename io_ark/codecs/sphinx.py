@@ -36,12 +36,7 @@ def encode_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, 
 
 
 class SphinxCodec(Codec[Array]):
-    """Codec of features of shape (frames, dimension), without text format or binary marker.
-
-    Args:
-        dim: the dimension, which the file does not contain (any dimension can be written).
-        big_endian: byte order.
-    """
+    """Codec of features of shape (frames, dimension), without text format or binary marker."""
 
     marker = b""
 

@@ -18,11 +18,7 @@ _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 
 
 def token_bytes(token: str) -> bytes:
-    """Encode a token.
-
-    Raises:
-        FormatError: it is empty, or has white space or a zero byte.
-    """
+    """Encode a token."""
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
         raise FormatError(f"invalid token {token!r}: a token is not empty and has no white space")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import ArrayCodec, Sink, as_array, little_endian, quote, raw_bytes
+from io_ark.codecs.base import FloatArrayCodec, Sink, as_array, little_endian, quote, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.pack import LARGEST, Pack, objects
 from io_ark.codecs.text_format import encode_list
@@ -28,18 +28,14 @@ _START = _MARKED_HEADER.size
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
 
 
-class VectorCodec(ArrayCodec):
-    """Codec of vectors: arrays of one dimension. Reads vectors of either precision into one precision.
+class VectorCodec(FloatArrayCodec):
+    """Codec of vectors: arrays of one dimension. Reads vectors of either precision into one precision."""
 
-    Args:
-        dtype: float32 or float64: precision of values that are read and written.
-    """
+    name = "vector"
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
-        self.dtype = np.dtype(dtype)
+        super().__init__(dtype)
         self._marker_and_token = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
-        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
-        self.scan_kind = "vector" if self.dtype == np.float32 else "double-vector"
 
     def pack(self, binary: bool) -> Pack:
         return replace(objects(self._plain_bytes), arrays=(self._stored, 1)) if binary else Pack()

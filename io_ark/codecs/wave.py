@@ -90,19 +90,12 @@ class Chunks:
 
 
 class _Header(NamedTuple):
-    """Header of a wave file.
+    """Header of a wave file."""
 
-    Attributes:
-        info: its fields.
-        block: bytes of a sample of all channels.
-        is_counted: True if the size of the samples in bytes determines their number.
-        foreign: format chunk of samples that are not 16-bit linear; empty if they are.
-    """
-
-    info: WaveInfo
-    block: int
-    is_counted: bool
-    foreign: bytes
+    info: WaveInfo  # its fields
+    block: int  # bytes of a sample of all channels
+    is_counted: bool  # True if the size of the samples in bytes determines their number
+    foreign: bytes  # format chunk of samples that are not 16-bit linear; empty if they are
 
     def file(self, data: Any) -> bytes:
         """Return a whole file with these samples."""
@@ -246,11 +239,7 @@ def _info(size: tuple[float, int, int]) -> WaveInfo:
 
 
 class WaveScan:
-    """Reads blocks of wave files of one channel.
-
-    Args:
-        only_headers: leave the samples out.
-    """
+    """Reads blocks of wave files of one channel."""
 
     reads_places, of_any_size = True, False
 
@@ -294,11 +283,7 @@ class WaveScan:
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
-    """Codec that reads the header of audio and skips its samples. It cannot write.
-
-    Args:
-        any_encoding: see :class:`WaveCodec`.
-    """
+    """Codec that reads the header of audio and skips its samples. It cannot write."""
 
     marker = b""
 

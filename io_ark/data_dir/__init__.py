@@ -8,19 +8,11 @@ NumPy: the names below are imported when they are first used.
 from __future__ import annotations
 
 _MODULES = {
-    "directory": ("DataDir",),
-    "segments": (
-        "TO_THE_END",
-        "Segment",
-        "load_segments",
-        "load_spk2utt",
-        "load_text",
-        "load_utt2spk",
-        "parse_segment",
-    ),
-    "stage": ("DataDirError",),
+    "directory": "DataDir",
+    "segments": "TO_THE_END Segment load_segments load_spk2utt load_text load_utt2spk parse_segment",
+    "stage": "DataDirError",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

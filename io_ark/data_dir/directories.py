@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
 from io_ark.data_dir.fix import filtered, fix
-from io_ark.data_dir.lines import Fields, Keys, chunks, field, lines_of, words
+from io_ark.data_dir.lines import Fields, Keys, chunks, columns, field, lines_of, rows, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
-from io_ark.data_dir.split import BY_SPEAKER, SourceDir, count_lines
-from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
+from io_ark.data_dir.split import BY_SPEAKER
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree, shown, warn
 from io_ark.data_dir.validate import validate
 
-BY_UTTERANCE = [
-    "feats.scp",
-    "vad.scp",
-    "utt2lang",
-    "utt2dur",
-    "utt2num_frames",
-    "utt2uniq",
-    "wav.scp",
-    "utt2warp",
-    "text",
-]
-COMBINED = [
-    "utt2spk",
-    "utt2lang",
-    "utt2dur",
-    "utt2num_frames",
-    "reco2dur",
-    "feats.scp",
-    "text",
-    "cmvn.scp",
-    "vad.scp",
-    "reco2file_and_channel",
-    "wav.scp",
-    "spk2gender",
-]
+BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
+COMBINED = "utt2spk utt2lang utt2dur utt2num_frames reco2dur feats.scp text cmvn.scp vad.scp reco2file_and_channel wav.scp spk2gender"
+# Files that a copy has: with new names of utterances, of speakers, or as they are; of recordings if there are segments.
+COPIED = (
+    "feats.scp:u vad.scp:u utt2lang:u segments:u wav.scp:r reco2file_and_channel:c text:u utt2dur:u utt2num_frames:u reco2dur:r "
+    "spk2gender:s cmvn.scp:s frame_shift:c stm:c glm:c ctm:c"
+)
+REMOVED = (
+    "feats.scp cmvn.scp vad.scp utt2lang utt2uniq utt2dur utt2num_frames text wav.scp reco2file_and_channel frame_shift stm glm "
+    "ctm"
+)
 
 
 def refuse_same(source: str, target: str, text: str, say: Say) -> None:
@@ -47,7 +32,7 @@ def refuse_same(source: str, target: str, text: str, say: Say) -> None:
     if source == target:
         raise say.fails(text)
     if os.path.realpath(source) == os.path.realpath(target):
-        raise DataDirError(f"is the same directory as {source}: choose another one", file=target)
+        raise DataDirError(f"is the same directory as {source}: choose another one", target)
 
 
 def make_spk2utt(stage: Stage) -> None:
@@ -85,8 +70,8 @@ def subset(
     src, target, number = SourceDir(source), arguments[-1], "".join(arguments[:-1])
     given = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
     which = next((name for name, value in given.items() if value), "")
-    utt2spk = src.need(say)
-    count = count_lines(utt2spk)
+    src.need(say)
+    count = src.count("utt2spk")
     wanted = int(number) if number.lstrip("-").isdigit() else 0
     if wanted > count:
         raise say.fails("cannot subset to more utterances than you originally had.")
@@ -97,28 +82,25 @@ def subset(
         raise DataDirError(f"--per-spk needs a number of utterances of 1 or more, not {number!r}")
     with Stage(target, say) as stage, locked(source, change=False), exits_with(1):
         _choose(say, src, stage, number, which, spk_list, utt_list)
-        utterances = keys_of(stage.path("utt2spk"))
-        names = keys_of(stage.path("spk2utt"))
         segments = src.path("segments")
-        for name in BY_UTTERANCE:
-            if src.path(name) and not (segments and name == "wav.scp"):
-                filtered(stage, src.path(name), name, utterances)
-        for name in BY_SPEAKER:
-            if src.path(name):
-                filtered(stage, src.path(name), name, names)
+
+        def keep(names: str, keys: Keys) -> None:
+            for name in names.split():
+                if src.path(name):
+                    filtered(stage, src.path(name), name, keys)
+
+        keep(BY_UTTERANCE.replace("wav.scp", "segments" if segments else "wav.scp"), keys_of(stage.path("utt2spk")))
+        keep(BY_SPEAKER, keys_of(stage.path("spk2utt")))
         if segments:
-            filtered(stage, segments, "segments", utterances)
-            recordings = Keys(Fields(chunk, 2, awk=True).joined for chunk in chunks(stage.path("segments")))
+            named = lines.distinct(stage.path("segments"), 2)
+            recordings = Keys(lambda: [named])
         else:
-            recordings = Keys.of(stage.path("wav.scp"), awk=True) if stage.path("wav.scp") else Keys([])
-        for name in ("reco2file_and_channel", "reco2dur", *(["wav.scp"] if segments else [])):
-            if src.path(name):
-                filtered(stage, src.path(name), name, recordings)
+            recordings = Keys.of(*filter(None, [stage.path("wav.scp")]), awk=True)
+        keep("reco2file_and_channel reco2dur wav.scp" if segments else "reco2file_and_channel reco2dur", recordings)
         if stm := src.path("stm"):
             filtered(stage, stm, "stm", recordings, (line for line in lines_of(stm) if line.startswith(b";;")))
-        if src.path("frame_shift"):
-            stage.copy(src.path("frame_shift"), "frame_shift")
-        left = count_lines(stage.path("utt2spk"))
+        stage.each(src, "frame_shift")
+        left = stage.count("utt2spk")
     say(f"reducing #utt from {count} to {left}")
     return 0
 
@@ -129,14 +111,13 @@ def _choose(
     """Write utt2spk and spk2utt of a subset."""
     utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
     wanted = int(number) if number.lstrip("-").isdigit() else 0
-    if spk_list or which in ("--speakers", "--per-spk"):
+    by_speaker = spk_list or which in ("--speakers", "--per-spk")
+    if by_speaker:
         src.need(say, "spk2utt")
     if spk_list:
         filtered(stage, spk2utt, "spk2utt", _id_list(spk_list))
-        make_utt2spk(stage)
     elif utt_list:
         filtered(stage, utt2spk, "utt2spk", _id_list(utt_list))
-        make_spk2utt(stage)
     elif which == "--speakers":
         kept, total = [], 0
         for line in shuffled(list(lines_of(spk2utt))):
@@ -144,23 +125,28 @@ def _choose(
                 kept.append(line if line.endswith(b"\n") else line + b"\n")
             total += len(words(line, awk=True)) - 1
         stage.write("spk2utt", sorted(kept))
-        make_utt2spk(stage)
     elif which == "--per-spk":
         stage.write("spk2utt", (_some_of(words(line, awk=True), wanted) for line in lines_of(spk2utt)))
-        make_utt2spk(stage)
     elif which == "--shortest":
         frames = src.path("utt2num_frames")
-        found = list(lines_of(frames)) if frames else lengths_of_features(src.path("feats.scp"))
-        found.sort(key=lambda line: (lines.number_of(field(line, 2, awk=True)), line))
-        filtered(stage, utt2spk, "utt2spk", Keys(field(line, awk=True) + b"\n" for line in found[:wanted]))
-        make_spk2utt(stage)
-    else:
-        if wanted == 0:
-            raise DataDirError(
-                f"the number of utterances must be a whole number of 1 or more, not {number!r}", partly=True
-            )
+        lengths = lines_of(frames) if frames else lengths_of_features(src.path("feats.scp"))
+        shortest = _shortest(b"".join(sorted(lengths)), wanted)
+        filtered(stage, utt2spk, "utt2spk", Keys(lambda: [shortest]))
+    elif wanted:
         stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
-        make_spk2utt(stage)
+    else:
+        raise say.fails("", f"the number of utterances must be a whole number of 1 or more, not {number!r}")
+    (make_utt2spk if by_speaker else make_spk2utt)(stage)
+
+
+def _shortest(lengths: bytes, wanted: int) -> bytes:
+    """Return the keys of so many utterances, the shortest ones; of two that are as long, the first."""
+    keys = Fields(lengths, awk=True).joined.splitlines(keepends=True)
+    numbers = lines.numbers_of(Fields(lengths, 2, awk=True).joined)
+    limit = max(sorted(numbers)[:wanted], default=-1.0)
+    left = wanted - sum(number < limit for number in numbers)
+    pairs = zip(keys, numbers, strict=True)
+    return b"".join([key for key, number in pairs if number < limit or (number == limit and (left := left - 1) >= 0)])
 
 
 def _id_list(file: str | Keys) -> Keys:
@@ -169,44 +155,39 @@ def _id_list(file: str | Keys) -> Keys:
 
 def _some_of(found: list[bytes], wanted: int) -> bytes:
     """Return a line of spk2utt with at most so many of its utterances, as Kaldi's awk writes it."""
-    count = len(found) - 1
-    step = max(count // wanted, 1)
-    return b"".join([name + b" " for name in (*found[:1], *found[1 : wanted * step + 1 : step])]) + b"\n"
+    step = max((len(found) - 1) // wanted, 1)
+    return b" ".join([*found[:1], *found[1 : wanted * step + 1 : step], b"\n"])
 
 
 def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
     """Make a directory with the utterances of several others."""
     for folder in sources:
         if os.path.realpath(folder) == os.path.realpath(target):
-            raise DataDirError("is a source, and the target is made anew: choose another target", file=target)
+            raise DataDirError("is a source, and the target is made anew: choose another target", target)
     srcs = [SourceDir(folder) for folder in sources]
+    info = f"{say.name} [info]:"
     with Stage(target, say, anew=True) as stage, locked(*sources), exits_with(1):
         for src in srcs:
             src.need(say)
         shift = _common_frame_shift(say, srcs)
-        if any(src.path("utt2uniq") for src in srcs):
-            _merge(stage, srcs, "utt2uniq", _themselves)
-            say("combined utt2uniq")
-        else:
-            say.write(f"{say.name} [info]: not combining utt2uniq as it does not exist")
-        if any(src.path("segments") for src in srcs):
-            for src in srcs:
-                if not src.path("segments"):
-                    print(f"{say.name} [info]: will generate missing segments for {src.folder}", file=sys.stderr)
-            helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
-            _merge(stage, srcs, "segments", lambda src: segments_of(helper, src.folder))
-            say("combined segments")
-        else:
-            say.write(f"{say.name} [info]: not combining segments as it does not exist")
-        for name in (*COMBINED, *extra_files.replace("utt2uniq", "").split()):
-            paths = [src.path(name) for src in srcs]
-            if all(paths):
-                stage.write(name, lines.sort_lines(paths))
-                say(f"combined {name}")
-            elif not any(paths):
-                say.write(f"{say.name} [info]: not combining {name} as it does not exist")
+        helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
+        made: dict[str, Callable[[SourceDir], Iterable[bytes]]] = {
+            "utt2uniq": _themselves,
+            "segments": lambda src: segments_of(helper, src.folder),
+        }
+        for name in (*made, *COMBINED.split(), *extra_files.replace("utt2uniq", "").split()):
+            there = [bool(src.path(name)) for src in srcs]
+            if not any(there):
+                say.write(f"{info} not combining {name} as it does not exist")
+            elif not all(there) and name not in made:
+                say.write(f"{info} **not combining {name} as it does not exist everywhere**")
             else:
-                say.write(f"{say.name} [info]: **not combining {name} as it does not exist everywhere**")
+                for src in srcs if name == "segments" else ():
+                    if not src.path(name):
+                        warn(f"{info} will generate missing segments for {src.folder}")
+                parts = [chunks(src.path(name)) if src.path(name) else made[name](src) for src in srcs]
+                stage.write(name, lines.sort_lines(parts))
+                say(f"combined {name}")
         make_spk2utt(stage)
         if shift:
             stage.copy(shift, "frame_shift")
@@ -215,26 +196,22 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
 
 
 def _common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:
+    """Return the path of a directory's frame_shift, of which all have the same; empty if there is none."""
     found: tuple[SourceDir, bytes] | None = None
     for src in srcs:
         if src.path("feats.scp") and (path := src.path("frame_shift")):
             value = b"".join(chunks(path))
             if found and found[1] != value:
                 text = f"different frame_shift in directories {src.folder} and  {found[0].folder}. Cannot combine features."
-                raise Say(f"{say.name}:error", say.write, as_script=say.as_script).fails(text)
+                raise say.called(f"{say.name}:error").fails(text)
             found = src, value
     return found[0].path("frame_shift") if found else ""
 
 
 def _themselves(src: SourceDir) -> Iterator[bytes]:
-    return (b"%b %b\n" % (key, key) for key in (field(line, awk=True) for line in lines_of(src.path("utt2spk"))))
-
-
-def _merge(stage: Stage, srcs: list[SourceDir], name: str, make: Callable[[SourceDir], Iterable[bytes]]) -> None:
-    """Join and sort a file of all directories; of those that lack it, what is made."""
-    parts = (chunks(src.path(name)) if src.path(name) else make(src) for src in srcs)
-    found = (line for part in parts for chunk in part for line in lines.split_lines(chunk))
-    stage.write(name, sorted(line if line.endswith(b"\n") else line + b"\n" for line in found))
+    for chunk in chunks(src.path("utt2spk")):
+        (keys,) = columns(chunk, 1)
+        yield rows(b"%b %b\n", keys, keys, count=len(keys))
 
 
 class Renaming:
@@ -258,24 +235,18 @@ class Renaming:
         before = 0
         name = path if isinstance(path, str) else self.listing
         for chunk in chunks(path) if isinstance(path, str) else path:
-            runs, _ = self.keys.runs(chunk, number)
+            runs, count, _ = self.keys.runs(chunk, number)
             if -1 in runs[2::4]:
                 start = runs[4 * runs[2::4].index(-1)]
                 done = chunk[:start].count(b"\n")
                 key = field(lines.split_lines(chunk)[done], number)
                 if key:
                     yield self._renamed(chunk[:start], number)
-                    print(f"apply_map.pl: undefined key {key.decode('utf-8', 'surrogateescape')}", file=sys.stderr)
-                    raise DataDirError(
-                        f"is not in {self.listing}: add it, or run fix_data_dir.sh first",
-                        file=name,
-                        line=before + done + 1,
-                        key=key,
-                        status=DIED,
-                        partly=True,
-                    )
+                    warn(f"apply_map.pl: undefined key {shown(key)}")
+                    advice = f"is not in {self.listing}: add it, or run fix_data_dir.sh first"
+                    raise DataDirError(advice, name, before + done + 1, key, status=DIED, partly=True)
             yield self._renamed(chunk, number)
-            before += chunk.count(b"\n")
+            before += count
 
     def _renamed(self, chunk: bytes, number: int) -> bytes:
         prefix, suffix = self.prefix, self.suffix
@@ -294,10 +265,18 @@ class Renaming:
 
     def pairs(self, second: str = "") -> Iterator[bytes]:
         """Return lines with new and old names, or new names and what utt2uniq has for the old ones."""
+        prefix, suffix = (affix.replace(b"%", b"%%") for affix in (self.prefix, self.suffix))
         for chunk in chunks(second or self.listing):
-            columns = (Fields(chunk, at, awk=True).joined.split(b"\n")[:-1] for at in (1, 2 if second else 1))
-            pairs = zip(*columns, strict=True)
-            yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
+            keys, values = columns(chunk, 1, 2 if second else 1)
+            yield rows(prefix + b"%b" + suffix + b" %b\n", keys, values, count=len(keys))
+
+
+def rename(stage: Stage, src: SourceDir, utterances: Renaming, speakers: Renaming, *, uniq: bool) -> None:
+    """Write utt2uniq, utt2spk and spk2utt with new names."""
+    if src.path("utt2uniq") or uniq:
+        stage.write("utt2uniq", utterances.pairs(src.path("utt2uniq")))
+    stage.write("utt2spk", speakers.lines(utterances.lines(src.path("utt2spk")), 2))
+    make_spk2utt(stage)
 
 
 def copy(
@@ -313,71 +292,35 @@ def copy(
 ) -> int:
     """Copy a directory, with prefixes and suffixes for the names of utterances and speakers."""
     src = SourceDir(source)
-    if not src.path("utt2spk"):
-        raise Say("copy_data_dir.sh", say.write, as_script=say.as_script).fails(f"no such file {source}/utt2spk")
+    src.need(say.called("copy_data_dir.sh"))
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say) as stage, locked(source, change=False):
         utterances = Renaming(src.path("utt2spk"), utt_prefix, utt_suffix)
-        speakers = Renaming(src.need(say, "spk2utt"), spk_prefix, spk_suffix)
-        if src.path("utt2uniq"):
-            stage.write("utt2uniq", utterances.pairs(src.path("utt2uniq")))
-        elif utt_prefix or utt_suffix:
-            stage.write("utt2uniq", utterances.pairs())
-        stage.write("utt2spk", speakers.lines(utterances.lines(src.path("utt2spk")), 2))
-        make_spk2utt(stage)
+        with exits_with(DIED):
+            speakers = Renaming(src.need(say, "spk2utt"), spk_prefix, spk_suffix)
+        rename(stage, src, utterances, speakers, uniq=bool(utt_prefix or utt_suffix))
         segments = src.path("segments")
-        by_recording = ["wav.scp", "reco2dur"] if segments else []
         if segments and not src.path("wav.scp"):
-            raise DataDirError(f"is missing, but {source} has segments", file=f"{source}/wav.scp", partly=True)
-        for name in [
-            "feats.scp",
-            "vad.scp",
-            "utt2lang",
-            "segments",
-            "text",
-            "utt2dur",
-            "utt2num_frames",
-            "wav.scp",
-            "reco2dur",
-        ]:
-            if src.path(name) and name not in by_recording:
-                stage.write(name, utterances.lines(src.path(name)))
-        for name in ("spk2gender", "cmvn.scp"):
-            if src.path(name):
-                stage.write(name, speakers.lines(src.path(name)))
-        for name in (*by_recording, "reco2file_and_channel", "frame_shift", "stm", "glm", "ctm"):
-            if src.path(name):
-                stage.copy(src.path(name), name)
+            raise say.fails("", f"is missing, but {source} has segments", f"{source}/wav.scp")
+        recordings = None if segments else utterances.lines
+        makers = {"u": utterances.lines, "s": speakers.lines, "r": recordings, "c": None}
+        for name, by in (each.split(":") for each in COPIED.split()):
+            stage.each(src, name, makers[by])
         say(f"copied data from {source} to {target}")
-        for name in [
-            "feats.scp",
-            "cmvn.scp",
-            "vad.scp",
-            "utt2lang",
-            "utt2uniq",
-            "utt2dur",
-            "utt2num_frames",
-            "text",
-            "wav.scp",
-            "reco2file_and_channel",
-            "frame_shift",
-            "stm",
-            "glm",
-            "ctm",
-        ]:
+        for name in REMOVED.split():
             if stage.path(name) and not src.path(name):
                 say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
                 say.write(f" ... {target}/.backup/{name}")
                 stage.move_to_backup(name)
-    given = {
-        option: f"--{option.replace('_', '-')}" in validate_opts.split()
-        for option in ("no_wav", "no_spk_sort", "non_print")
-    }
-    no_feats, no_text = (
-        not src.path(name) or option in validate_opts.split()
-        for name, option in (("feats.scp", "--no-feats"), ("text", "--no-text"))
-    )
-    return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=no_feats, no_text=no_text, **given)
+    return _validated(say, src, target, validate_opts.split())
+
+
+def _validated(say: Say, src: SourceDir, target: str, options: Iterable[str], *names: str) -> int:
+    """Check a directory, without the files that its source lacks."""
+    lacks = {f"no_{name.partition('.')[0]}": not src.path(name) for name in ("feats.scp", "text", *names)}
+    given = {option: f"--{option.replace('_', '-')}" in options for option in validate.__kwdefaults__ or ()}
+    flags = {option: value or lacks.get(option, False) for option, value in given.items()}
+    return validate(say.called("utils/validate_data_dir.sh"), target, **flags)
 
 
 def modify_speakers(
@@ -400,62 +343,56 @@ def modify_speakers(
             get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
         durations: dict[bytes, float] = {}
         if seconds_per_spk_max > 0:
-            bad = bad_line("bad utt2dur line, expected two fields", src.path("utt2dur"), 1)
-            for some in lines.pairs(src.path("utt2dur"), bad):
+            path = src.path("utt2dur")
+            for some in lines.pairs(path, bad_line("bad utt2dur line, expected two fields", path, 1)):
                 durations.update((key, float(value)) for key, value in some)
         members: dict[bytes, list[bytes]] = {}
-        bad = bad_line("bad utt2spk line, expected two fields", utt2spk, 1)
-        for key, speaker in (pair for some in lines.pairs(utt2spk, bad) for pair in some):
-            if seconds_per_spk_max > 0 and key not in durations:
-                raise DataDirError(
-                    "has no duration: delete utt2dur, which is then made again",
-                    file=src.path("utt2dur"),
-                    key=key,
-                    partly=True,
-                )
-            members.setdefault(speaker, []).append(key)
+        grouped = lines.spk2utt(chunks(utt2spk), bad_line("bad utt2spk line, expected two fields", utt2spk, 1))
+        for line in b"".join(grouped).splitlines():
+            speaker, *members[speaker] = line.split(b" ")
         if not respect_speaker_info:
             members = {b"speaker": sorted({key for keys in members.values() for key in keys})}
-        stage.write(
-            "utt2spk",
-            (
-                b"".join(
-                    b"%b %b-%0*d\n" % (key, speaker, len(str(len(groups))), at)
-                    for at, group in enumerate(groups, 1)
-                    for key in group
+
+        def new_speakers() -> Iterator[bytes]:
+            for speaker in sorted(members):
+                groups = _groups(
+                    members[speaker], durations, utts_per_spk_max, seconds_per_spk_max, src.path("utt2dur")
                 )
-                for speaker in sorted(members)
-                for groups in [_groups(members[speaker], durations, utts_per_spk_max, seconds_per_spk_max)]
-            ),
-        )
+                width = len(str(len(groups)))
+                for at, group in enumerate(groups, 1):
+                    name = b" %b-%0*d\n" % (speaker, width, at)
+                    yield name.join([*group, b""])
+
+        stage.write("utt2spk", new_speakers())
         make_spk2utt(stage)
         if stage.path("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")
             say(f"moving {target}/cmvn.scp to {target}/.backup/cmvn.scp")
-        for name in ("feats.scp", "segments", "wav.scp", "reco2file_and_channel", "text", "stm", "glm", "ctm"):
-            if src.path(name):
-                stage.copy(src.path(name), name)
-        before, now = count_lines(src.path("spk2utt")), count_lines(stage.path("spk2utt"))
+        stage.each(src, "feats.scp segments wav.scp reco2file_and_channel text stm glm ctm")
+        before, now = src.count("spk2utt"), stage.count("spk2utt")
     say(f"copied data from {source} to {target}, number of speakers changed from {before} to {now}")
-    missing = {
-        f"no_{name}": not src.path(file)
-        for name, file in (("feats", "feats.scp"), ("text", "text"), ("wav", "wav.scp"))
-    }
-    return validate(say.called("utils/validate_data_dir.sh"), target, **missing)
+    return _validated(say, src, target, (), "wav.scp")
 
 
-def _groups(keys: list[bytes], durations: dict[bytes, float], most: int, seconds: float) -> list[list[bytes]]:
+def _groups(
+    keys: list[bytes], durations: dict[bytes, float], most: int, seconds: float, path: str
+) -> list[list[bytes]]:
     """Divide utterances into groups of limited number and duration."""
+    if seconds <= 0:
+        size = most if most > 0 else len(keys)
+        return [keys[at : at + size] for at in range(0, len(keys), size)]
     found: list[list[bytes]] = []
-    group: list[bytes] = []
     total = 0.0
     for key in keys:
-        if (most > 0 and len(group) == most) or (seconds > 0 and group and total + durations[key] > seconds):
-            found.append(group)
-            group, total = [], 0.0
-        group.append(key)
-        total += durations[key] if seconds > 0 else 0.0
-    return [*found, group] if group else found
+        if key not in durations:
+            advice = "has no duration: delete utt2dur, which is then made again"
+            raise DataDirError(advice, path, key=key, partly=True)
+        if not found or (most > 0 and len(found[-1]) == most) or total + durations[key] > seconds:
+            found.append([])
+            total = 0.0
+        found[-1].append(key)
+        total += durations[key]
+    return found
 
 
 def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
@@ -484,14 +421,14 @@ def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
                     continue
             kept.append(line)
         stage.write("text", kept)
-    left = count_lines(os.path.join(target, "text"))
-    say.write(f"Reduced number of utterances from {count_lines(src.path('text'))} to {left}")
+        left = stage.count("text")
+    say.write(f"Reduced number of utterances from {src.count('text')} to {left}")
     say.write("Using fix_data_dir.sh to reconcile the other files.")
     try:
         fix(say.called("utils/fix_data_dir.sh"), target)
     except DataDirError as error:
         if not (error.partly and say.as_script):
             raise
-        print(f"{say.name}: {error}", file=sys.stderr)
+        warn(f"{say.name}: {error}")
     remove_tree(os.path.join(target, ".backup"))
     return 0

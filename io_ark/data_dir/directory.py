@@ -13,8 +13,8 @@ from io_ark.data_dir import directories, durations, lines, perturb
 from io_ark.data_dir.fix import FILES, fix
 from io_ark.data_dir.lines import Fields, Keys, chunks, lines_of, number_of
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
-from io_ark.data_dir.split import SourceDir, count_lines, split
-from io_ark.data_dir.stage import DataDirError, Say, Stage, locked
+from io_ark.data_dir.split import split
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
 from io_ark.text import html_table
@@ -107,14 +107,12 @@ class DataDir(os.PathLike[str]):
 
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""
-        return {name: count_lines(os.path.join(self.path, name)) for name in FILES if name in self}
+        return {name: SourceDir(self.path).count(name) for name in FILES if name in self}
 
     def hours(self) -> float | None:
         """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files."""
         if "utt2dur" in self:
-            found = (
-                map(number_of, Fields(chunk, 2).joined.split(b"\n")[:-1]) for chunk in chunks(self.file("utt2dur"))
-            )
+            found = (lines.numbers_of(Fields(chunk, 2).joined) for chunk in chunks(self.file("utt2dur")))
             return sum(map(sum, found)) / 3600
         if "segments" in self:
             times = (line.split()[2:4] for line in lines_of(self.file("segments")))
@@ -127,7 +125,7 @@ class DataDir(os.PathLike[str]):
 
     def utterances(self) -> list[str]:
         """Return the names of all utterances."""
-        return [key.decode("utf-8", "surrogateescape") for key in self._keys()]
+        return list(map(shown, self._keys()))
 
     @property
     def utt2spk(self) -> Mapping[str, str]:
@@ -167,7 +165,7 @@ class DataDir(os.PathLike[str]):
     def _numbers(self, name: str, make: Any, **options: object) -> dict[str, float]:
         make(self._say(f"get_{name}"), self.path, **options)
         found = (line.split() for line in lines_of(self.file(name)))
-        return {pair[0].decode("utf-8", "surrogateescape"): number_of(pair[1]) for pair in found if len(pair) > 1}
+        return {shown(pair[0]): number_of(pair[1]) for pair in found if len(pair) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
         """Return the duration of each utterance in seconds. Writes ``utt2dur`` if it is missing.
@@ -269,12 +267,12 @@ class DataDir(os.PathLike[str]):
         """
         given = [each for each in (number, utterances, speakers, durations) if each is not None]
         if len(given) != 1:
-            raise DataDirError("give one of number, utterances, speakers and durations", file=self.path)
+            raise DataDirError("give one of number, utterances, speakers and durations", self.path)
         if durations is not None:
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         if how not in _HOW or (number is not None and number < 1):
-            raise DataDirError(f"how is one of {', '.join(_HOW)}, and number 1 or more", file=self.path)
+            raise DataDirError(f"how is one of {', '.join(_HOW)}, and number 1 or more", self.path)
         options: dict[str, Any] = {"utt_list": _list_of(utterances), "spk_list": _list_of(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True
@@ -358,34 +356,26 @@ class DataDir(os.PathLike[str]):
             found = line.split()
             if len(found) < 4:
                 raise DataDirError(
-                    "write: segment recording start end", file=self.file("segments"), line=number, key=lines.field(line)
+                    "write: segment recording start end", self.file("segments"), number, lines.field(line)
                 )
             segments.setdefault(found[1], []).append((number_of(found[2]), number_of(found[3]), found[0]))
         say, src = self._say("to_whole_recordings"), SourceDir(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, anew=True) as stage, locked(self.path, change=False):
-            for name in ("wav.scp", "reco2file_and_channel", "reco2dur", "stm", "glm"):
-                if src.path(name):
-                    stage.copy(src.path(name), name)
+            stage.each(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
             directories.make_spk2utt(stage)
             if src.path("text"):
                 texts = {line.split()[0]: line.split()[1:] for line in lines_of(src.path("text")) if line.split()}
-                stage.write(
-                    "text",
-                    (
-                        b" ".join(
-                            [name, *(word for _, _, key in sorted(segments[name]) for word in texts.get(key, ()))]
-                        )
-                        + b"\n"
-                        for name in names
-                    ),
-                )
+                parts = ([texts.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
+                joined = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
+                stage.write("text", (line + b"\n" for line in joined))
         return DataDir(target).fix()
 
 
 def _list_of(names: Path | Iterable[str] | None) -> str | Keys:
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
-    return Keys([name.encode("utf-8", "surrogateescape") + b"\n" for name in sorted(set(names))] or [b""])
+    found = "".join([f"{name}\n" for name in sorted(set(names))]).encode("utf-8", "surrogateescape")
+    return Keys(lambda: [found])

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from io_ark.data_dir import lines
-from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, lines_of, select, words
+from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, field, lines_of, select, words
 from io_ark.data_dir.lists import bad_line, keys_of
-from io_ark.data_dir.stage import DataDirError, Say, Stage, same_bytes
+from io_ark.data_dir.stage import SCRATCH, DataDirError, Say, Stage, same_bytes, warn
 from io_ark.data_dir.validate import bad_lines, has_positive
 
-FILES = [
-    "utt2spk",
-    "spk2utt",
-    "feats.scp",
-    "text",
-    "segments",
-    "wav.scp",
-    "cmvn.scp",
-    "vad.scp",
-    "reco2file_and_channel",
-    "spk2gender",
-    "utt2lang",
-    "utt2uniq",
-    "utt2dur",
-    "reco2dur",
-    "utt2num_frames",
-]
-# Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
+_FILES = (
+    "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
+    "utt2dur reco2dur utt2num_frames"
+)
+FILES = _FILES.split()
+BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
 NOT_CONTROLS = bytes([10, *range(32, 256)])
+# Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
 DERIVED = ("spk2utt", "cmvn.scp")
+_BOM = "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
+_RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
+_CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a recording of its own"
+_ORDERS = {
+    "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
+    "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
+    "(fix this by making speaker-ids prefixes of utt-ids)",
+    "spk2utt": "spk2utt is not in sorted order (fix this yourself)",
+    "utt2uniq": "utt2uniq is not in sorted order (fix this yourself)",
+}
 
 
 def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False) -> int:
@@ -46,69 +44,49 @@ def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: st
         raise say.fails(f"no such directory {folder}")
     with Stage(folder, say) as stage:
         os.makedirs(os.path.join(folder, ".backup"), exist_ok=True)
-        if not stage.path("utt2spk"):
-            raise say.fails(f"no such file {folder}/utt2spk")
-        _Fix(say, folder, stage, utt_extra_files.split(), spk_extra_files.split(), strip_cr).run()
+        stage.need(say)
+        _Fix(say, folder, stage, utt_extra_files, spk_extra_files, strip_cr).run()
     say.write(f"fix_data_dir.sh: old files are kept in {folder}/.backup")
     return 0
 
 
 class _Fix:
-    def __init__(
-        self, say: Say, folder: str, stage: Stage, utts: list[str], speakers: list[str], strip_cr: bool
-    ) -> None:
+    def __init__(self, say: Say, folder: str, stage: Stage, utts: str, speakers: str, strip_cr: bool) -> None:
         self.say, self.folder, self.stage = say, folder, stage
-        self.utt_files, self.speaker_files, self.strip_cr = utts, speakers, strip_cr
+        self.utt_files, self.speaker_files, self.strip_cr = utts.split(), speakers.split(), strip_cr
 
     def run(self) -> None:
         """Sort all files, and filter them by recordings, speakers and utterances."""
-        present = [
-            name for name in dict.fromkeys((*FILES, *self.utt_files, *self.speaker_files)) if self.stage.path(name)
-        ]
-        for name in present:
-            self.stage.keep(name)
-            self.check(name)
-            self.sort(name)
+        for name in dict.fromkeys((*FILES, *self.utt_files, *self.speaker_files)):
+            if self.stage.path(name):
+                self.stage.keep(name)
+                self.check(name)
+                self.sort(name)
         self.filter_recordings()
         self.filter_speakers()
+        before = self.stage.path("utt2spk"), self.stage.path("segments")
         self.filter_utterances()
-        self.filter_speakers()
-        self.filter_recordings()
-        self.make_spk2utt()
+        if before != (self.stage.path("utt2spk"), self.stage.path("segments")):
+            self.filter_speakers()
+            self.filter_recordings()
+            self.make_spk2utt()
 
     def check(self, name: str) -> None:
         """Refuse what would be lost, and mend ends of lines if that is requested."""
-        path, before = self.stage.path(name), 0
-        returns = 0
+        path, before, returns = self.stage.path(name), 0, 0
         for chunk in chunks(path):
             if not before and chunk.startswith(BOM):
-                raise DataDirError(
-                    "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')",
-                    file=path,
-                    line=1,
-                    key=lines.field(chunk[3:]),
-                )
-            if b"\r" in chunk and not self.strip_cr:
-                for number, line in enumerate(lines.split_lines(chunk), before + 1):
-                    if line.endswith((b"\r\n", b"\r")):
-                        raise DataDirError(
-                            "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')",
-                            file=path,
-                            line=number,
-                            key=lines.field(line),
-                        )
-            returns += chunk.count(b"\r\n")
-            if name == "segments" and Fields(chunk, 5, awk=True).joined.strip(b"\n"):
-                for number, line in enumerate(lines.split_lines(chunk), before + 1):
-                    if len(words(line)) > 4:
-                        raise DataDirError(
-                            "has a fifth field, a channel, which would be lost: put each channel into a recording of its own",
-                            file=path,
-                            line=number,
-                            key=lines.field(line),
-                        )
+                raise DataDirError(_BOM, path, 1, field(chunk[3:]))
+            has_return = b"\r" in chunk and not self.strip_cr
+            is_long = name == "segments" and Fields(chunk, 5, awk=True).joined.strip(b"\n")
+            for number, line in enumerate(lines.split_lines(chunk) if has_return or is_long else (), before + 1):
+                if has_return and line.endswith((b"\r\n", b"\r")):
+                    raise DataDirError(_RETURN, path, number, field(line))
+                if is_long and len(words(line)) > 4:
+                    raise DataDirError(_CHANNEL, path, number, field(line))
+            returns += chunk.count(b"\r\n") if self.strip_cr else 0
             before += chunk.count(b"\n")
-        if returns and self.strip_cr:
+        if returns:
             self.stage.write(name, (chunk.replace(b"\r\n", b"\n") for chunk in chunks(path)))
             self.say(f"removed {returns} carriage returns from {self.folder}/{name}")
 
@@ -117,26 +95,25 @@ class _Fix:
         path = self.stage.path(name)
         if lines.is_sorted(path):
             return
-        original = os.path.join(self.folder, name)
         with self.stage.writing(name) as write:
-            for key, group in groupby(lines.sort_lines([path], lines.sort_key), lines.sort_key):
-                found = list(group)
-                write(found[0])
-                if len(found) > 1 and name != "spk2utt" and len({tuple(line.split()) for line in found}) > 1:
-                    self.two_values(name, path, original, key)
+            for key, group in groupby(lines.sort_lines([chunks(path)], lines.sort_key), lines.sort_key):
+                first, *others = group
+                write(first)
+                if others and name != "spk2utt" and any(line.split() != first.split() for line in others):
+                    self.two_values(name, path, key)
         if not same_bytes(path, self.stage.path(name)):
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
-    def two_values(self, name: str, path: str, original: str, key: bytes) -> None:
+    def two_values(self, name: str, path: str, key: bytes) -> None:
         """Refuse a key with two values, or warn if both were computed from the data."""
         found = [(number, line.split()) for number, line in enumerate(lines_of(path), 1) if lines.sort_key(line) == key]
         number = next(number for number, line in found if line != found[0][1])
         text = f"another value than in line {found[0][0]}, and only one would be kept: "
-        error = DataDirError(text + "remove or rename one", file=original, line=number, key=key)
+        error = DataDirError(text + "remove or rename one", os.path.join(self.folder, name), number, key)
         if name not in DERIVED:
             raise error
         error.message = text + "the first is kept; compute the file again"
-        print(f"{self.say.name}: warning: {error}", file=sys.stderr)
+        warn(f"{self.say.name}: warning: {error}")
 
     def filter(self, keys: Keys, name: str, by: str = "") -> None:
         """Keep the lines of a file with these keys."""
@@ -144,53 +121,31 @@ class _Fix:
         blank: list[int] = []
         kept, total = select(keys, path, None, bad=blank.append)
         if blank or kept != total:
-            with self.stage.writing(name) as write:
-                select(keys, path, write, bad=bad_line("Bad line without a key", path))
+            filtered(self.stage, path, name, keys)
         if by and kept != total:
             self.say(f"filtered {self.folder}/{name} from {total} to {kept} lines based on filter {by}.")
 
     def filter_recordings(self) -> None:
         """Let segments and the files by recording name the same recordings."""
-        stage = self.stage
-        if not stage.path("segments"):
+        stage, path = self.stage, self.stage.path("segments")
+        if not path:
             return
         if not stage.path("wav.scp"):
             raise self.say.fails(f"{self.folder}/segments exists but not {self.folder}/wav.scp")
-        recordings = Keys(Fields(chunk, 2, awk=True).joined for chunk in chunks(stage.path("segments")))
-        if not recordings.count:
+        if not stage.has("segments"):
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
-            raise DataDirError("is empty: remove it, or make it again", file=stage.path("segments"), partly=True)
-        audio = keys_of(stage.path("wav.scp"))
-        path, total, kept = stage.path("segments"), 0, 0
-        both: list[bytes] = []
+            raise self.say.fails("", "is empty: remove it, or make it again", path)
+        audio, bad = keys_of(stage.path("wav.scp")), bad_line("Bad line without a recording", path)
+        stage.write("segments", map(_four_fields, chunks(path)))
+        plain = stage.path("segments")
         with stage.writing("segments") as write:
-            for chunk in chunks(path):
-                plain = (
-                    chunk
-                    if lines.is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n")
-                    else b"".join(
-                        [
-                            b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n"
-                            for line in lines.split_lines(chunk)
-                        ]
-                    )
-                )
-                found, lacking = audio.parts(plain, 2)
-                if lacking:
-                    bad_line("Bad line without a recording", path)(
-                        total + lacking, lines.split_lines(chunk)[lacking - 1]
-                    )
-                part = b"".join([some for part, some in found if part >= 0])
-                write(part)
-                both.append(Fields(part, 2).joined)
-                kept += part.count(b"\n")
-                total += plain.count(b"\n")
+            kept, total = select(audio, plain, write, number=2, bad=bad)
         if kept != total:
             self.say(f"filtered {self.folder}/segments from {total} to {kept} lines based on filter recordings.")
-        named = Keys(both)
+        named = lines.distinct(stage.path("segments"), 2, awk=False)  # as filter_scp.pl reads them
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.path(name):
-                self.filter(named, name, "recordings")
+                self.filter(Keys(lambda: [named]), name, "recordings")
 
     def make_spk2utt(self) -> Keys:
         """Make spk2utt from utt2spk, and return the speakers."""
@@ -203,8 +158,8 @@ class _Fix:
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.path(name):
-                known = keys_of(self.stage.path(name))
-                speakers = intersection(speakers, known, lambda kept, total: None)
+                both = list(speakers.also_in(keys_of(self.stage.path(name))))
+                speakers = Keys(lambda both=both: both)  # type: ignore[misc]
         self.filter(speakers, "spk2utt", "speakers")
         bad = bad_line("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
         self.stage.write("utt2spk", lines.utt2spk(chunks(self.stage.path("spk2utt")), bad))
@@ -215,59 +170,39 @@ class _Fix:
     def filter_utterances(self) -> None:
         """Let the files by utterance name the same utterances."""
         stage, folder = self.stage, self.folder
-        self.check_order("utt2spk", "utt2spk is not in sorted order (fix this yourself)")
-        self.check_order(
-            "utt2spk",
-            "utt2spk is not in sorted order when sorted first on speaker-id \n"
-            "(fix this by making speaker-ids prefixes of utt-ids)",
-            by_speaker=True,
-        )
-        self.check_order("spk2utt", "spk2utt is not in sorted order (fix this yourself)")
-        if stage.path("utt2uniq"):
-            self.check_order("utt2uniq", "utt2uniq is not in sorted order (fix this yourself)")
+        for which, text in _ORDERS.items():
+            name, *by_speaker = which.split(None, 1)
+            if stage.path(name):
+                self.check_order(name, text, by_speaker=bool(by_speaker))
         audio = [] if stage.path("segments") else ["wav.scp"]
         durations = ["reco2dur"] if stage.has("reco2dur") and not stage.path("segments") else []
         keys = Keys.of(stage.path("utt2spk"), awk=True)
-        count, empties = keys.count, []
+        count, where = keys.count, "utt2spk"
         for name in ("feats.scp", "text", "segments", "utt2lang", *audio, "utt2dur", "utt2num_frames"):
             path = stage.path(name)
             if path and keys.count:
+                where = name
                 known = positive_keys(path) if name in ("utt2dur", "utt2num_frames") else keys_of(path)
-                keys = intersection(
-                    keys, known, lambda kept, total, name=name: empties.append(name) if not kept else None
-                )
+                if sum(part.count(b"\n") for part in keys.also_in(known)) < keys.count:
+                    stage.write(SCRATCH, keys.also_in(known))
+                    keys = Keys.of(stage.path(SCRATCH))
         if not keys.count:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
-            empty = bool(empties) and not stage.has(empties[0])
-            raise DataDirError(
-                "is empty: remove it, or make it again"
-                if empty
-                else "has none of the utterances that the other files have: compare their names",
-                file=f"{folder}/{empties[0] if empties else 'utt2spk'}",
-                partly=True,
+            empty, other = (
+                "is empty: remove it, or make it again",
+                "has none of the utterances that the other files have: compare their names",
             )
-        self.say.write(
-            f"fix_data_dir.sh: kept {keys.count} utterances out of {count}"
-            if keys.count != count
-            else f"fix_data_dir.sh: kept all {count} utterances."
+            raise self.say.fails("", other if stage.has(where) else empty, f"{folder}/{where}")
+        told = (
+            f"kept {keys.count} utterances out of {count}" if keys.count != count else f"kept all {count} utterances."
         )
-        names = [
-            "utt2spk",
-            "utt2uniq",
-            "feats.scp",
-            "vad.scp",
-            "text",
-            "segments",
-            "utt2lang",
-            "utt2dur",
-            "utt2num_frames",
-        ]
-        for name in (*names, *audio, *durations, *self.utt_files):
+        self.say.write(f"fix_data_dir.sh: {told}")
+        for name in (*BY_UTTERANCE.split(), *audio, *durations, *self.utt_files):
             if stage.path(name):
                 stage.keep(name)
                 self.filter(keys, name)
 
-    def check_order(self, name: str, text: str, *, by_speaker: bool = False) -> None:
+    def check_order(self, name: str, text: str, *, by_speaker: bool) -> None:
         """Check that a file's lines are sorted as a whole, or from their second field on."""
         path, last = self.stage.path(name), b""
         for chunk in chunks(path):
@@ -282,25 +217,16 @@ class _Fix:
                 number = next(at for at, line in enumerate(found) if line < (found[at - 1] if at else last))
                 for line in text.split("\n"):
                     self.say.write(line)
-                key = lines.field(lines.split_lines(chunk)[number])
-                raise DataDirError("is not in this order", file=f"{self.folder}/{name}", key=key, partly=True)
+                key = field(lines.split_lines(chunk)[number])
+                raise self.say.fails("", "is not in this order", f"{self.folder}/{name}", key=key)
             last = found[-1]
 
 
-def intersection(keys: Keys, known: Keys, told: object) -> Keys:
-    """Return the keys that are known, in their order; tell how many they are, and how many there were."""
-    parts = []
-    view = keys.joined
-    step = lines.CHUNK
-    start = 0
-    while start < len(view):
-        end = view.find(b"\n", min(start + step, len(view) - 1)) + 1 or len(view)
-        chunk = view[start:end]
-        parts += [some for part, some in known.parts(chunk)[0] if part >= 0]
-        start = end
-    found = Keys(parts)
-    told(found.count, keys.count)  # type: ignore[operator]
-    return found
+def _four_fields(chunk: bytes) -> bytes:
+    """Return lines of segments with single spaces between four fields, as awk prints them."""
+    if lines.is_plain(chunk) and not Fields(chunk, 5).joined.strip(b"\n"):
+        return chunk
+    return b"".join([b" ".join((words(line, awk=True) + [b""] * 4)[:4]) + b"\n" for line in lines.split_lines(chunk)])
 
 
 def positive_keys(path: str) -> Keys:
@@ -308,10 +234,11 @@ def positive_keys(path: str) -> Keys:
     bad = {number for number, _ in bad_lines(path, has_positive)}
     if not bad:
         return Keys.of(path)
-    return Keys(lines.field(line) + b"\n" for number, line in enumerate(lines_of(path), 1) if number not in bad)
+    found = b"".join([field(line) + b"\n" for number, line in enumerate(lines_of(path), 1) if number not in bad])
+    return Keys(lambda: [found])
 
 
-def filtered(stage: Stage, source: str, name: str, keys: Keys, lead: Iterable[bytes] = ()) -> None:
+def filtered(stage: Stage, source: str, name: str, keys: Keys, lead: Iterable[bytes] | Iterator[bytes] = ()) -> None:
     """Write the lines of a file with these keys."""
     with stage.writing(name) as write:
         for part in lead:

@@ -5,15 +5,20 @@ Perl and Python split lines at any ASCII white space, awk at blanks and tabs: ``
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import mmap
 import os
 import re
+from _thread import _local
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 
 CHUNK = 1 << 20
 IN_C = 1 << 18  # bytes below which loading the C library takes longer than it saves
-MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory
+MOST_HELD = 1 << 26  # bytes of keys that are held in memory if they are sorted
+MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory, with those of the objects
+OBJECT = 41  # bytes of a line beyond its text
 BOM = b"\xef\xbb\xbf"
 _ENDS_AS_SPACES = bytes(range(256)).replace(b"\n", b" ")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -80,7 +85,7 @@ class _C:
             )
 
     @staticmethod
-    def at(buffer: bytearray | array[int]) -> object:
+    def at(buffer: mmap.mmap | array[int]) -> object:
         """Return a pointer to a buffer."""
         import ctypes
 
@@ -88,7 +93,7 @@ class _C:
 
 
 _loaded: list[_C] = []
-_rooms = {"b": bytearray(), "q": array("q")}
+_rooms = _local()  # of each thread
 
 
 def _c() -> _C | None:
@@ -97,20 +102,13 @@ def _c() -> _C | None:
     return _loaded[0] if _loaded[0].library else None
 
 
-def _bytes_room(size: int) -> bytearray:
+def _room(kind: str, size: int) -> mmap.mmap:
     """Return a buffer that the next call gets, too: new memory takes longer than the work on it."""
-    room = _rooms["b"]
-    assert isinstance(room, bytearray)
-    if len(room) < size:
-        room = _rooms["b"] = bytearray(size + size // 2)
-    return room
-
-
-def _numbers_room(size: int) -> array[int]:
-    room = _rooms["q"]
-    assert isinstance(room, array)
-    if len(room) < size:
-        room = _rooms["q"] = array("q", bytes(8)) * (size + size // 2)
+    room: mmap.mmap | None = getattr(_rooms, kind, None)
+    if not room or len(room) < size:
+        private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+        room = mmap.mmap(-1, size + size // 2, **private)  # of which only what is used is taken
+        setattr(_rooms, kind, room)
     return room
 
 
@@ -127,10 +125,8 @@ class Fields:
     def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False) -> None:
         c = _c() if len(chunk) >= IN_C else None
         if c:
-            out, found = _bytes_room(len(chunk) + 1), array("q", bytes(32))
-            used = c.fields(chunk, len(chunk), number, awk, c.at(out), c.at(found))
-            with memoryview(out) as view:
-                self.joined = bytes(view[:used])
+            out, found = _room("bytes", len(chunk) + 1), array("q", bytes(32))
+            self.joined = out[: c.fields(chunk, len(chunk), number, awk, c.at(out), c.at(found))]
             self.count, self.unsorted, self.lacking, self.indented = found
             return
         lines = chunk.split(b"\n")
@@ -149,46 +145,83 @@ class Fields:
 class Keys:
     """Set of keys, each with its number: of a key twice, that of the first.
 
+    Sorted keys are read along with the lines that are looked up, in the order of both; if they are many, from their files.
+
     Args:
-        parts: the keys, each with a newline.
+        parts: returns the keys, each with a newline, in chunks of many.
+
+    Attributes:
+        count: number of keys.
+        has_repeated: True if a key is there twice.
     """
 
-    def __init__(self, parts: Iterable[bytes]) -> None:
-        self.joined = b"".join(parts)
-        self.count = self.joined.count(b"\n")
+    def __init__(self, parts: Callable[[], Iterable[bytes]]) -> None:
+        held: list[bytes] = []
+        size = self.count = 0
+        for part in parts():
+            size += len(part)
+            self.count += part.count(b"\n")
+            if size <= MOST_HELD:
+                held.append(part)
+        self._parts = parts if size > MOST_HELD else lambda: held
+        self._c = _c() if size >= IN_C else None
         self._slots: array[int] | None = None
-        self._mask = 0
-        self._position = array("q", bytes(24))  # where the next look-up begins
         self._numbers: dict[bytes, int] = {}
-        self.different = self.count
-        self._c: _C | None = None
-        if len(self.joined) >= IN_C:
-            self._use(_c())
-        else:
+        self._mask = 0
+        self.has_repeated = False
+        self._rewind()
+        if not self._c or not self._is_sorted():
             self._index()
-
-    def _use(self, c: _C | None) -> None:
-        """Use the functions in C from now on: lines are looked up in the order of both, as long as that is sorted."""
-        self._c = c if len(self.joined) < 1 << 32 else None
-        if not self._c or not self._c.index(self.joined, len(self.joined), None, 0):
-            self._index()
-
-    def _index(self) -> None:
-        if self._c:
-            self._mask = (1 << (self.count * 3 // 2).bit_length()) - 1
-            self._slots = array("I", bytes(8)) * (self._mask + 1)
-            self.different = self._c.index(self.joined, len(self.joined), self._c.at(self._slots), self._mask)
-        elif not self._numbers:
-            for number, key in enumerate(self.joined.split(b"\n")[:-1]):
-                self._numbers.setdefault(key, number)
-            self.different = len(self._numbers)
 
     @classmethod
-    def of(cls, file: str | int, *, awk: bool = False) -> Keys:
-        """Return the first fields of the lines of a file."""
-        return cls(Fields(chunk, awk=awk).joined for chunk in chunks(file))
+    def of(cls, *files: str, number: int = 1, awk: bool = False) -> Keys:
+        """Return a field of the lines of files."""
+        if all(map(os.path.isfile, files)):
+            return cls(lambda: (Fields(chunk, number, awk=awk).joined for file in files for chunk in chunks(file)))
+        joined = b"".join([Fields(chunk, number, awk=awk).joined for file in files for chunk in chunks(file)])
+        return cls(lambda: [joined])  # a pipe is read once
 
-    def runs(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[array[int], int]:
+    def chunks(self) -> Iterable[bytes]:
+        """Return the keys, in chunks."""
+        return self._parts()
+
+    def _is_sorted(self) -> bool:
+        last = b""
+        for part in self._parts():
+            first = part[: part.find(b"\n")]
+            if (last and last >= first) or not self._c or not self._c.index(part, len(part), None, 0):
+                return False
+            last = _last_line(part)[:-1]
+        return True
+
+    def _index(self) -> None:
+        """Hold all keys in memory, with a number for each."""
+        joined = b"".join(self._parts())
+        if self._c and len(joined) < 1 << 32:
+            self._mask = (1 << (self.count * 3 // 2).bit_length()) - 1
+            self._slots, self._window = array("I", bytes(8)) * (self._mask + 1), joined
+            self.has_repeated = self._c.index(joined, len(joined), self._c.at(self._slots), self._mask) < self.count
+        else:
+            self._c = None
+            for number, key in enumerate(joined.split(b"\n")[:-1]):
+                self._numbers.setdefault(key, number)
+            self.has_repeated = len(self._numbers) < self.count
+
+    def _rewind(self) -> None:
+        """Look up lines from the first key on."""
+        self._supply, self._window = iter(self._parts()), b""
+        self._position = array(
+            "q", bytes(24)
+        )  # where the search is in the window: place, number, place of the key before
+
+    def _advance(self, last: bytes) -> None:
+        """Let the window reach a key."""
+        while (not last or _last_line(self._window)[:-1] < last) and (part := next(self._supply, b"")):
+            place, number, before = self._position
+            self._window = self._window[before:] + part
+            self._position = array("q", (place - before, number, 0))
+
+    def runs(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[array[int], int, int]:
         """Part the lines of a chunk by the key in a field.
 
         Args:
@@ -198,27 +231,32 @@ class Keys:
 
         Returns:
             Four numbers for each run of lines of the same part, -1 for keys that are not in the set: start, end, part, count
-            of lines. And the first line that lacks the field, 0 if there is none.
+            of lines. The number of lines; and the first line that lacks the field, 0 if there is none.
         """
         ends = array("q", bounds or (0, max(self.count, 1)))
-        if not self._c and len(chunk) >= IN_C:
-            self._use(_c())
+        if not self._c and len(chunk) >= IN_C and (c := _c()):
+            self._c = c
+            self._index()
         if c := self._c:
-            room, found = _numbers_room(4 * chunk.count(b"\n") + 4), array("q", bytes(32))
-            is_first = False
+            room, found = _room("numbers", 32 * len(chunk)), array("q", bytes(32))
+            last, is_first = field(_last_line(chunk), number), False
             while True:
+                if not self._slots:
+                    self._advance(last)
                 slots = c.at(self._slots) if self._slots else None
-                count = c.runs(chunk, len(chunk), number, self.joined, len(self.joined), slots, self._mask,
+                count = c.runs(chunk, len(chunk), number, self._window, len(self._window), slots, self._mask,
                                c.at(ends), len(ends) - 1, c.at(self._position), c.at(room), c.at(found))  # fmt: skip
                 if count >= 0:
-                    return room[: 4 * count], found[2]
-                if is_first or not self._position[0]:
+                    return array("q", room[: 32 * count]), found[0], found[2]
+                if is_first or not self._position[1]:
                     self._index()
-                self._position, is_first = array("q", bytes(24)), True  # of another file that is sorted, too
+                else:
+                    self._rewind()  # of another file that is sorted, too
+                is_first = True
         from bisect import bisect
 
         runs = array("q")
-        start = lacking = 0
+        at = start = lacking = 0
         for at, line in enumerate(split_lines(chunk), 1):
             key = field(line, number)
             lacking = lacking or (at if not key else 0)
@@ -229,14 +267,47 @@ class Keys:
             start += len(line)
             runs[-3] = start
             runs[-1] += 1
-        return runs, lacking
+        return runs, at, lacking
 
     def parts(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[list[tuple[int, bytes]], int]:
         """Return the runs as parts and their lines, and the first line that lacks the field."""
-        runs, lacking = self.runs(chunk, number, bounds)
+        runs, _, lacking = self.runs(chunk, number, bounds)
         return [
             (part, chunk[first:end]) for first, end, part in zip(runs[::4], runs[1::4], runs[2::4], strict=True)
         ], lacking
+
+    def also_in(self, known: Keys) -> Iterator[bytes]:
+        """Return the keys that another set has, too, in chunks."""
+        return (b"".join([some for part, some in known.parts(chunk)[0] if part >= 0]) for chunk in self.chunks())
+
+
+def columns(chunk: bytes, *numbers: int) -> Iterator[list[bytes]]:
+    """Return fields of the lines of a chunk, each as a list."""
+    return (Fields(chunk, number, awk=True).joined.split(b"\n")[:-1] for number in numbers)
+
+
+def rows(line: bytes, *values: Iterable[bytes], count: int) -> bytes:
+    """Return so many lines, each made of a value of each column by a format.
+
+    >>> rows(b"%b-%b\\n", [b"a", b"b"], [b"1", b"2"], count=2)
+    b'a-1\\nb-2\\n'
+    """
+    mixed = [b""] * (len(values) * count)
+    for at, column in enumerate(values):
+        mixed[at :: len(values)] = column
+    return line * count % tuple(mixed)
+
+
+def _last_line(chunk: bytes) -> bytes:
+    return chunk[chunk.rfind(b"\n", 0, -1) + 1 :]
+
+
+def distinct(file: str, number: int, *, awk: bool = True) -> bytes:
+    """Return the different values of a field, sorted, each with a newline."""
+    found: set[bytes] = set()
+    for chunk in chunks(file):
+        found.update(Fields(chunk, number, awk=awk).joined.splitlines(keepends=True))
+    return b"".join(sorted(found))
 
 
 def select(
@@ -254,45 +325,37 @@ def select(
     """
     kept = total = 0
     for chunk in chunks(source):
-        runs, lacking = keys.runs(chunk, number)
+        runs, count, lacking = keys.runs(chunk, number)
         if lacking:
-            runs, _ = keys.runs(b"".join(split_lines(chunk)[: lacking - 1]), number)
+            runs, *_ = keys.runs(b"".join(split_lines(chunk)[: lacking - 1]), number)
         first = 4 * bool(runs and (runs[2] < 0) != exclude)  # of one part, so they take turns
         starts, ends, counts = (runs[first + at :: 8] for at in (0, 1, 3))
         if write and starts:
-            write(b"".join(map(chunk.__getitem__, map(slice, starts, ends))))
+            write(b"".join([chunk[start:end] for start, end in zip(starts, ends, strict=True)]))
         if lacking:
             bad(total + lacking)
         kept += sum(counts)
-        total += sum(runs[3::4])
+        total += count
     return kept, total
 
 
 def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Iterator[bytes]:
     """Turn chunks of lines "utterance speaker" into chunks of lines "speaker utterance ...", in the order of speakers.
 
-    Without ``write``, lines are only counted. ``bad`` is called with a line that has not two fields, and its number.
+    ``bad`` is called with a line that has not two fields, and its number.
     """
     done: list[bytes] = []
-    rest: list[bytes] = []
-    speaker = b""
-    size = 0
+    speaker = chunk = b""
     parts = iter(source)
     for chunk in parts:
         c = _c() if len(chunk) >= IN_C else None
-        if not c:
-            rest.append(chunk)
-            break
-        out = _bytes_room(2 * len(chunk) + 1)
-        used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out))
+        out = _room("bytes", 2 * len(chunk) + 1)
+        used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out)) if c else -1
         if used < 0:
-            rest.append(chunk)
             break
-        with memoryview(out) as view:
-            done.append(bytes(view[:used]))
-        speaker = chunk.rsplit(None, 1)[-1]
-        size += len(chunk)
-    if not rest:
+        done.append(out[:used])
+        speaker = field(_last_line(chunk), 2)
+    else:
         yield from done
         if done:
             yield b"\n"
@@ -302,7 +365,9 @@ def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
         first, *others = line.split()
         members[first] = others
     before = sum(map(len, members.values()))
-    for at, line in enumerate((line for chunk in (*rest, *parts) for line in split_lines(chunk)), before + 1):
+    for at, line in enumerate(
+        (line for part in itertools.chain([chunk], parts) for line in split_lines(part)), before + 1
+    ):
         pair = line.split()
         if len(pair) != 2:
             bad(at, line)
@@ -395,31 +460,29 @@ def is_sorted(file: str) -> bool:
     return True
 
 
-def sort_lines(files: Iterable[str], key: Callable[[bytes], bytes] | None = None) -> Iterator[bytes]:
-    """Return the lines of files in the order of bytes, of the lines or of a key; in temporary files if they are many."""
-    import tempfile
-
+def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> Iterable[bytes]:
+    """Return the lines of chunks in the order of bytes, of the lines or of a key; in temporary files if they are many."""
     runs: list[Iterable[bytes]] = []
     lines: list[bytes] = []
-    size = 0
-    for name in files:
-        for chunk in chunks(name):
-            lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
-            size += len(chunk)
-            if size > MOST_TO_SORT // 4 and os.path.getsize(name) > MOST_TO_SORT:
-                lines.sort(key=key)
-                run = tempfile.TemporaryFile()
-                run.writelines(lines)
-                run.seek(0)
-                runs.append(run)
-                lines, size = [], 0
-    lines.sort(key=key)
-    if runs:
-        import heapq
+    size, each = 0, 3 * OBJECT if key else OBJECT
+    for chunk in itertools.chain.from_iterable(parts):
+        lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
+        size += len(chunk)
+        if size + each * len(lines) > MOST_TO_SORT:
+            import tempfile
 
-        yield from heapq.merge(*runs, lines, key=key)
-    else:
-        yield from lines
+            lines.sort(key=key)
+            run = tempfile.TemporaryFile()
+            run.writelines(lines)
+            run.seek(0)
+            runs.append(run)
+            lines, size = [], 0
+    lines.sort(key=key)
+    if not runs:
+        return lines
+    import heapq
+
+    return heapq.merge(*runs, lines, key=key)
 
 
 def is_number(text: bytes) -> bool:
@@ -431,6 +494,20 @@ def number_of(text: bytes) -> float:
     """Return the number that a field starts with, as awk does; 0 if there is none."""
     found = _NUMBER.match(text)
     return float(found[0]) if found else 0.0
+
+
+def decimals(joined: bytes) -> list[float] | None:
+    """Return the numbers of lines if all are plain decimals, else None."""
+    with contextlib.suppress(ValueError):
+        if not joined.translate(None, b"0123456789.\n"):
+            return list(map(float, joined.split(b"\n")[:-1]))
+    return None
+
+
+def numbers_of(joined: bytes) -> list[float]:
+    """Return the numbers that lines start with."""
+    found = decimals(joined)
+    return list(map(number_of, joined.split(b"\n")[:-1])) if found is None else found
 
 
 def is_above(text: bytes, limit: bytes) -> bool:

@@ -15,7 +15,7 @@ from itertools import accumulate, compress, pairwise
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Keys, chunks, lines_of, select
-from io_ark.data_dir.stage import DataDirError, Say
+from io_ark.data_dir.stage import DataDirError, Say, shown, warn
 
 # Perl's status of "die" is that of the last system call that failed: opening a file asks whether it is a terminal.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
@@ -23,9 +23,9 @@ STDIN = 0
 MASK, FACTOR, ADDED = (1 << 48) - 1, 0x5DEECE66D, 0xB
 
 
-def usage(text: str, status: int = DIED) -> DataDirError:
+def usage(status: int = DIED) -> DataDirError:
     """Return the error that shows how to call a script."""
-    return DataDirError(text, status=status)
+    return DataDirError("", status=status)
 
 
 def source(arguments: list[str]) -> str | int | None:
@@ -35,7 +35,7 @@ def source(arguments: list[str]) -> str | int | None:
     try:
         os.close(os.open(arguments[0], os.O_RDONLY))
     except OSError as error:
-        print(f"Can't open {arguments[0]}: {error.strerror}", file=sys.stderr)
+        warn(f"Can't open {arguments[0]}: {error.strerror}")
         return None
     return arguments[0]
 
@@ -59,10 +59,8 @@ def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
     def raise_error(number: int, line: bytes = b"") -> None:
-        shown = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
-        raise DataDirError(
-            f"{text}{shown}: correct this line", file=name_of(file), line=number, status=status, partly=True
-        )
+        what = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
+        raise DataDirError(f"{text}{what}: correct this line", name_of(file), number, status=status, partly=True)
 
     return raise_error
 
@@ -81,7 +79,10 @@ def keys_of(file: str, text: str = "Invalid id-list file line") -> Keys:
             yield found.joined
 
     with opening(f"Could not open id-list file {file}"):
-        return Keys(parts())
+        if os.path.isfile(file):
+            return Keys(parts)
+        joined = b"".join(parts())  # a pipe is read once
+        return Keys(lambda: [joined])
 
 
 def filter_scp(say: Say, argv: list[str]) -> int:
@@ -93,11 +94,7 @@ def filter_scp(say: Say, argv: list[str]) -> int:
         else:
             number, argv = _integer(argv[1]) if len(argv) > 1 else 0, argv[2:]
     if len(argv) not in (1, 2):
-        raise usage(
-            "Usage: filter_scp.pl [--exclude] [-f <field-to-filter-on>] id_list [in.scp] > out.scp\n"
-            "Prints the input lines whose field (default: 1, the first) is the first field of a line of id_list;\n"
-            "with --exclude, the other lines."
-        )
+        raise usage()
     keys = keys_of(argv[0])
     file = source(argv[1:])
     if file is not None:
@@ -115,7 +112,7 @@ def filter_scp(say: Say, argv: list[str]) -> int:
 def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
     """Print spk2utt from utt2spk."""
     if len(argv) > 1:
-        raise usage("Usage: utt2spk_to_spk2utt.pl [ utt2spk ] > spk2utt")
+        raise usage()
     file = source(argv)
     if file is not None:
         sys.stdout.buffer.writelines(lines.spk2utt(chunks(file), bad_line("Invalid line in utt2spk file", file)))
@@ -148,20 +145,15 @@ def spread(count: int, wanted: int) -> bytes:
     return choose(count, wanted)
 
 
-def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False, text: str = "") -> Iterator[bytes]:
+def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False) -> Iterator[bytes]:
     """Return some lines of a file: evenly spread ones, the first or the last."""
     with opening(f"Opening input scp file {file}"):
         supply = None if os.path.isfile(file) else list(chunks(file))  # a pipe is read once
         count = sum(map(lines.count_of, supply or chunks(file)))
-    if wanted > count:
-        if not quiet:
-            raise DataDirError(
-                f"You requested from subset_scp.pl more elements than available: {wanted} > {count}",
-                file=text,
-                status=DIED,
-                partly=True,
-            )
-        wanted = count
+    if wanted > count and not quiet:
+        text = f"You requested from subset_scp.pl more elements than available: {wanted} > {count}"
+        raise DataDirError(text, status=DIED, partly=True)
+    wanted = min(wanted, count)
     wanted = max(wanted, 0)
     chosen = spread(count, wanted) if not which else b"\1" * wanted + bytes(count - wanted)
     return _chosen(supply or chunks(file), chosen if which != "--last" else chosen[::-1])
@@ -183,12 +175,10 @@ def subset_scp(say: Say, argv: list[str]) -> int:
             given.add(name)
             argv = argv[1:]
     if len(argv) < 2:
-        raise usage(
-            "Usage: subset_scp.pl [--quiet][--first|--last] N in.scp\n"
-            "Prints N lines from all parts of a file, or its first or last ones; --quiet: or all if there are fewer."
-        )
+        raise usage()
     if _integer(argv[0]) == 0 or re.match(r"\s*[+-]?\d+\.\d*[1-9]", argv[0]):
-        raise usage(f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"')
+        text = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
+        raise DataDirError(text, status=DIED)
     which = next((name for name in ("--first", "--last") if name in given), "")
     sys.stdout.buffer.writelines(subset_lines(argv[1], _integer(argv[0]), which, quiet="--quiet" in given))
     return 0
@@ -209,7 +199,7 @@ def shuffle_list(say: Say, argv: list[str]) -> int:
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.search(r"\d", (argv[1:2] or [""])[0]):
-            raise usage(f'Bad argument to --srand option: "{"".join(argv[1:2])}"')
+            raise DataDirError(f'Bad argument to --srand option: "{"".join(argv[1:2])}"', status=DIED)
         seed, argv = _integer(argv[1]), argv[2:]
     if len(argv) > 1 or re.match("-.", "".join(argv[:1])):
         print("Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.")
@@ -223,21 +213,20 @@ def shuffle_list(say: Say, argv: list[str]) -> int:
 def map_of(file: str) -> dict[bytes, bytes]:
     """Return a map from the first field of each line to the others, with single spaces."""
     found: dict[bytes, bytes] = {}
+    number = 0
     with opening(f"Error opening map file {file}"):
-        for number, line in enumerate(lines_of(file), 1):
-            key, *rest = line.split() or [b""]
-            if not key:
-                bad_line("apply_map.pl: empty line", file)(number)
-            value = b" ".join(rest)
-            if found.setdefault(key, value) != value:
-                where = DataDirError(
-                    "apply_map.pl: warning! another value for this key: the last one is used",
-                    file=file,
-                    line=number,
-                    key=key,
-                )
-                print(where, file=sys.stderr)
-                found[key] = value
+        for chunk in chunks(file):
+            plain = lines.is_plain(chunk)
+            for number, line in enumerate(
+                chunk.rstrip(b"\n").split(b"\n") if plain else lines.split_lines(chunk), number + 1
+            ):
+                key, _, value = (line if plain else b" ".join(line.split())).partition(b" ")
+                if found.setdefault(key, value) != value:
+                    text = "apply_map.pl: warning! another value for this key: the last one is used"
+                    warn(DataDirError(text, file, number, key))
+                    found[key] = value
+                elif not key:
+                    bad_line("apply_map.pl: empty line", file)(number)
     return found
 
 
@@ -253,40 +242,37 @@ def apply_map(say: Say, argv: list[str]) -> int:
                 begin = int(found[1]) - 1 if found[1] else begin
                 end = int(found[2]) - 1 if found[2] else end
             if begin is None and end is None:
-                raise usage(f"Bad argument to -f option: {spec}")
+                raise DataDirError(f"Bad argument to -f option: {spec}", status=DIED)
         if argv[:1] == ["--permissive"]:
             permissive, argv = True, argv[1:]
     if len(argv) != 1:
-        raise usage(
-            f"Invalid usage: {' '.join(argv)}\n"
-            "Usage: apply_map.pl [-f <field-range>] [--permissive] map <input >output\n"
-            "Replaces fields of the input by what follows them in the lines of the map. <field-range> is such as 2, 2-4,\n"
-            "2- or -3 (default: all); --permissive keeps fields that are not in the map.",
-            1,
-        )
+        raise usage(1)
     table = map_of(argv[0])
     some = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def missing(word: bytes) -> bytes:
-        shown = word.decode("utf-8", "surrogateescape")
         if not permissive:
-            raise DataDirError(f"apply_map.pl: undefined key {shown} in {argv[0]}", status=DIED)
-        print(f"apply_map.pl: warning! missing key {shown} in {argv[0]}", file=sys.stderr)
+            raise DataDirError(f"apply_map.pl: undefined key {shown(word)} in {argv[0]}", status=DIED)
+        warn(f"apply_map.pl: warning! missing key {shown(word)} in {argv[0]}")
         return word
 
     for chunk in chunks(STDIN):
         out: list[bytes] = []
+        plain = lines.is_plain(chunk)  # then only the fields to be replaced are parted
         try:
-            for line in lines.split_lines(chunk):
-                fields = line.split()
-                fields[some] = [table[word] if word in table else missing(word) for word in fields[some]]
-                out.append(b" ".join(fields) + b"\n")
+            for line in chunk[:-1].split(b"\n") if plain else lines.split_lines(chunk):
+                fields = line.split(b" ", -1 if end is None else end + 1) if plain else line.split()
+                try:
+                    fields[some] = map(table.__getitem__, fields[some])
+                except KeyError:
+                    fields[some] = [table[word] if word in table else missing(word) for word in fields[some]]
+                out.append(b" ".join(fields))
         finally:
-            sys.stdout.buffer.writelines(out)
+            sys.stdout.buffer.write(b"\n".join([*out, b""]))
     return 0
 
 
-def balanced(sums: Sequence[int], parts: int) -> list[int]:
+def balanced(say: Say, sums: Sequence[int], parts: int) -> list[int]:
     """Part a list of speakers as evenly as split_scp.pl, and return the bounds.
 
     Args:
@@ -294,6 +280,9 @@ def balanced(sums: Sequence[int], parts: int) -> list[int]:
         parts: number of parts.
     """
     total = len(sums) - 1
+    if total < parts:
+        text = f"Refusing to split data because number of speakers {total} is less than the number of output .scp files {parts}"
+        raise DataDirError(f"{say.name}: {text}: use fewer parts", status=DIED, partly=True)
     bounds = [-(-part * total // parts) for part in range(parts + 1)]
 
     def size(part: int) -> int:
@@ -325,57 +314,36 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Iterator[l
         for some in lines.pairs(utt2spk, bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)):
             pairs.update(some)
     members: dict[bytes, list[bytes]] = {}
+    number = 0
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        for number, line in enumerate(lines_of(scp), 1):
-            key = lines.field(line)
-            if not key:
-                bad_line(f"{say.name}: Empty or space-only line in scp file", scp)(number)
-            speaker = pairs.get(key)
-            if speaker is None:
-                bad_line(
-                    f"{say.name}: No utterance {key.decode('utf-8', 'surrogateescape')} in utt2spk file {utt2spk}", scp
-                )(number)
-                raise AssertionError
-            members.setdefault(speaker, []).append(line)
+        for chunk in chunks(scp):
+            keys = lines.Fields(chunk).joined.split(b"\n")
+            for number, (key, line) in enumerate(zip(keys, lines.split_lines(chunk), strict=False), number + 1):
+                if key not in pairs:
+                    what = (
+                        f"No utterance {shown(key)} in utt2spk file {utt2spk}"
+                        if key
+                        else "Empty or space-only line in scp file"
+                    )
+                    bad_line(f"{say.name}: {what}", scp)(number)
+                members.setdefault(pairs[key], []).append(line)
     groups = list(members.values())
-    if len(groups) < parts:
-        raise too_few_speakers(say, len(groups), parts)
-    bounds = balanced(list(accumulate(map(len, groups), initial=0)), parts)
-    for first, last in pairwise(bounds):
+    for first, last in pairwise(balanced(say, list(accumulate(map(len, groups), initial=0)), parts)):
         yield [line for group in groups[first:last] for line in group]
-
-
-def too_few_speakers(say: Say, speakers: int, parts: int) -> DataDirError:
-    """Return the error of more parts than speakers."""
-    return DataDirError(
-        f"{say.name}: Refusing to split data because number of speakers {speakers} is less than the number of output .scp "
-        f"files {parts}: use fewer parts",
-        status=DIED,
-        partly=True,
-    )
 
 
 def even_parts(say: Say, scp: str, parts: int) -> Iterator[Iterator[bytes]]:
     """Return the lines of each part of a file, of sizes that differ by at most one."""
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        found = list(chunks(scp))
-    count = sum(map(lines.count_of, found))
-    check_count(say, scp, count, parts)
-    size, larger = divmod(count, parts)
-    return lines.by_count(iter(found), [size + (part < larger) for part in range(parts)])
-
-
-def check_count(say: Say, scp: str, count: int, parts: int) -> None:
-    """Raise split_scp.pl's error if a file has fewer lines than parts."""
+        supply = None if os.path.isfile(scp) else list(chunks(scp))  # a pipe is read once
+        count = sum(map(lines.count_of, supply or chunks(scp)))
     if not count:
-        print(f"{say.name}: error: empty input scp file {scp}", file=sys.stderr)
+        warn(f"{say.name}: error: empty input scp file {scp}")
     if count < parts:
-        raise DataDirError(
-            f"{say.name}: You are splitting into too many pieces! [reduce $nj ({parts}) to be smaller than the number of "
-            f"lines ({count}) in {scp}]",
-            status=DIED,
-            partly=True,
-        )
+        text = f"[reduce $nj ({parts}) to be smaller than the number of lines ({count}) in {scp}]"
+        raise DataDirError(f"{say.name}: You are splitting into too many pieces! {text}", status=DIED, partly=True)
+    size, larger = divmod(count, parts)
+    return lines.by_count(iter(supply or chunks(scp)), [size + (part < larger) for part in range(parts)])
 
 
 def split_scp(say: Say, argv: list[str]) -> int:
@@ -390,13 +358,10 @@ def split_scp(say: Say, argv: list[str]) -> int:
         if argv[:1] == ["--one-based"]:
             from_one, argv = True, argv[1:]
     if jobs and not (jobs > 0 and 0 <= job - from_one < jobs):
-        raise usage(f"{say.name}: Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'")
+        text = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
+        raise DataDirError(f"{say.name}: {text}", status=DIED)
     if (not jobs and len(argv) < 2) or (jobs and len(argv) not in (1, 2)):
-        raise usage(
-            "Usage: split_scp.pl [--utt2spk=<utt2spk_file>] in.scp out1.scp out2.scp ...\n"
-            "   or: split_scp.pl -j num-jobs job-id [--one-based] [--utt2spk=<utt2spk_file>] in.scp [out.scp]\n"
-            " ... where 0 <= job-id < num-jobs, or 1 <= job-id <= num-jobs if --one-based."
-        )
+        raise usage()
     scp, *outputs = argv
     if jobs:
         outputs = ["/dev/null"] * jobs
@@ -411,9 +376,7 @@ def split_scp(say: Say, argv: list[str]) -> int:
         with contextlib.nullcontext() if output == "-" else target:
             target.writelines(part)
         if not part:
-            print(
-                f"{say.name}: Error: empty .scp file {output} (too many splits and too few speakers?)", file=sys.stderr
-            )
+            warn(f"{say.name}: Error: empty .scp file {output} (too many splits and too few speakers?)")
             status = 1
     return status
 
@@ -460,7 +423,7 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
 def validate_text(say: Say, argv: list[str]) -> int:
     """Check a file of transcripts."""
     if len(argv) != 1:
-        raise usage("Usage: validate_text.pl <text-file>\ne.g.: validate_text.pl data/train/text")
+        raise usage()
     check_text(say, argv[0])
     return 0
 
@@ -475,10 +438,6 @@ def check_text(say: Say, file: str) -> None:
     if empty:
         raise DataDirError(f"{say.name}: ERROR: file '{file}' is empty or does not exist")
     if problem:
-        print(f"{say.name}: {problem}", file=sys.stderr)
-        raise DataDirError(
-            f"{say.name}: ERROR: text file '{file}' contains disallowed UTF-8 whitespace character(s): replace them",
-            file=file,
-            line=number,
-            key=key,
-        )
+        warn(f"{say.name}: {problem}")
+        text = f"text file '{file}' contains disallowed UTF-8 whitespace character(s): replace them"
+        raise DataDirError(f"{say.name}: ERROR: {text}", file, number, key)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 
-from io_ark.data_dir.directories import Renaming, combine, copy, make_spk2utt, refuse_same
-from io_ark.data_dir.durations import get_reco2dur, get_utt2dur, has_content
+from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
+from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import awk_number, lines_of, number_of
-from io_ark.data_dir.split import SourceDir
-from io_ark.data_dir.stage import DataDirError, Say, Stage, exits_with, locked, remove_tree
+from io_ark.data_dir.lines import Fields, awk_number, columns, lines_of, number_of, rows
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
+MEMORY = 1 << 16  # different durations that are remembered
 SHORTEST = 0.01
 _OFFSET = re.compile(rb":[0-9]+$")
 
@@ -34,60 +34,90 @@ def with_speed(line: bytes, factor: bytes) -> bytes:
     return b"%b sox -t wav%b%b -t wav - speed %b |\n" % (key, space, path, factor)
 
 
-def each_line(made: Iterable[bytes], change: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """Return chunks with each line, without its newline, changed."""
-    return (b"".join(map(change, chunk.split(b"\n")[:-1])) for chunk in made)
+def audio_at(made: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
+    """Return chunks of wav.scp with the command that changes the speed; lines that are alike are changed at once."""
+    for chunk in made:
+        count = chunk.count(b"\n")
+        if chunk.count(b" |\n") == count:
+            yield chunk.replace(b" |\n", b" | sox -t wav - -t wav - speed %b |\n" % factor)
+        elif not (b"|" in chunk or b":" in chunk or Fields(chunk, 2).lacking) and chunk.count(b" ") == count:
+            yield chunk.replace(b" ", b" sox -t wav ").replace(b"\n", b" -t wav - speed %b |\n" % factor)
+        else:
+            yield b"".join([with_speed(line, factor) for line in chunk.split(b"\n")[:-1]])
+
+
+def durations_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
+    """Return chunks of durations at another speed."""
+
+    @functools.lru_cache(MEMORY)
+    def shorter(seconds: bytes) -> bytes:
+        return awk_number(number_of(seconds) / speed)
+
+    for chunk in made:
+        keys, values = columns(chunk, 1, 2)
+        yield rows(b"%b %b\n", keys, map(shorter, values), count=len(keys))
+
+
+def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
+    """Return chunks of segments at another speed, without those that are too short."""
+    for chunk in made:
+        out = []
+        for line in chunk.split(b"\n")[:-1]:
+            key, name, start, end, *_ = line.split(b" ") + [b""] * 3
+            first, last = number_of(start) / speed, number_of(end) / speed
+            if last > first + SHORTEST:
+                out.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
+        yield b"".join(out)
+
+
+def _need_sox(say: Say, text: str) -> str:
+    """Return the path of sox."""
+    import shutil
+
+    found = shutil.which("sox")
+    if not found:
+        say.write(text)
+        raise say.fails("", "install sox: wav.scp will call it")
+    return found
+
+
+def write_at_speed(
+    stage: Stage, src: SourceDir, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
+) -> None:
+    """Write the files of a directory at another speed, but for durations."""
+    rename(stage, src, utterances, speakers, uniq=True)
+    audio = utterances
+    if segments := src.path("segments"):
+        speed = number_of(factor.encode())
+        stage.write("segments", segments_at(recordings.lines(utterances.lines(segments), 2), speed))
+        stage.each(src, "reco2file_and_channel", recordings.lines)
+        audio = recordings
+    stage.each(src, "wav.scp", lambda path: audio_at(audio.lines(path), factor.encode()))
+    stage.each(src, "text", utterances.lines)
+    stage.each(src, "spk2gender", speakers.lines)
+    stage.each(src, "utt2lang", utterances.lines)
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     """Make a directory of the audio played at another speed."""
-    prefix, suffix = (f"sp{factor}-", "") if include_spk_prefix else ("", f"-sp{factor}")
-    if not shutil.which("sox"):
-        say.write("sox: command not found")
-        raise DataDirError("install sox: wav.scp will call it", partly=True)
+    _need_sox(say, "sox: command not found")
     src = SourceDir(source)
-    src.need(say)
+    utt2spk = src.need(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     speed = number_of(factor.encode())
     if speed <= 0:
         raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
-
-    def faster(line: bytes) -> bytes:
-        return with_speed(line, factor.encode())
-
-    def shorter(line: bytes) -> bytes:
-        key, value, *_ = [*line.split(b" "), b""]
-        return b"%b %b\n" % (key, awk_number(number_of(value) / speed))
-
-    def slower(line: bytes) -> bytes:
-        found = line.split(b" ") + [b""] * 3
-        start, end = number_of(found[2]) / speed, number_of(found[3]) / speed
-        return b"%b %b %.2f %.2f\n" % (found[0], found[1], start, end) if end > start + SHORTEST else b""
-
+    affixes = (f"sp{factor}-", "") if include_spk_prefix else ("", f"-sp{factor}")
     with Stage(target, say) as stage, locked(source):
-        speakers = Renaming(src.need(say, "spk2utt"), prefix)
-        utterances = Renaming(src.path("utt2spk"), prefix, suffix)
-        recordings = Renaming(src.need(say, "wav.scp"), prefix, suffix)
+        speakers = Renaming(src.need(say, "spk2utt"), *affixes)
+        utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.need(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
-            speakers.prefix = b""
-        stage.write("utt2uniq", utterances.pairs(src.path("utt2uniq")))
-        stage.write("utt2spk", speakers.lines(utterances.lines(src.path("utt2spk")), 2))
-        make_spk2utt(stage)
-        segments = src.path("segments")
-        if segments:
-            stage.write("segments", each_line(recordings.lines(utterances.lines(segments), 2), slower))
-        for name in ("wav.scp", *(["reco2file_and_channel"] if segments else [])):
-            names = recordings if segments else utterances
-            if src.path(name):
-                made = names.lines(src.path(name))
-                stage.write(name, each_line(made, faster) if name == "wav.scp" else made)
-        for name, names in (("text", utterances), ("spk2gender", speakers), ("utt2lang", utterances)):
-            if src.path(name):
-                stage.write(name, names.lines(src.path(name)))
+            speakers.suffix = b""
+        write_at_speed(stage, src, factor, speakers, utterances, recordings)
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
-            stage.write(name, each_line(names.lines(src.path(name)), shorter))
+            stage.write(name, durations_at(names.lines(src.path(name)), speed))
     say(f"generated speed-perturbed version of data in {source}, in {target}")
     fix(say.called("utils/fix_data_dir.sh"), target)
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
@@ -100,10 +130,9 @@ def perturb_speed_3way(
     src = SourceDir(source)
     if not src.path("wav.scp"):
         raise say.fails(f"expected {source}/wav.scp to exist")
-    if os.path.isfile(f"{target}/feats.scp"):
-        raise say.fails(
-            f"{target}/feats.scp already exists: refusing to run this (please delete {target}/feats.scp if you want this to run)"
-        )
+    feats = f"{target}/feats.scp"
+    if os.path.isfile(feats):
+        raise say.fails(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     with exits_with(1):
         fix(say.called("utils/fix_data_dir.sh"), source)
@@ -161,39 +190,27 @@ def perturb_volume(
     if _has_volume(path):
         say("It looks like the data was already volume perturbed.  Not doing anything.")
         return 0
-    given = {}
-    for number, line in enumerate(lines_of(reco2vol), 1) if reco2vol else ():
-        pair = line.split()
-        if pair and len(pair) != 2:
-            raise DataDirError("write: recording volume", file=reco2vol, line=number, key=pair[0])
-        if pair:
-            given[pair[0]] = float(pair[1])
-    generator = random.Random(0)
-    out, volumes = [], []
-    width, random_number = scale_high - scale_low, generator.random
-    for number, line in enumerate(lines_of(path), 1):
-        key, *rest = line.split() or [b""]
-        if not key:
-            raise DataDirError(
-                "error detected: number of lines changed: remove this blank line", file=path, line=number
-            )
+    given = _volumes(reco2vol) if reco2vol else None
+    width, random_number = scale_high - scale_low, random.Random(0).random
+    volumes: list[bytes] = []
+
+    def louder(number: int, line: bytes, key: bytes, rest: list[bytes]) -> bytes:
         volume = scale_low + width * random_number()
-        if reco2vol:
+        if given is not None:
             if key not in given:
-                raise DataDirError(f"has no volume in {reco2vol}", file=path, line=number, key=key)
+                raise DataDirError(f"has no volume in {reco2vol}", path, number, key)
             volume = given[key]
-        scale, name = b"%a" % volume, b" ".join(rest)
-        last = (rest or [key])[-1]
-        if last.endswith(b"|"):
-            out.append(b"%b sox --vol %b -t wav - -t wav - |\n" % (line.strip(), scale))
-        elif _OFFSET.search(last):
-            out.append(b"%b wav-copy %b - | sox --vol %b -t wav - -t wav - |\n" % (key, name, scale))
-        else:
-            out.append(b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, name))
+        scale, name, last = b"%a" % volume, b" ".join(rest), (rest or [key])[-1]
         if write_reco2vol:
             volumes.append(b"%b %b\n" % (key, scale))
+        if last.endswith(b"|"):
+            return b"%b sox --vol %b -t wav - -t wav - |\n" % (line.strip(), scale)
+        if _OFFSET.search(last):
+            return b"%b wav-copy %b - | sox --vol %b -t wav - -t wav - |\n" % (key, name, scale)
+        return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, name)
+
     with Stage(folder, say) as stage:
-        stage.write("wav.scp", out)
+        stage.write("wav.scp", each_recording(path, louder))
         if stage.path("feats.scp"):
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
@@ -202,6 +219,27 @@ def perturb_volume(
                 file.writelines(volumes)
     say(f"added volume perturbation to the data in {folder}")
     return 0
+
+
+def each_recording(path: str, make: Callable[[int, bytes, bytes, list[bytes]], bytes]) -> Iterator[bytes]:
+    """Return what is made of each line of wav.scp: of its number, the line, its key and the other words."""
+    for number, line in enumerate(lines_of(path), 1):
+        key, *rest = line.split() or [b""]
+        if not key:
+            raise DataDirError("number of lines changed: is blank: remove it", path, number)
+        yield make(number, line, key, rest)
+
+
+def _volumes(path: str) -> dict[bytes, float]:
+    """Return the volume of each recording in a file."""
+    found = {}
+    for number, line in enumerate(lines_of(path), 1):
+        key, *values = line.split() or [b""]
+        if key and len(values) != 1:
+            raise DataDirError("write: recording volume", path, number, key)
+        if key:
+            found[key] = float(values[0])
+    return found
 
 
 def _has_volume(path: str) -> bool:
@@ -220,29 +258,22 @@ def _has_volume(path: str) -> bool:
 
 def resample(say: Say, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings."""
-    sox = shutil.which("sox")
-    if not sox:
-        say.write("Could not find sox in PATH")
-        raise DataDirError("install sox: wav.scp will call it", partly=True)
+    sox = _need_sox(say, "Could not find sox in PATH")
     if not os.path.isfile(f"{folder}/wav.scp"):
-        raise DataDirError("is missing", file=f"{folder}/wav.scp")
+        raise DataDirError("is missing", f"{folder}/wav.scp")
     with Stage(folder, say) as stage:
         if stage.path("feats.scp"):
             for name in ("feats.scp", "cmvn.scp"):
                 if stage.path(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-    if not has_content(f"{folder}/utt2dur"):
+    if not SourceDir(folder).has("utt2dur"):
         get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+    end = f" | {sox} -t wav - -c 1 -b 16 -t wav - rate {frequency} |\n".encode()
+
+    def resampled(number: int, line: bytes, key: bytes, rest: list[bytes]) -> bytes:
+        return line.strip() + end[2:] if line.rstrip().endswith(b"|") else b"%b cat %b%b" % (key, b" ".join(rest), end)
+
     with Stage(folder, say) as stage:
-        end = f" | {sox} -t wav - -c 1 -b 16 -t wav - rate {frequency} |\n".encode()
-        out = []
-        for number, line in enumerate(lines_of(stage.path("wav.scp")), 1):
-            key, *rest = line.split() or [b""]
-            if not key:
-                raise DataDirError("is blank: remove it", file=f"{folder}/wav.scp", line=number)
-            out.append(
-                line.strip() + end[2:] if line.rstrip().endswith(b"|") else b"%b cat %b%b" % (key, b" ".join(rest), end)
-            )
-        stage.write("wav.scp", out)
+        stage.write("wav.scp", each_recording(f"{folder}/wav.scp", resampled))
     return 0

@@ -6,9 +6,8 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import NamedTuple
 
-from io_ark.data_dir.stage import DataDirError, Say
+from io_ark.data_dir.stage import DataDirError, Say, warn
 from io_ark.errors import ArkError
 
 Value = str | int | float | bool
@@ -46,13 +45,11 @@ validate_text.pl                validate-text       lists.validate_text         
 FOR_PEOPLE = ("strip_cr",)  # options that Kaldi's scripts lack
 
 
-class KaldiScript(NamedTuple):
+class KaldiScript:
     """A row of the table. The options are the function's keyword arguments, with their defaults."""
 
-    command: str
-    target: str
-    style: str
-    usage: str
+    def __init__(self, command: str, target: str, style: str, usage: str) -> None:
+        self.command, self.target, self.style, self.usage = command, target, style, usage
 
     @property
     def function(self) -> Callable[..., int]:
@@ -132,14 +129,11 @@ def settings(path: str) -> list[tuple[str, str]]:
             words = [(number, shlex.split(line, comments=True)) for number, line in enumerate(file, 1)]
     except OSError:
         raise DataDirError(f"missing config '{path}'") from None
-    found = []
-    for number, assignments in words:
-        for assignment in assignments:
-            name, equals, value = assignment.partition("=")
-            if not equals or not name.isidentifier():
-                raise DataDirError("should be name=value", file=path, line=number)
-            found.append((name, value))
-    return found
+    found = [(number, *each.partition("=")) for number, assignments in words for each in assignments]
+    for number, name, equals, _ in found:
+        if not equals or not name.isidentifier():
+            raise DataDirError("should be name=value", path, number)
+    return [(name, value) for _, name, _, value in found]
 
 
 def flag_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
@@ -190,14 +184,18 @@ _READERS = {"options": shell_options, "flags": flag_options, "first": first_opti
 def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False) -> int:
     """Run a script with these arguments."""
     if script.style == "list":
-        return script.function(say, argv)
+        try:
+            return script.function(say, argv)
+        except DataDirError as error:
+            error.message = error.message or f"Usage: {os.path.basename(say.name)} {script.usage}"
+            raise
     options = script.options(people)
     if argv[:1] in (["--help"], ["-h"]) and (people or script.style == "options"):
-        defaults = (
-            (name, str(value).lower() if isinstance(value, bool) else repr(value)) for name, value in options.items()
+        listed = "".join(
+            f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
+            for name, value in options.items()
         )
-        listed = "".join(f"\n  {flag(name):<24} default: {value}" for name, value in defaults)
-        print(f"Usage: {say.name} {script.usage}{listed}", file=sys.stderr)
+        warn(f"Usage: {say.name} {script.usage}{listed}")
         return 0
     reader = any_options if people else _READERS.get(script.style)
     values, rest = reader(say, options, argv) if reader else ({}, argv)
@@ -240,6 +238,9 @@ def _write(text: str) -> None:
 
 def main(name: str) -> int:
     """Run a script with this process's arguments, and return its status."""
+    import gc
+
+    gc.disable()  # lists of millions of lines, and no cycles
     say = Say(sys.argv[0], _write)
     return protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
 
@@ -272,7 +273,7 @@ def install(folder: str, *, force: bool = False) -> list[str]:
     for path in paths:
         if os.path.lexists(path) and not force and not _is_launcher(path):
             raise DataDirError(
-                "is another program: choose an empty folder, or pass --force to replace all of them", file=path
+                "is another program: choose an empty folder, or pass --force to replace all of them", path
             )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     for path, name in paths.items():

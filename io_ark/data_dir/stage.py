@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
@@ -19,6 +19,7 @@ except ModuleNotFoundError:  # on Windows, which has no locks of directories
 
 BUFFER = 1 << 20
 BACKUP = ".backup"
+SCRATCH = ".utterances"  # a file that no commit keeps
 _TEMPORARY = re.compile(r"\.([^/]+)\.[0-9]+\.[0-9]+\.tmp$")  # see Stage.writing
 _held: dict[tuple[int, int], int] = {}  # how often this process locked a directory
 
@@ -32,20 +33,16 @@ class DataDirError(ArkError):
         partly: True if the script leaves what it wrote before, as Kaldi's does.
     """
 
+    status, partly = 1, False
+
     def __init__(
-        self,
-        message: str,
-        *,
-        file: str = "",
-        line: int = 0,
-        key: bytes | str | None = None,
-        status: int = 1,
-        partly: bool = False,
+        self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **given: int
     ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
         file = _TEMPORARY.sub(r"\1", file)
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
-        self.line, self.status, self.partly = line, status, partly
+        self.line = line
+        self.__dict__.update(given)
 
 
 class Say:
@@ -69,18 +66,55 @@ class Say:
 
     def to_stderr(self) -> Say:
         """Return this with standard error instead of standard output."""
-        import sys
-
-        return Say(self.name, lambda text: print(text, file=sys.stderr), as_script=self.as_script)
+        return Say(self.name, warn, as_script=self.as_script)
 
     def fails(
-        self, text: str, detail: str = "", *, status: int = 1, file: str = "", line: int = 0, key: bytes | None = None
+        self, text: str, detail: str = "", file: str = "", line: int = 0, key: bytes | None = None, status: int = 1
     ) -> DataDirError:
         """Print what Kaldi prints, and return the error to raise, which adds details; or has the text, if it was not printed."""
-        if self.as_script or detail:
+        if text and (self.as_script or detail):
             self(text)
         detail = detail or ("" if self.as_script else text)
-        return DataDirError(detail, file=file, line=line, key=key, status=status, partly=True)
+        return DataDirError(detail, file, line, key, status=status, partly=True)
+
+
+def warn(text: object) -> None:
+    """Print a line on standard error."""
+    print(text, file=sys.stderr)
+
+
+def shown(key: bytes) -> str:
+    """Return a key as text."""
+    return key.decode("utf-8", "surrogateescape")
+
+
+class SourceDir:
+    """A data directory that is read."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> str:
+        """Return the path of a file; empty if it is missing."""
+        path = os.path.join(self.folder, name)
+        return path if os.path.isfile(path) else ""
+
+    def need(self, say: Say, name: str = "utt2spk") -> str:
+        """Return the path of a file, which must exist."""
+        path = self.path(name)
+        if not path:
+            raise say.fails(f"no such file {self.folder}/{name}")
+        return path
+
+    def has(self, name: str) -> bool:
+        """True if the file has content."""
+        path = self.path(name)
+        return bool(path) and os.path.getsize(path) > 0
+
+    def count(self, name: str) -> int:
+        """Return the number of newlines in a file, as wc does; 0 if it is missing."""
+        path = self.path(name)
+        return sum(chunk.count(b"\n") for chunk in chunks(path)) if path else 0
 
 
 @contextlib.contextmanager
@@ -120,7 +154,7 @@ def locked(*folders: str, change: bool = True) -> Iterator[None]:
                 _held.pop(which, None)
 
 
-class Stage:
+class Stage(SourceDir):
     """New files of a directory, beside the old ones until :meth:`commit`. A context: an error discards them.
 
     Args:
@@ -130,7 +164,8 @@ class Stage:
     """
 
     def __init__(self, folder: str, say: Say, *, anew: bool = False) -> None:
-        self.folder, self._say, self._anew = folder, say, anew
+        super().__init__(folder)
+        self._say, self._anew = say, anew
         self._new: dict[str, str | None] = {}  # temporary file of each name; None to remove it
         self._kept: dict[str, str] = {}  # the version of each file that is in .backup
         self._count = 0
@@ -139,12 +174,13 @@ class Stage:
         try:
             os.makedirs(self.folder, exist_ok=True)
         except OSError as error:
-            raise self.error(error, self.folder) from None
+            raise _unchanged(error, self.folder) from None
         self._lock = locked(self.folder)
         self._lock.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        self.remove(SCRATCH)
         try:
             if kind is None or (isinstance(error, DataDirError) and error.partly and self._say.as_script):
                 self.commit()
@@ -154,26 +190,9 @@ class Stage:
                     os.unlink(path)
             self._lock.__exit__(None, None, None)
 
-    def error(self, error: OSError, path: str) -> DataDirError:
-        """Return the error for a failed system call."""
-        what = error.strerror or str(error)
-        return DataDirError(f"{what}: nothing was changed", file=str(error.filename or path))
-
     def path(self, name: str) -> str:
         """Return where the present version of a file is; empty if there is none."""
-        if name in self._new:
-            return self._new[name] or ""
-        path = os.path.join(self.folder, name)
-        return path if os.path.isfile(path) else ""
-
-    def is_new(self, name: str) -> bool:
-        """True if the file was written here."""
-        return name in self._new
-
-    def has(self, name: str) -> bool:
-        """True if the file has content."""
-        path = self.path(name)
-        return bool(path) and os.path.getsize(path) > 0
+        return self._new[name] or "" if name in self._new else super().path(name)
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
@@ -192,7 +211,7 @@ class Stage:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             if isinstance(error, OSError) and not isinstance(error, ArkError):
-                raise self.error(error, path) from None
+                raise _unchanged(error, path) from None
             raise
         self._replace(name, path)
 
@@ -205,21 +224,37 @@ class Stage:
         """Write a file."""
         with self.writing(name) as write:
             supply = iter(parts)
-            while some := b"".join(islice(supply, 4096)):
+            while some := b"".join(islice(supply, 32)):
                 write(some)
+
+    def append(self, name: str, parts: list[bytes]) -> None:
+        """Write a file, or append to it if it was written here."""
+        if name not in self._new:
+            self.write(name, parts)
+        elif parts:
+            with open(self.path(name), "ab") as file:
+                file.writelines(parts)
 
     def copy(self, source: str, name: str) -> None:
         """Write a copy of a file."""
         with self.writing(name) as write, open(source, "rb", 0) as file:
-            target = write.__self__.fileno()  # type: ignore[attr-defined]
             try:
-                while os.sendfile(target, file.fileno(), None, 1 << 30):
+                while os.sendfile(write.__self__.fileno(), file.fileno(), None, 1 << 30):  # type: ignore[attr-defined]
                     pass
-            except (OSError, AttributeError) as error:  # a file system, or a system, without it
-                if getattr(error, "errno", 0) == errno.ENOSPC or file.tell():
+            except (OSError, AttributeError):  # a file system, or a system, without it
+                if file.tell():
                     raise
                 for chunk in chunks(source):
                     write(chunk)
+
+    def each(self, source: SourceDir, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
+        """Write copies of the files of another directory that are there, or what is made of each."""
+        for name in names.split():
+            if path := source.path(name):
+                if make:
+                    self.write(name, make(path))
+                else:
+                    self.copy(path, name)
 
     def keep(self, name: str) -> None:
         """Write a file's present version into ``.backup``."""
@@ -253,8 +288,13 @@ class Stage:
                 elif os.path.lexists(target):
                     os.unlink(target)
             except OSError as error:
-                raise DataDirError(f"cannot be replaced: {error.strerror}", file=target) from None
+                raise DataDirError(f"cannot be replaced: {error.strerror}", target) from None
         self._new.clear()
+
+
+def _unchanged(error: OSError, path: str) -> DataDirError:
+    """Return the error for a failed system call."""
+    return DataDirError(f"{error.strerror or error}: nothing was changed", str(error.filename or path))
 
 
 def same_bytes(one: str, other: str) -> bool:

@@ -134,7 +134,8 @@ def split(model: TransitionModel, frames: Frames) -> Segments:
     """Split alignments into phones, as :func:`split_to_phones` does."""
     bounds, states, steps = frames.bounds, frames.states, frames.steps
     phone_of = np.append(np.int32(0), model.tuples[:, 0])
-    # A phone ends with its transition to the final state, and in a reordered alignment with the self-loops after that.
+    # `steps`: positions whose next position is in the same alignment. A phone ends after its transition to the final
+    # state; in a reordered alignment, after the self-loops that follow this transition.
     leaving = np.flatnonzero(~frames.loops)
     is_final = model.maps.is_final[frames.ids[leaving]]
     final = leaving[is_final]
@@ -146,7 +147,7 @@ def split(model: TransitionModel, frames: Frames) -> Segments:
     if (trailing + 1 < np.append(closed, 0)[owner]).any():
         raise FormatError("a phone of an alignment is followed by a self-loop of another state: is this its model?")
     # A phone without that transition ends with the alignment, or before the next phone. It is incomplete.
-    is_end = np.zeros(len(states) + 1, bool)
+    is_end = np.zeros(len(states) + 1, bool)  # by position: a phone ends before it
     is_end[closed] = True
     changes = steps[phone_of[states[steps]] != phone_of[states[steps + 1]]] + 1
     open_ends = np.concatenate((changes, bounds[1:][np.diff(bounds) > 0]))
@@ -155,7 +156,7 @@ def split(model: TransitionModel, frames: Frames) -> Segments:
     ends = np.flatnonzero(is_end)
     starts = np.append(0, ends)[: len(ends)]
     phones = phone_of[states[starts]]
-    # So is a phone that does not begin in its first state, unless the first state emits no frames.
+    # A phone that begins in another than its first state is incomplete, too, unless the first state emits no frames.
     late = starts[model.tuples[states[starts] - 1, 1] != 0]
     late = late[[model.topology.entry(phone)[0].forward_pdf_class != NO_PDF for phone in phone_of[states[late]]]]
     complete = np.ones(len(bounds) - 1, bool)

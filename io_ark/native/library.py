@@ -16,7 +16,6 @@ import functools
 import os
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from io_ark.logs import logger
@@ -24,7 +23,6 @@ from io_ark.logs import logger
 _LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}  # slowest first
 
 
-@dataclass(frozen=True)
 class Library:
     """A C library, or the reason why there is none.
 
@@ -36,27 +34,16 @@ class Library:
         advice: what a user can do about a library that was not built; empty otherwise.
     """
 
-    handle: ctypes.CDLL | None
-    levels: tuple[str, ...]
-    level: str
-    reason: str
-    advice: str = ""
+    def __init__(
+        self, handle: ctypes.CDLL | None, levels: tuple[str, ...], level: str, reason: str, advice: str = ""
+    ) -> None:
+        self.handle, self.levels, self.level, self.reason, self.advice = handle, levels, level, reason, advice
 
     def __bool__(self) -> bool:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a function of the library, a new object for each call.
-
-        Args:
-            name: its name, without a suffix.
-            *arguments: the ctypes of its arguments.
-            result: the ctype of its result.
-            level: the instruction set; the one in use by default.
-
-        Raises:
-            AttributeError: the library has no such function.
-        """
+        """Return a function of the library, a new object for each call."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]

@@ -20,7 +20,7 @@ static const uint64_t EXACT_INTEGER = (uint64_t)1 << 53;
 enum { MAX_DIGITS = 19 };
 /* The bits of a float64's significand that a float32 lacks; half of their range is a tie between two float32. */
 static const uint64_t BEYOND_FLOAT = 0x1FFFFFFF, TIE = 0x10000000;
-/* So many units of a float64's last place are more than the error of the few operations below. */
+/* Units in a float64's last place: more than the error of the few operations below. */
 static const uint64_t MARGIN = 64;
 
 /* The digits of a decimal number as an integer, times ten to the power of `exponent`. */

@@ -105,11 +105,7 @@ class Structure:
 
 
 class Signatures:
-    """The functions and structures of the C library of a package.
-
-    Args:
-        directory: the package's directory, with ``signatures.txt`` and, if it was built, the library.
-    """
+    """The functions and structures of the C library of a package."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory

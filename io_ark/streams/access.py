@@ -21,17 +21,12 @@ def _is_set(variable: str) -> bool:
 
 
 class Access(NamedTuple):
-    """Permissions to open files, commands and URLs. Variables of the environment change them: see the methods.
+    """Permissions to open files, commands and URLs. Variables of the environment change them: see the methods."""
 
-    Attributes:
-        pipes: commands.
-        network: URLs of the schemes http, https, s3, gs and hf, and of those in ``IO_ARK_SCHEMES``.
-        private: URLs of http and https at addresses of a private network or of this machine, which are checked when
-            they are connected to. ``IO_ARK_PRIVATE_HOSTS`` allows them in script files, too.
-    """
-
-    pipes: bool = True
-    network: bool = True
+    pipes: bool = True  # commands
+    network: bool = True  # URLs of the schemes http, https, s3, gs and hf, and of those in `IO_ARK_SCHEMES`
+    # URLs of http and https at addresses of a private network or of this machine, which are checked when they are
+    # connected to. `IO_ARK_PRIVATE_HOSTS` allows them in script files, too.
     private: bool = True
 
     def of_script(self) -> Access:

@@ -63,12 +63,8 @@ class OpenFile:
             self.regular = stat.S_ISREG(status.st_mode)
             self.size = status.st_size
 
-    def mapped(self) -> Any:
-        """Map the whole file into memory as it is now.
-
-        Raises:
-            OpenError: the file cannot be mapped.
-        """
+    def map(self) -> Any:
+        """Map the whole file into memory as it is now."""
         from mmap import ACCESS_READ
         from mmap import mmap as map_file
 
@@ -86,15 +82,10 @@ class OpenFile:
         return self._map
 
     def source(self, offset: int, *, ahead: bool = True) -> Source:
-        """Return the bytes of this regular file from an offset on, or a view of its memory map.
-
-        Args:
-            offset: the byte to start at.
-            ahead: read ahead, because more than one object is likely to be read.
-        """
+        """Return the bytes of this regular file from an offset on, or a view of its memory map."""
         if self._map is not None:
             # Reading a map past the end of a file that has become shorter would kill the process.
-            return MapSource(self.mapped(), offset, self.path, self.mapped)
+            return MapSource(self.map(), offset, self.path, self.map)
         if offset > self.size:
             self.size = os.fstat(self.descriptor).st_size  # the file may have grown
             if offset > self.size:
@@ -114,12 +105,7 @@ def reason_of(error: OSError | ValueError) -> str:
 
 
 def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:
-    """Open a local file or a URL.
-
-    Raises:
-        OpenError: it cannot be opened.
-        NetworkRefusedError: it is a URL, and the network is disabled or the URL is not allowed.
-    """
+    """Open a local file or a URL."""
     if "://" in path and is_url(path):
         return RemoteFile(path, access)
     return OpenFile(path, mmap=mmap)
@@ -131,11 +117,6 @@ class OpenFiles:
     When the process runs out of descriptors, all cached files are closed.
 
     Thread-safe without a lock: each operation on the dictionary is atomic, and at worst a file is opened twice.
-
-    Args:
-        limit: maximum number of files kept open.
-        mmap: read through memory maps, so that values are read-only views where the layout allows.
-        access: what may be opened (default: what names in script files may).
 
     Attributes:
         idle_sources: sources for the next reads; a user takes one out.

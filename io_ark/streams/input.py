@@ -40,11 +40,7 @@ class Input:
         return close()
 
     def finish(self) -> None:
-        """Close it after all bytes have been read.
-
-        Raises:
-            PipeError: the command failed, so its output may be incomplete.
-        """
+        """Close it after all bytes have been read."""
         status = self.close()
         if status:
             raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)

@@ -34,11 +34,7 @@ def run_in_process(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:
-    """Start a shell with one end of a pipe as its standard input (``target`` 0) or output (1).
-
-    Returns:
-        The process id, and the descriptor of the other end.
-    """
+    """Start a shell with one end of a pipe as its standard input (``target`` 0) or output (1)."""
     if not can_run_commands():
         raise PipeError("cannot be started: commands need a POSIX system, such as Linux, macOS or WSL", file=name)
     try:

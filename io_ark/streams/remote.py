@@ -111,19 +111,12 @@ async def _public_client(**options: Any) -> Any:
 
 
 class _Answer(NamedTuple):
-    """A range of bytes of a file.
+    """A range of bytes of a file."""
 
-    Attributes:
-        data: the bytes; one more than asked for if the server sends too many.
-        first: offset of the first byte.
-        size: size of the whole file; None if the server does not tell it.
-        version: what identifies the version of the file ("" if unknown).
-    """
-
-    data: bytes
-    first: int
-    size: int | None
-    version: str
+    data: bytes  # the bytes; one more than asked for if the server sends too many
+    first: int  # offset of the first byte
+    size: int | None  # size of the whole file; None if the server does not tell it
+    version: str  # what identifies the version of the file ("" if unknown)
 
 
 class _StatusError(Exception):
@@ -216,10 +209,6 @@ def _range(system: Any, path: str, start: int, stop: int, version: str) -> _Answ
 class RemoteFile:
     """A file at a URL, read by ranges of bytes. May be shared by threads, forked processes, and pickled.
 
-    Args:
-        url: the URL.
-        access: what may be opened.
-
     Attributes:
         path: the URL.
         regular: True: it has offsets.
@@ -262,22 +251,14 @@ class RemoteFile:
         return size, version
 
     def source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
-        """Return the bytes of the file from an offset on.
-
-        Raises:
-            OpenError: the offset is beyond the end, or the bytes cannot be read.
-        """
+        """Return the bytes of the file from an offset on."""
         if offset > self.size:
             raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes",
                             file=self.path, offset=offset)  # fmt: skip
         return RemoteSource(self, offset, ahead)
 
     def read(self, count: int, offset: int) -> bytes:
-        """Read up to ``count`` bytes; fewer only at the end of the file.
-
-        Raises:
-            OpenError: the bytes cannot be read.
-        """
+        """Read up to ``count`` bytes; fewer only at the end of the file."""
         end = min(offset + count, self.size)
         begin, data = self._span
         if begin <= offset and end <= begin + len(data):

@@ -175,7 +175,7 @@ class Source:
         left = count
         while left > 0:
             if self._at == self._end and not self._fill(1):
-                self._truncated(count, count - left)
+                self._raise_truncated(count, count - left)
             step = min(left, self._end - self._at)
             self._at += step
             left -= step
@@ -305,9 +305,9 @@ class Source:
             self.fail(f"invalid size: {count} bytes")
         remaining = self.remaining()
         if remaining is not None and count > remaining:
-            self._truncated(count, remaining)
+            self._raise_truncated(count, remaining)
 
-    def _truncated(self, wanted: int, present: int) -> NoReturn:
+    def _raise_truncated(self, wanted: int, present: int) -> NoReturn:
         raise TruncatedError(
             f"ends too early: {wanted} bytes should follow, {present} are available", file=self.name, offset=self.tell()
         )
@@ -318,7 +318,7 @@ class Source:
 
     def _read_past_window(self, target: memoryview, wanted: int) -> None:
         """Fill ``target`` with the bytes after the window, which has been consumed."""
-        self._truncated(wanted, wanted - len(target))
+        self._raise_truncated(wanted, wanted - len(target))
 
     def _read_chunks(self, size: int) -> bytearray:
         """Read ``size`` bytes of a stream that may end earlier; memory grows as they arrive."""
@@ -329,7 +329,7 @@ class Source:
             try:
                 data += self.read_array(np.uint8, step).data
             except TruncatedError:
-                self._truncated(size, len(data))
+                self._raise_truncated(size, len(data))
             piece = max(FIRST_CHUNK, len(data))
         return data
 
@@ -361,18 +361,11 @@ class BytesSource(Source):
 
 
 class MapSource(BytesSource):
-    """A file mapped into memory, which may grow meanwhile. Arrays read are read-only views of the map.
-
-    Args:
-        buffer: the map.
-        offset: the byte to start at.
-        name: name of the file for error messages.
-        map_again: returns a map of the file as it is now.
-    """
+    """A file mapped into memory, which may grow meanwhile. Arrays read are read-only views of the map."""
 
     def __init__(self, buffer: Any, offset: int, name: str, map_again: Callable[[], Any]) -> None:
         super().__init__(buffer, offset, name)
-        self._map_again = map_again
+        self._map_again = map_again  # returns a map of the file as it is now
 
     def remaining(self) -> int:
         self._window = memoryview(self._map_again())
@@ -433,22 +426,13 @@ class StreamSource(Source):
         while filled < len(target):
             more = self._readinto(target[filled:], self._base)
             if more == 0:
-                self._truncated(wanted, wanted - len(target) + filled)
+                self._raise_truncated(wanted, wanted - len(target) + filled)
             self._base += more
             filled += more
 
 
 class FileSource(StreamSource):
-    """Part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor.
-
-    Args:
-        descriptor: an open file descriptor.
-        offset: the byte to start at.
-        size: size of the file in bytes.
-        name: name of the file for error messages.
-        owner: object that closes the descriptor when it is deleted; kept alive by this source.
-        ahead: read ahead, because the bytes after an object are likely to be read next.
-    """
+    """Part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor."""
 
     _first = HEADER_WINDOW  # bytes read after a jump; more after an object that these did not hold
     _step = 2 * SMALL_WINDOW
@@ -458,7 +442,7 @@ class FileSource(StreamSource):
         self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
     ) -> None:
         self.name = name
-        self._owner = owner
+        self._owner = owner  # closes the descriptor when it is deleted
         self._ahead = ahead
         self._descriptor = descriptor
         self._size = size
@@ -490,12 +474,7 @@ class FileSource(StreamSource):
         return True
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read bytes at an offset of the file, without moving.
-
-        Raises:
-            TruncatedError: the file ends before.
-            OpenError: the file cannot be read.
-        """
+        """Read bytes at an offset of the file, without moving."""
         data = self._pread(size, offset)
         if len(data) < size:
             raise TruncatedError(f"ends too early: {size} bytes should follow, {len(data)} are available",
@@ -597,7 +576,7 @@ class FileSource(StreamSource):
         while got < size:
             more = self._preadv((array.reshape(-1).view(np.uint8)[got:], *targets[1:]), start + got)
             if more == 0:
-                self._truncated(size, got)
+                self._raise_truncated(size, got)
             got += more
         self._base = start + size
         self._window = window = bytes(tail if got - size == len(tail) else tail[: got - size])

@@ -17,11 +17,6 @@ _MAX_PENDING = 1000
 class Pending:
     """Buffer of entries that are written together. Entries that are left when it is deleted are written then.
 
-    Args:
-        pack: encoder of many entries, which takes some values.
-        output: the output to write to.
-        lock: held while entries are written; the same thread may acquire it again.
-
     Attributes:
         add: adds a key and a value and returns True, or returns False if the codec has to write the entry. Threads may
             call it without a lock.

@@ -267,14 +267,7 @@ def _without_white_space(keys: list[bytes]) -> bool:
 
 
 def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets of lines from ``first`` on that name ascending places of one file.
-
-    Args:
-        lines: the lines.
-        first: index of the first one.
-        prefix: the name of the file, with a colon.
-        size: bytes within which the places are.
-    """
+    """Return the keys and offsets of lines from ``first`` on that name ascending places of one file."""
     keys: list[bytes] = []
     offsets: list[int] = []
     start = len(prefix)

@@ -26,11 +26,7 @@ _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
-    """Create the codec of a kind of object, or return the codec that was given.
-
-    Raises:
-        TypeError: there are arguments for a codec that exists already.
-    """
+    """Create the codec of a kind of object, or return the codec that was given."""
     if options and not isinstance(kind, str):
         raise TypeError(
             f"unexpected arguments {', '.join(options)}: they are those of a kind of object, as in kind='wave'"
@@ -39,11 +35,7 @@ def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
 
 
 def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
-    """Read the object of an rxfilename with or without a range.
-
-    Raises:
-        ArkError: the object cannot be opened or read, or has no such range.
-    """
+    """Read the object of an rxfilename with or without a range."""
     name, part = split_range(rxfilename)
     return read_place(codec, parse_rxfilename(name), part, access)
 
@@ -51,18 +43,7 @@ def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
 def read_place(
     codec: Codec[Any], target: Rxfilename, part: Range | None, access: Access, files: OpenFiles | None = None
 ) -> Any:
-    """Read the object at a place, or a part of it.
-
-    Args:
-        codec: codec of the object.
-        target: the place.
-        part: rows and columns to read; None: all.
-        access: what may be opened.
-        files: cache of open files, which has its own access to URLs.
-
-    Raises:
-        ArkError: the object cannot be opened or read, or has no such range.
-    """
+    """Read the object at a place, or a part of it."""
     opened = open_input(target, access, files)
     try:
         value = codec.read(opened.source) if part is None else codec.part(opened.source, part)

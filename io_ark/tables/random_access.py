@@ -141,11 +141,7 @@ class _ArchiveScan(Lookup):
         self._previous: bytes | None = None
 
     def following(self) -> Iterator[tuple[str, Any]]:
-        """Read the next entries. The caller may stop at any entry; another call continues after it.
-
-        Raises:
-            ArkError: an entry cannot be read or is out of order, or an earlier read failed.
-        """
+        """Read the next entries. The caller may stop at any entry; another call continues after it."""
         self.check_open()
         self.reads.check()
         if self._input is None:

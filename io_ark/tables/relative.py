@@ -18,9 +18,6 @@ def folder_of(script: str | PathLike[str], relative_to: RelativeTo | None) -> st
 
     >>> folder_of("https://host/data/feats.scp?version=2", "script")
     'https://host/data'
-
-    Raises:
-        SpecifierError: the script file is the output of a command or the standard input, or ``relative_to`` is invalid.
     """
     if relative_to is None:
         return None
@@ -41,9 +38,6 @@ def in_folder(rxfilename: str, folder: str) -> str:
 
     >>> in_folder("feats.ark:123[0:9]", "/data"), in_folder("gunzip -c feats.gz |", "/data")
     ('/data/feats.ark:123[0:9]', 'gunzip -c feats.gz |')
-
-    Raises:
-        RangeSyntaxError: the name ends in ``]``, but not in a range.
     """
     name, _ = split_range(rxfilename)
     if name in ("", "-") or "|" in (name[0], name[-1]) or is_url(name) or os.path.isabs(name):

@@ -57,9 +57,6 @@ class LineSplitter:
     As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is
     an error: Kaldi would stop there and lose the lines after it.
 
-    Args:
-        name: the script file, for messages.
-
     Attributes:
         blank: numbers of the blank lines so far that no other line has followed.
     """
@@ -126,11 +123,6 @@ def _text_length(data: bytes | mmap.mmap) -> int:
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     """Split a line of a script file into key and rest.
 
-    Args:
-        line: the line, without its end.
-        name: the script file, for messages.
-        number: number of the line from 1, for messages.
-
     Raises:
         FormatError: the line has no key or nothing after it.
     """
@@ -188,11 +180,7 @@ class Script(Mapping[str, str]):
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
-        """Read the script file at an rxfilename or path, if ``access`` allows it (default: any).
-
-        Raises:
-            ArkError: the file cannot be opened or is not a script file, or the command that writes it failed.
-        """
+        """Read the script file at an rxfilename or path, if ``access`` allows it (default: any)."""
         target = parse_rxfilename(name_of(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
@@ -200,7 +188,7 @@ class Script(Mapping[str, str]):
                 return cls(file.source(0).read_text(), target.path, empty=empty)
             if file.regular:
                 status = os.fstat(file.descriptor)
-                script = cls(file.mapped(), target.path, empty=empty)
+                script = cls(file.map(), target.path, empty=empty)
                 script._stamp = (os.path.abspath(target.path), status.st_size, status.st_mtime_ns)
                 return script
         with open_input(target, access=access) as opened:
@@ -462,10 +450,6 @@ class ScriptTable(Mapping[str, Value]):
     """A script file as a read-only mapping from key to a value that a function makes of the line, on access.
 
     Can be shared by threads and processes, and pickled if the function can.
-
-    Args:
-        script: the lines, without duplicate keys.
-        make: returns the value for a key and the rest of its line.
     """
 
     def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:

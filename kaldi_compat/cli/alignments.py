@@ -39,7 +39,7 @@ def parts(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
 
 def in_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
     """Return ``function(posteriors)``, computed in :func:`parts`."""
-    return PosteriorArrays.joined([function(part) for (part,) in parts(posteriors)])
+    return PosteriorArrays.concatenate([function(part) for (part,) in parts(posteriors)])
 
 
 def frames_of_entries(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
@@ -94,7 +94,7 @@ def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     return PosteriorArrays(counts, (places[order] % (1 << 32)).astype(np.int32), weights[order])
 
 
-def scaled(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
+def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
     """Multiply the weights of each frame by a factor, (frames,) or one for all; a factor of 0 removes its entries."""
     each = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
     multiplied = posteriors._replace(weights=posteriors.weights * each)

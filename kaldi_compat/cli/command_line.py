@@ -49,17 +49,11 @@ Standard = TypeVar("Standard", bound=CommonOptions)
 
 @dataclass(frozen=True)
 class CommandLine(Generic[Standard]):
-    """A parsed command line.
+    """A parsed command line."""
 
-    Attributes:
-        values: the program's options that were given, by field.
-        standard: the options that every program has.
-        arguments: the other arguments, in order.
-    """
-
-    values: dict[str, Scalar]
-    standard: Standard
-    arguments: tuple[str, ...]
+    values: dict[str, Scalar]  # the program's options that were given, by field
+    standard: Standard  # the options that every program has
+    arguments: tuple[str, ...]  # the other arguments, in order
 
 
 def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]) -> CommandLine[Standard]:

@@ -1,10 +1,10 @@
 """The loop over a table that programs run: a program is a function from blocks of entries to blocks of results.
 
-A function that works on all entries of a block at once may refuse a block: it raises :class:`Skip` or an error. The
-loop then passes parts of the block to it, and parts of these, so that an entry without a result is at last alone in
-its block: its warning or error is logged for its key, after the results of the entries before it. So a function has no
-other body for unusual entries; but it must not change or log anything before it refuses several entries. What works on
-one entry after the other is :meth:`io_ark.blocks.Block.map`. A single file is a block of one entry.
+A function that works on all entries of a block at once may refuse a block by raising :class:`Skip` or an error. The
+loop then calls it with parts of the block, and with parts of these, until each refused entry is alone in its block. The
+warning or error is logged with the entry's key, after the results of the entries before it. So a function needs no
+second body for unusual entries, but it must change and log nothing before it refuses a block. To process one entry at a
+time, use :meth:`io_ark.blocks.Block.map`. A single file is a block of one entry.
 """
 
 from __future__ import annotations
@@ -188,13 +188,13 @@ def features(block: ArrayBlock) -> Matrix:
     return rows
 
 
-def stacked(block: ArrayBlock) -> Matrix:
+def stack_matrices(block: ArrayBlock) -> Matrix:
     """Return the matrices of a block, (entries, rows, columns).
 
     Raises:
         Skip: the matrices of several entries differ in shape, or one has no elements.
     """
-    matrices = block.stacked()
+    matrices = block.stack()
     if matrices is None:
         matrices = only(block, block.values).reshape(1, *block.shapes[0].tolist())
     return matrices
@@ -305,7 +305,7 @@ def convert_table(
         return map_table(blocks, writer or tables.write(kind_out or kind, target), function, progress=progress)
 
 
-def copied(block: Block, writer: io_ark.Writer[Any]) -> Block:
+def packed_or_same(block: Block, writer: io_ark.Writer[Any]) -> Block:
     """Return a block in the form in which it was read, if a table of the same kind takes that; or else the block."""
-    packed = block.packed()
+    packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

@@ -91,7 +91,7 @@ def join_columns(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def pasted(
+def paste_columns(
     parts: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Matrix, npt.NDArray[np.int64]]:
     """Concatenate the columns of matrices, cut to the rows of the shortest one.

@@ -17,8 +17,8 @@ from kaldi_compat.cli.loop import Counts, map_table, only
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
-from kaldi_compat.exact.products import scaled
-from kaldi_compat.exact.sums import fused
+from kaldi_compat.exact.products import scale_vector
+from kaldi_compat.exact.sums import fused_multiply_add
 
 Kind = Literal["vector", "matrix"]
 
@@ -129,7 +129,7 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
             )
         total = np.pad(total, missing) + value
     if average:
-        total = scaled(total, 1.0 / len(sources))
+        total = scale_vector(total, 1.0 / len(sources))
     io_ark.save(target, total, kind=kind, binary=binary)
     logger.info("Summed %d %s; wrote sum to %s", len(sources), MANY[kind], printable_wxfilename(target))
     return 0
@@ -162,38 +162,23 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
 
 
 class _System(NamedTuple):
-    """A table whose entries are added to those of the first.
+    """A table whose entries are added to those of the first."""
 
-    Attributes:
-        reader: looks its entries up.
-        factor: multiplies them.
-        where: its place among the tables, for messages.
-    """
-
-    reader: LookupReader[Floats]
-    factor: float
-    where: str
+    reader: LookupReader[Floats]  # looks its entries up
+    factor: float  # multiplies them
+    where: str  # its place among the tables, for messages
 
 
 @dataclass
 class _Sums:
-    """Sums of the entries of a table and those of other systems.
+    """Sums of the entries of a table and those of other systems."""
 
-    Attributes:
-        kind: type of the entries.
-        source: rspecifier of the table.
-        scale: factor on its entries.
-        systems: the other tables.
-        total: number of entries found so far.
-        missing: number of entries that the other tables lacked.
-    """
-
-    kind: Kind
-    source: str
-    scale: float
-    systems: list[_System] = field(default_factory=list)
-    total: int = 0
-    missing: int = 0
+    kind: Kind  # type of the entries
+    source: str  # rspecifier of the table
+    scale: float  # factor on its entries
+    systems: list[_System] = field(default_factory=list)  # the other tables
+    total: int = 0  # number of entries found so far
+    missing: int = 0  # number of entries that the other tables lacked
 
     def add(self, block: ArrayBlock) -> ArrayBlock:
         """Return the sums of a block's entries, which other systems lack only if the entry is alone."""
@@ -202,7 +187,7 @@ class _Sums:
         fits = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
         if not all(fits):
             only(block, block)
-        result = block.values if self.scale == 1.0 else scaled(block.values, self.scale)
+        result = block.values if self.scale == 1.0 else scale_vector(block.values, self.scale)
         self.total += len(block)
         for (system, values), fit in zip(systems, fits, strict=True):
             found = [value for value in values if value is not None]
@@ -228,7 +213,7 @@ def plus(x: Floats, factor: np.float32, y: Floats) -> Floats:
     """Return ``x + factor * y``, rounded once."""
     if abs(factor) == 1:
         return x + y if factor > 0 else x - y
-    return fused(factor, y, x)
+    return fused_multiply_add(factor, y, x)
 
 
 def shape_of(shape: Iterable[int]) -> str:

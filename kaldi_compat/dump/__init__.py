@@ -60,11 +60,9 @@ def dump(
     >>> io_ark.load_scp(f"{data}/xvector.scp")["utt1"]
     array([3.0517578e-05], dtype=float32)
     """
-    from kaldi_compat.dump.cli import job_of, run
-    from kaldi_compat.dump.commands import COMMANDS
+    from kaldi_compat.dump.cli import dump
 
-    with COMMANDS.allowed():
-        return run(job_of(data, extractor, log=log, archives=archives, name=name, options=options))
+    return dump(data, extractor, log, archives, name, options)
 
 
 class _CallableModule(ModuleType):

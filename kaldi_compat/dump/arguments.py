@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
 from kaldi_compat.cli.info import info
 from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, check_overrides, feature_flags
-from kaldi_compat.dump.options import FEATURES, SOURCES, DumpOptions
-from kaldi_compat.options.base import Scalar, nearest_name
-from kaldi_compat.options.config import UsageError, flag_table, normalize
+from kaldi_compat.dump.options import FEATURES, DumpOptions, Job, Layout
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import nearest_name
+from kaldi_compat.options.config import UsageError, flag_table, normalize, spell_as_flags
 
 PROGRAM_USAGE = """\
 Kaldi's features and archives without Kaldi.
@@ -65,28 +67,11 @@ reasons.
 HELP = "kaldi-compat dump --help explains the command line"
 
 
-@dataclass(frozen=True)
-class DumpArguments:
-    """A parsed command line.
-
-    Attributes:
-        text: to be printed instead of dumping, if not empty: help or version.
-        feature, data, log, archives: the arguments; "" for those not given.
-        values: the options that were given, by the fields of :class:`DumpOptions`.
-        overrides: the options of the feature that were given, as lines ``--name=value``.
-    """
-
-    text: str = ""
-    feature: str = ""
-    data: str = ""
-    log: str = ""
-    archives: str = ""
-    values: dict[str, Scalar] | None = None
-    overrides: tuple[str, ...] = ()
-
-
-def parse_arguments(argv: Sequence[str]) -> DumpArguments:
+def parse_arguments(argv: Sequence[str]) -> Job | str:
     """Parse the arguments of ``kaldi-compat``.
+
+    Returns:
+        the dump, or what to print instead: help or version.
 
     Raises:
         OptionError: an unknown command, feature or option, an invalid value, or a wrong number of arguments.
@@ -99,28 +84,35 @@ def parse_arguments(argv: Sequence[str]) -> DumpArguments:
     flags = any_feature | (feature_flags(first) if first in FEATURES else {})
     line = parse(words, flags, CommonOptions)
     if line.standard.help:
-        return DumpArguments(usage(DUMP_USAGE, DumpOptions, CommonOptions))
+        return usage(DUMP_USAGE, DumpOptions, CommonOptions)
     if line.standard.version:
-        return DumpArguments(version("kaldi-compat"))
-    values = {field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS}
-    source = next((name for name in SOURCES if values.get(name)), "")
-    wanted = [] if source else ["<feature>"]
+        return version("kaldi-compat")
+    options = _options_of({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
+    wanted = [] if options.source else ["<feature>"]
     if not len(wanted) < len(line.arguments) <= len(wanted) + 3:
         given = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
         expected = " ".join([*wanted, "<data> [<log> [<archives>]]"])
         raise UsageError(f"expected {expected}, but {given} given: {HELP}")
-    feature, data, log, archives = (*([""] if source else []), *line.arguments, "", "")[:4]
-    if source:
-        feature = DumpOptions(**values).source_name  # type: ignore[arg-type]
-    elif feature not in FEATURES:
-        raise UsageError(f"there is no feature {feature!r}: {_hint(feature)}")
+    feature, *places = (*([options.source_name] if options.source else []), *line.arguments)
     of_feature = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
-    if source and of_feature:
-        raise UsageError(f"--{of_feature[0].name} is an option of Kaldi's features, which do not go with --{source}")
-    if not source:
+    if options.source and of_feature:
+        name = of_feature[0].name
+        raise UsageError(f"--{name} is an option of Kaldi's features, which do not go with --{options.source}")
+    if not options.source:
+        if feature not in FEATURES:
+            raise UsageError(f"there is no feature {feature!r}: {_hint(feature)}")
         check_overrides(of_feature, feature)
     overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in of_feature)
-    return DumpArguments("", feature, data, log, archives, values, overrides)
+    return Job(Layout.of(places[0], feature, *places[1:]), options, overrides)
+
+
+def _options_of(values: dict[str, Any]) -> DumpOptions:
+    """Return the options of a dump: archives of extractors are compressed only if that is asked for."""
+    try:
+        options = DumpOptions(**values)
+    except OptionError as error:
+        raise UsageError(spell_as_flags(str(error), DumpOptions)) from None
+    return replace(options, compress=values.get("compress", False)) if options.source else options
 
 
 def _hint(feature: str) -> str:
@@ -132,20 +124,20 @@ def _hint(feature: str) -> str:
     return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
 
 
-def _without_command(argv: Sequence[str]) -> DumpArguments:
+def _without_command(argv: Sequence[str]) -> str:
     begin = argv[1:] if argv and argv[0] in ("info", "programs", "completion") else argv
     if begin and begin[0] in ("--help", "-h"):
-        return DumpArguments(PROGRAM_USAGE)
+        return PROGRAM_USAGE
     if argv and argv[0] == "--version":
-        return DumpArguments(version("kaldi-compat"))
+        return version("kaldi-compat")
     if argv and argv[0] in ("info", "programs") and len(argv) > 1:
         raise UsageError(f"{argv[0]} takes no arguments, not {argv[1]!r}")
     if argv and argv[0] == "info":
-        return DumpArguments(info())
+        return info()
     if argv and argv[0] in ("programs", "completion"):
         from kaldi_compat.dump.catalogue import completion, program_list
 
-        return DumpArguments(program_list() if argv == ["programs"] else completion(argv))
+        return program_list() if argv == ["programs"] else completion(argv)
     found = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
         f"expected the command conform, dump, explain, frontend, info, programs or completion, {found}: "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,22 +31,19 @@ from kaldi_compat.dump.finalize import (
     finalize,
     prepare_archives,
     start_over,
-    vectors_of,
 )
 from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock, share
-from kaldi_compat.dump.model import MATRIX
-from kaldi_compat.dump.options import FEATURES, MODULE, PRESET, TRANSFORMERS, DumpOptions, Job, Layout
+from kaldi_compat.dump.model import MATRIX, try_extractor
+from kaldi_compat.dump.options import FEATURES, MODULE, PRESET, SOURCES, TRANSFORMERS, Job, Layout
 from kaldi_compat.dump.plan import (
     DumpPlan,
     check_inputs,
-    how_to_start_over,
     lines_of,
     listing_of,
     make_plan,
     read_plan,
     update_plan,
-    with_trial,
     write_plan,
 )
 from kaldi_compat.dump.progress import HOUR, Monitor
@@ -52,8 +51,8 @@ from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.workers import complete, cores, run_local, verify_archives
-from kaldi_compat.dump.write import STATISTICS, read_manifest
-from kaldi_compat.errors import INTERRUPTED_STATUS, OptionError
+from kaldi_compat.dump.write import read_manifest
+from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
 from kaldi_compat.options.config import normalize
 
@@ -95,16 +94,13 @@ def _run(argv: Sequence[str]) -> int:
         given = parse_arguments(argv)
     except OptionError as error:
         return _say(str(error), INVALID_STATUS)
-    if given.text:
-        text = given.text
-        return printing(lambda: print(text) or 0)
+    if isinstance(given, str):
+        return printing(lambda: print(given) or 0)
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     take_signals(deadline)
     try:
-        values: dict[str, Any] = given.values or {}
-        layout = Layout.of(given.data, given.feature, given.log, given.archives)
         with COMMANDS.allowed():
-            outcome = run(Job(layout, options_of(values), given.overrides))
+            outcome = run(given)
         if not outcome.good_enough:
             return _say("fewer than 95% of the utterances have features: probably a serious error", FAILED_STATUS)
         return 0
@@ -174,42 +170,59 @@ def take_signals(deadline: Deadline) -> None:
 
 def _say(message: str, status: int = 0) -> int:
     with contextlib.suppress(OSError, ValueError):
-        print(f"kaldi-compat: {printable(message)}", file=sys.stderr, flush=True)
+        print(f"kaldi-compat: {printable(_spelled.get()(message))}", file=sys.stderr, flush=True)
     return status
 
 
-def options_of(values: dict[str, Any]) -> DumpOptions:
-    """Return the options of a dump: archives of extractors are compressed if that is asked for."""
-    options = DumpOptions(**values)
-    return replace(options, compress=values.get("compress", False)) if options.source else options
-
-
-def job_of(data: Any, extractor: Any, *, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Job:
-    """Return the job of a call from Python (see :func:`kaldi_compat.dump.dump`)."""
-    if isinstance(extractor, str) and extractor and extractor not in FEATURES:
-        options = {MODULE if ":" in extractor else PRESET: extractor} | options
-    options = {key: _as_option(value) for key, value in options.items()}
-    options |= {"layers": str(options["layers"])} if "layers" in options else {}
-    own = {key: value for key, value in options.items() if normalize(key) in OWN_FLAGS}
-    chosen = options_of(own)
+def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
+    """Run the job of a call from Python (see :func:`kaldi_compat.dump.dump`): that of a command line."""
     is_object = not isinstance(extractor, str)
-    feature = type(extractor).__name__ if is_object else chosen.source_name or extractor
     if is_object:
-        feature = name or getattr(extractor, "__name__", feature)
-        chosen = replace(chosen, compress=own.get("compress", False))
-    require(bool(feature), "no extractor is given: a feature, a preset, package.module:name, or an object")
-    require(not (is_object and chosen.source), f"an object and {chosen.source}=... exclude each other")
-    given = {key: value for key, value in options.items() if key not in own}
-    require(not (given and (is_object or chosen.source)), f"there is no option {next(iter(given), '')!r}")
-    overrides = tuple(f"--{normalize(key)}={as_text(value)}" for key, value in given.items())
-    return Job(Layout.of(data, feature, log, archives), chosen, overrides, extractor if is_object else None)
+        source = {MODULE: f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
+    else:
+        source = {} if extractor in ("", *FEATURES) else {MODULE if ":" in extractor else PRESET: extractor}
+    is_given = bool(extractor) or not options.keys().isdisjoint(SOURCES)
+    require(is_given, "no extractor is given: a feature, a preset, package.module:name, or an object")
+    require(source.keys().isdisjoint(options), f"{next(iter(source), '')} is given twice: {extractor!r} is one")
+    values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else as_text(value)
+              for key, value in (source | options).items()}  # fmt: skip
+    flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
+    feature = [extractor] if extractor and not source else []
+    with with_keywords(), COMMANDS.allowed():
+        job = parse_arguments(["dump", *flags, "--", *feature, *map(os.fspath, (data, log, archives))])
+        if isinstance(job, str):
+            raise OptionError("there are no options help and version")
+        return run(replace(job, extractor=extractor if is_object else None))
 
 
-def _as_option(value: Any) -> Any:
-    """Return a path as a string, and a sequence such as of layers as its members with commas between."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+_spelled: ContextVar[Callable[[str], str]] = ContextVar("_spelled", default=str)
+
+
+def as_keywords(message: str) -> str:
+    """Spell the flags in a message as Python's keywords.
+
+    >>> as_keywords("--per-speaker needs it: start again without --resume, or with --seed=3")
+    'per_speaker=True needs it: start again without resume=True, or with seed=3'
+    """
+
+    def keyword(found: re.Match[str]) -> str:
+        is_switch = isinstance(getattr(OWN_FLAGS.get(found[1]), "default", ""), bool) and not found[2]
+        return found[1].replace("-", "_") + ("=True" if is_switch else found[2])
+
+    return re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)(=?)", keyword, message)
+
+
+@contextlib.contextmanager
+def with_keywords() -> Iterator[None]:
+    """Spell options as keywords in what this block prints and raises."""
+    before = _spelled.set(as_keywords)
+    try:
+        yield
+    except KaldiCompatError as error:
+        error.args = (as_keywords(str(error)),)
+        raise
+    finally:
+        _spelled.reset(before)
 
 
 def run(job: Job) -> Outcome:
@@ -241,7 +254,7 @@ def run(job: Job) -> Outcome:
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
-    with locked_plan(job) as found:
+    with locked_plan(job, None if _follows_plan(job) else _made_plan(job)) as found:
         plan = replace(found, stamps=stamps)
         mine = plan.part(number, parts)
         if job.options.shard:  # of all utterances, many parts would spend more time on this than on their own
@@ -303,39 +316,53 @@ def with_model_here(job: Job) -> Job:
     """Return the job with the folder of a model of the hub, which is downloaded if it is not here."""
     if job.source != TRANSFORMERS:
         return job
-    from kaldi_compat.torch.extractors import local_folder
+    from kaldi_compat.dump.torch_models import local_folder
 
     folder = local_folder(job.options.transformers, allow_pickle=job.options.allow_pickle)
     return replace(job, options=replace(job.options, transformers=folder))
 
 
-def check_kinds(job: Job, plan: DumpPlan) -> None:
-    """Raise :class:`DumpError` unless the outputs of an extractor are as the options need them."""
-    trial, options = plan.trial, job.options
-    if options.cmvn and trial.outputs[trial.first][0] != MATRIX:
-        raise DumpError(f"--cmvn needs matrices of features, and {trial.first} is a {trial.outputs[trial.first][0]}")
-    if options.per_speaker and not vectors_of(plan):
-        raise DumpError("--per-speaker needs vectors, and there are none among the outputs: --pool mean makes them")
+def _follows_plan(job: Job) -> bool:
+    return (job.options.resumes or bool(job.options.shard)) and job.layout.plan.exists()
+
+
+def _made_plan(job: Job) -> DumpPlan:
+    """Return a new plan, with the outputs of an extractor, which is tried out; no file is touched."""
+    plan, options = make_plan(job), job.options
+    if job.source:
+        trial, lines = try_extractor(job, cores())
+        for line in lines:
+            _say(line)
+        plan = replace(plan, settings=plan.settings | {"trial": asdict(trial)})
+    if options.cmvn and (kind := plan.trial.outputs[plan.trial.first][0]) != MATRIX:
+        raise DumpError(f"--cmvn needs matrices of features, and {plan.trial.first} is a {kind}")
+    if options.per_speaker and not plan.trial.vectors:
+        raise DumpError("--per-speaker needs vectors, and there are none among the outputs: --pool=mean makes them")
+    return plan
 
 
 @contextlib.contextmanager
-def locked_plan(job: Job) -> Iterator[DumpPlan]:
-    """Make or read the plan, and lock it: nobody else may work on these archives, except on other parts of the plan."""
+def locked_plan(job: Job, made: DumpPlan | None) -> Iterator[DumpPlan]:
+    """Write a plan, or read it, and lock it: nobody else may work on these archives, except on other parts of it.
+
+    Args:
+        job: the job.
+        made: the plan to write; a part follows the one that another part wrote meanwhile. None: read it.
+    """
     layout = job.layout
     make_directory(layout.log)
     in_parts = bool(job.options.shard)
     held = lock(layout.lock, layout.plan if in_parts else None)
     try:
         clear_all_unfinished(job)
-        if (job.options.resumes or in_parts) and layout.plan.exists():
+        if made is None or _follows_plan(job):
             plan = resumed(job)
         else:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
                 _say(f"the archives of an earlier dump are made again ({layout.plan}); --resume would keep them")
-            plan = with_trial(make_plan(job), job, cores(), _say)
-            check_kinds(job, plan)
+            plan = made
             start_over(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:
@@ -350,23 +377,14 @@ def resumed(job: Job) -> DumpPlan:
 
     Raises:
         PlanError: the plan is damaged, or does not fit the job.
-        DumpError: other parts of the plan were made without the statistics that are requested.
     """
     layout, options = job.layout, job.options
     plan = read_plan(layout.plan)
     manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}
     with_failures = [number for number, manifest in manifests.items() if manifest and manifest.failures]
     current = update_plan(plan, job, layout.plan, with_failures)
-    mine = {shard.number for shard in plan.part(*options.part)}
-    if options.cmvn_levels:
-        made_without = [n for n, each in manifests.items() if n not in mine and each and STATISTICS not in each.files]
-        if made_without:
-            raise DumpError(
-                f"{layout.of_archive(made_without[0], STATISTICS)} is missing: other parts of the plan {layout.plan} "
-                f"were made without --cmvn: {how_to_start_over(options)}"
-            )
     if options.retry_failed:
-        for number in mine.intersection(with_failures):
+        for number in {shard.number for shard in plan.part(*options.part)}.intersection(with_failures):
             layout.manifest(number).unlink(missing_ok=True)
             _say(f"archive {number} is made again: some of its utterances failed")
     if current != plan:

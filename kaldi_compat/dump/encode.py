@@ -1,10 +1,11 @@
-"""Encoding: feature matrices to the bytes in the archive, and their statistics."""
+"""Encoding: feature matrices to the bytes in the archive."""
 
 from __future__ import annotations
 
 import io
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,10 @@ import numpy as np
 from io_ark.blocks import ArrayBlock, PackedBlock, pack_arrays
 from io_ark.codecs import Codec, codec, compressed_block
 from io_ark.errors import ArkError, FormatError
-from io_ark.streams import BytesSource
 from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
 from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.functional.block_cmvn import statistics as cmvn_statistics
+from kaldi_compat.exact.arrays import Integers
 
 logger = logging.getLogger(__name__)
 
@@ -25,25 +24,21 @@ logger = logging.getLogger(__name__)
 class Encoder:
     """Turns features into bytes as ``copy-feats --compress`` does."""
 
-    def __init__(self, options: DumpOptions, *, with_statistics: bool, trial: Trial | None = None) -> None:
-        self.with_statistics, self.trial = with_statistics, trial or Trial()
+    def __init__(self, options: DumpOptions, trial: Trial) -> None:
+        self.trial = trial
         self.matrix, self.integers = codec("matrix"), codec("int-vector")
         self.method = options.compression_method if options.compress else None
         self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Return the bytes, and the statistics if they are needed; a failure if features cannot be encoded."""
+        """Return the bytes; a failure if features cannot be encoded."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block
         if isinstance(block, ArrayBlock) and self.trial.outputs[features.name][0] != MATRIX:
             return [self._exact(features, block)]
         if isinstance(block, ArrayBlock) and (packed := self._packed(block)) is not None:
-            sums = features.statistics
-            if self.with_statistics and sums is None and features.name == self.trial.first:
-                sums = self._statistics(packed, block)
-            frames = block.shapes[:, 0]
-            return [Encoded(features.index, packed, features.durations, sums, features.name, frames=frames)]
+            return [_encoded(features, packed, block.shapes[:, 0])]
         if len(features) > 1:
             return [encoded for each in features.each() for encoded in self(each)]
         return [self._alone(features)]
@@ -52,7 +47,7 @@ class Encoder:
         """Return vectors, or the codes of a codec as matrices, as they are."""
         is_labels = block.values.dtype == np.int32
         packed = _entry(block.keys, _written(self.integers, features.value)) if is_labels else _uncompressed(block)
-        return Encoded(features.index, packed, features.durations, None, features.name, frames=block.shapes[:, 0])
+        return _encoded(features, packed, block.shapes[:, 0])
 
     def _packed(self, features: ArrayBlock) -> PackedBlock | None:
         """Encode matrices together; None if one of them is empty or cannot be compressed."""
@@ -62,17 +57,9 @@ class Encoder:
             return compressed_block(features, self.method)
         return _uncompressed(features)
 
-    def _statistics(self, packed: PackedBlock, features: ArrayBlock) -> Doubles:
-        if self.method is None:
-            values = features.values.reshape(-1, int(features.shapes[0, 1]))
-            return cmvn_statistics(np.ascontiguousarray(values, np.float32), features.rows())
-        # Later steps of a recipe read the features back from the archive, so these are the ones to count.
-        stored = (self.matrix.read(BytesSource(packed.data, start)) for start in packed.objects.tolist())
-        return np.concatenate([cmvn_statistics(each, np.array([0, len(each)])) for each in stored])
-
     def _alone(self, features: Features) -> Encoded | Failure:
         """Return the bytes of a matrix that is empty or cannot be compressed."""
-        key, matrix, sums, codec = features.key, features.value, features.statistics, self.compressed or self.matrix
+        key, matrix, codec = features.key, features.value, self.compressed or self.matrix
         try:
             try:
                 data, left_uncompressed = _written(codec, matrix), False
@@ -83,14 +70,12 @@ class Encoder:
                 data, left_uncompressed = _written(self.matrix, matrix), True
         except ArkError as error:
             return failed(features.index, key, error)
-        frames = len(matrix)
-        if self.with_statistics and frames and sums is None:
-            stored = np.ascontiguousarray(self.matrix.read(BytesSource(data)), np.float32)
-            sums = cmvn_statistics(stored, np.array([0, frames]))
-        return Encoded(
-            features.index, _entry(features.block.keys, data), features.durations, sums, features.name,
-            frames=np.array([frames]), left_uncompressed=left_uncompressed,
-        )  # fmt: skip
+        found = _encoded(features, _entry(features.block.keys, data), np.array([len(matrix)]))
+        return replace(found, left_uncompressed=left_uncompressed)
+
+
+def _encoded(features: Features, block: PackedBlock, frames: Integers) -> Encoded:
+    return Encoded(features.index, block, features.durations, features.name, frames=frames)
 
 
 def _uncompressed(block: ArrayBlock) -> PackedBlock:

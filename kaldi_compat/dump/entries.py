@@ -152,12 +152,10 @@ class Features(Utterances):
 
     Attributes:
         durations: (utterances,): of the audio, in seconds.
-        statistics: CMVN statistics of what the features read back as, (utterances, 2, dim + 1), if they are counted.
         name: of the output that they belong to; an utterance has the same position in each.
     """
 
     durations: Doubles
-    statistics: Doubles | None = None
     name: str = FEATS
 
     @classmethod
@@ -171,8 +169,7 @@ class Features(Utterances):
         return float(self.durations.sum())
 
     def _part(self, own: slice, block: Block) -> Self:
-        statistics = None if self.statistics is None else self.statistics[own]
-        return replace(super()._part(own, block), durations=self.durations[own], statistics=statistics)
+        return replace(super()._part(own, block), durations=self.durations[own])
 
 
 @dataclass(frozen=True)

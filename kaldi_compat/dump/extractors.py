@@ -1,6 +1,6 @@
 """Extractors map audio to arrays: presets, Python objects, encoders and codecs of transformers, ONNX models.
 
-This module opens them. An extractor is called with a batch, and gives what :func:`by_utterance` takes apart.
+This module opens them, and takes apart what they return.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from io_ark.extras import import_extra
 from kaldi_compat.dump.errors import DumpError, one_line
-from kaldi_compat.dump.options import CPU, MODULE, ONNX, PRESET, TRANSFORMERS, Job
+from kaldi_compat.dump.options import CPU, MODULE, ONNX, PRESET, TRANSFORMERS, DumpOptions, Job
 from kaldi_compat.errors import AudioError
+from kaldi_compat.options.config import spell_as_flags
 
 Array = npt.NDArray[Any]
 DEFAULT_RATE = 16000
@@ -35,28 +36,32 @@ class Extractor:
     """An extractor that is ready to be called on a device.
 
     Attributes:
-        call: takes a batch, as ``takes`` says, and returns the arrays of its utterances.
+        call: takes a list of float32 arrays ``(T,)`` in -1 to 1 and their rates, and returns what :func:`by_utterance`
+            takes apart.
         name: for messages.
-        sample_rate: rate of the audio it takes, in Hz; None: any, and ``call`` gets the rates as a second argument.
+        sample_rate: rate of the audio it takes, in Hz; None: any.
         frame_shift: seconds from row to row of its matrices; None if it does not say.
         max_batch_seconds: audio of a batch, padding included; 0 if it does not say.
-        takes: "list": float32 arrays ``(T,)`` in -1 to 1; "padded": a tensor ``(B, T)`` and lengths ``(B,)``.
-        notes: warnings about it that the user should see.
-        checks_rows: its ``frame_shift`` was declared, so that the number of rows follows from the duration.
         batching: "padded", "equal" (only utterances of one length together) or "alone"; "" if a trial decides.
         weights: digest of the weights of a Python object; "" if files hold all that decides its numbers.
+        checks_rows: its ``frame_shift`` was declared, so that the number of rows follows from the duration.
+        notes: warnings about it that the user should see.
     """
 
-    call: Callable[..., Any]
+    call: Callable[[Sequence[Array], Sequence[float]], Any]
     name: str
     sample_rate: int | None = DEFAULT_RATE
     frame_shift: float | None = None
     max_batch_seconds: float = 0.0
-    takes: str = LIST
     batching: str = ""
     weights: str = ""
     checks_rows: bool = False
     notes: tuple[str, ...] = ()
+
+
+def with_torch() -> Any:
+    """Return :mod:`kaldi_compat.dump.torch_models` if torch is imported, which an extractor may do; otherwise None."""
+    return importlib.import_module("kaldi_compat.dump.torch_models") if "torch" in sys.modules else None
 
 
 def open_extractor(job: Job, device: str, threads: int) -> Extractor:
@@ -68,31 +73,31 @@ def open_extractor(job: Job, device: str, threads: int) -> Extractor:
     openers = {PRESET: _open_preset, MODULE: _open_module, ONNX: _open_onnx, TRANSFORMERS: _open_transformers}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        opened = of_object(job.extractor, job, device) if job.extractor else openers[job.source](job, device, threads)
-    return replace(opened, notes=tuple(str(each.message) for each in caught))
+        opened = openers[job.options.source](job, device, threads)
+    return replace(opened, notes=tuple(spell_as_flags(str(each.message), DumpOptions) for each in caught))
 
 
 def _open_preset(job: Job, device: str, threads: int) -> Extractor:
     options = job.options
     if options.engine == "exact":
-        return _of_frontend(array_frontend(job), device)
+        return _of_frontend(_array_frontend(options), device)
     from kaldi_compat.torch.frontend import Frontend
 
     frontend: Any = Frontend(options.preset, statistics=options.statistics or None, engine=options.engine)  # type: ignore[arg-type]
     return _of_frontend(frontend.to(device), device)
 
 
-def array_frontend(job: Job) -> Any:
+def _array_frontend(options: DumpOptions) -> Any:
     """Return the front end of ``--preset`` without torch."""
     from kaldi_compat.frontends.numpy import Frontend
 
-    return Frontend(job.options.preset, statistics=job.options.statistics or None)
+    return Frontend(options.preset, statistics=options.statistics or None)
 
 
 def _of_frontend(frontend: Any, device: str) -> Extractor:
     name, shift = frontend.preset.name, _shift_of(frontend)
     if device != CPU:
-        return Extractor(frontend, name, frontend.sampling_rate, shift, takes=PADDED)
+        return Extractor(_padded(frontend, device), name, frontend.sampling_rate, shift)
     convert: Callable[[Array], Any] = np.asarray
     if hasattr(frontend, "parameters"):
         from torch import from_numpy as convert
@@ -101,6 +106,13 @@ def _of_frontend(frontend: Any, device: str) -> Extractor:
         return [frontend(convert(each), sampling_rate=int(rate)) for each, rate in zip(audio, rates, strict=True)]
 
     return Extractor(call, name, None, shift, batching=ALONE)
+
+
+def _padded(made: Any, device: str) -> Callable[..., Any]:
+    """Return the call of an extractor that takes a padded tensor and lengths."""
+    from kaldi_compat.dump.torch_models import pad
+
+    return lambda audio, rates: made(*pad(audio, device))
 
 
 def _shift_of(frontend: Any) -> float:
@@ -113,13 +125,15 @@ def _shift_of(frontend: Any) -> float:
 def _open_module(job: Job, device: str, threads: int) -> Extractor:
     given = job.options.module
     place, colon, name = given.rpartition(":")
+    if job.extractor is not None:
+        return _of_object(job.extractor, job, device)
     if not colon or not name:
         raise DumpError(f"--module={given}: expected package.module:name or path/to/file.py:name")
     try:
         target = _imported(place)
         for part in name.split("."):
             target = getattr(target, part)
-        return of_object(_made(target, device), job, device)
+        return _of_object(_made(target, device), job, device)
     except DumpError:
         raise
     except (Exception, SystemExit) as error:
@@ -131,19 +145,18 @@ def module_file(given: str) -> Path | None:
     place = given.rpartition(":")[0]
     if place.endswith(".py"):
         return Path(place)
+    _search_here()
     spec = None
-    with _working_directory(), contextlib.suppress(ImportError, ValueError):
+    with contextlib.suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(place)
     return Path(spec.origin) if spec and spec.origin and spec.has_location else None
 
 
 def _imported(place: str) -> Any:
     if not place.endswith(".py"):
-        with _working_directory():
-            return importlib.import_module(place)
+        _search_here()
+        return importlib.import_module(place)
     path = Path(place).absolute()
-    if not path.is_file():
-        raise DumpError(f"--module: there is no file {place}")
     spec = importlib.util.spec_from_file_location(f"dumped_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -151,15 +164,11 @@ def _imported(place: str) -> Any:
     return module
 
 
-@contextlib.contextmanager
-def _working_directory() -> Iterator[None]:
-    """Find modules in the working directory too, as ``python -m`` does."""
-    sys.path.insert(0, "")
+def _search_here() -> None:
+    """Find modules in the working directory too, as ``python -m`` does; theirs may be imported late."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path.remove("")
 
 
 def _made(target: Any, device: str) -> Any:
@@ -174,42 +183,35 @@ def _made(target: Any, device: str) -> Any:
     return make(device=device) if "device" in parameters else make()
 
 
-def of_object(made: Any, job: Job, device: str) -> Extractor:
+def _of_object(made: Any, job: Job, device: str) -> Extractor:
     """Return the extractor that a Python object is."""
     from kaldi_compat.frontends.base import PresetFrontend
 
-    name = job.feature
+    name, weights = job.feature, ""
     if not callable(made):
         raise DumpError(f"{name}: a {type(made).__name__} cannot be called: expected a class or factory of a callable")
-    weights = ""
-    if "torch" in sys.modules:
-        from kaldi_compat.torch.extractors import prepare, weights_of
-
-        made = prepare(made, device, compiled=job.options.compile)
-        weights = weights_of(made)
+    if torch_models := with_torch():
+        made, weights = torch_models.prepare(made, device, compiled=job.options.compile)
     if isinstance(made, PresetFrontend):
         return _of_frontend(made, device)
-    takes, rate, shift = (getattr(made, each, None) for each in ("takes", "sample_rate", "frame_shift"))
-    most = getattr(made, "max_batch_seconds", None) or 0.0
+    takes, rate, shift, most = (
+        getattr(made, each, None) for each in ("takes", "sample_rate", "frame_shift", "max_batch_seconds")
+    )
     if takes not in (None, LIST, PADDED):
         raise DumpError(f"{name}.takes is {takes!r}: expected {LIST!r} or {PADDED!r}")
     for what, value in (("sample_rate", rate), ("frame_shift", shift), ("max_batch_seconds", most or None)):
         if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
             raise DumpError(f"{name}.{what} is {value!r}: expected a positive number")
-    return Extractor(
-        made, name, int(rate or DEFAULT_RATE), shift, float(most), takes or LIST, weights=weights,
-        checks_rows=shift is not None,
-    )  # fmt: skip
+    call = _padded(made, device) if takes == PADDED else lambda audio, rates: made(audio)
+    rate = int(rate or DEFAULT_RATE)
+    return Extractor(call, name, rate, shift, float(most or 0), weights=weights, checks_rows=shift is not None)
 
 
 def _open_transformers(job: Job, device: str, threads: int) -> Extractor:
-    from kaldi_compat.torch.extractors import open_pretrained
+    from kaldi_compat.dump.torch_models import open_pretrained
 
-    options, layers = job.options, [int(each) for each in job.options.layers.split(",") if each]
-    made = open_pretrained(
-        Path(options.transformers), layers, device=device, compiled=options.compile, allow_pickle=options.allow_pickle
-    )
-    return Extractor(made, job.feature, made.sample_rate, made.frame_shift)
+    made = open_pretrained(job.options, device)
+    return Extractor(lambda audio, rates: made(audio), job.feature, made.sample_rate, made.frame_shift)
 
 
 def _open_onnx(job: Job, device: str, threads: int) -> Extractor:
@@ -227,7 +229,7 @@ def _open_onnx(job: Job, device: str, threads: int) -> Extractor:
     inputs, outputs = [each.name for each in session.get_inputs()], [each.name for each in session.get_outputs()]
     if len(inputs) != 1:
         raise DumpError(f"--onnx={path} has the inputs {', '.join(inputs)}: expected one, of audio or features")
-    frontend = array_frontend(job) if job.options.preset else None
+    frontend = _array_frontend(job.options) if job.options.preset else None
 
     def one(samples: Array, rate: float) -> Any:
         values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
@@ -236,13 +238,12 @@ def _open_onnx(job: Job, device: str, threads: int) -> Extractor:
         found = [value[0] for value in session.run(None, {inputs[0]: values[None]})]
         return found[0] if len(found) == 1 else dict(zip(outputs, found, strict=True))
 
-    if frontend:
-        return Extractor(lambda audio, rates: list(map(one, audio, rates)), job.feature, None, batching=ALONE)
-    return Extractor(lambda audio: [one(each, 0) for each in audio], job.feature, batching=ALONE)
+    rate = None if frontend else DEFAULT_RATE
+    return Extractor(lambda audio, rates: list(map(one, audio, rates)), job.feature, rate, batching=ALONE)
 
 
-def by_utterance(output: Any, count: int) -> Iterator[Any]:
-    """Yield what a call returned for each utterance of its batch: an array, or a dictionary of them.
+def by_utterance(output: Any, count: int) -> list[Any]:
+    """Return what a call returned for each utterance of its batch: an array, or a dictionary of them.
 
     Args:
         output: a list or padded array with an entry for each utterance, the latter with their lengths as a second
@@ -253,25 +254,20 @@ def by_utterance(output: Any, count: int) -> Iterator[Any]:
         ValueError: it does not have an entry for each of them.
     """
     if isinstance(output, dict):
-        parts = {name: list(by_utterance(value, count)) for name, value in output.items()}
-        yield from ({name: part[i] for name, part in parts.items()} for i in range(count))
-        return
+        parts = {name: by_utterance(value, count) for name, value in output.items()}
+        return [{name: part[i] for name, part in parts.items()} for i in range(count)]
     lengths = None
     if isinstance(output, tuple) and len(output) == 2:
         output, lengths = output[0], as_array(output[1]).tolist()
-    if not isinstance(output, list | tuple):
-        output = as_array(output)
-    found = len(output) if np.ndim(output) or isinstance(output, list | tuple) else 0
-    for number in (found, count if lengths is None else len(lengths)):
+    found = list(output if isinstance(output, list | tuple) else np.atleast_1d(as_array(output)))
+    for number in (len(found), count if lengths is None else len(lengths)):
         if number != count:
             raise ValueError(f"returned {number} results for {count} utterances")
-    if lengths is None:
-        yield from output
-        return
-    for each, length in zip(output, lengths, strict=True):
-        if not 0 <= length <= len(each):
-            raise ValueError(f"returned {len(each)} rows where its lengths say {length}")
-        yield each[:length]
+    for i, length in enumerate(lengths or ()):
+        if not 0 <= length <= len(found[i]):
+            raise ValueError(f"returned {len(found[i])} rows where its lengths say {length}")
+        found[i] = found[i][:length]
+    return found
 
 
 def as_array(value: Any) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from io_ark.blocks import Skip, block_of
 from kaldi_compat.cli.objects import Matrix
-from kaldi_compat.cli.paste import pasted
+from kaldi_compat.cli.paste import paste_columns
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.model import ModelComputer
@@ -66,7 +66,7 @@ class DeviceComputer:
             return spectral if isinstance(spectral, Failure) else pitch
         try:
             parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
-            features, _ = pasted(parts, [spectral.key], tolerance=self.tolerance)
+            features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)
         return Features(spectral.index, block_of([spectral.key], [features]), spectral.durations)

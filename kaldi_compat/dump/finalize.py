@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import groupby, islice, pairwise, product
-from operator import itemgetter
+from functools import reduce
+from itertools import islice, pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +26,13 @@ from kaldi_compat.dump.files import (
     write_whole,
 )
 from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
-from kaldi_compat.dump.model import VECTOR, Trial
+from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, PROCESS_CONF, Job, Layout
-from kaldi_compat.dump.plan import DumpPlan, how_to_start_over
+from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.speakers import KEYS_AT_ONCE, speakers_of
-from kaldi_compat.dump.write import DURATIONS, FRAMES, STATISTICS, Manifest, read_manifest, read_statistics
+from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_compat.functional.block_cmvn import statistics
 
 FRAME_SHIFT = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
@@ -113,7 +114,7 @@ def start_over(layout: Layout, plan: DumpPlan) -> None:
             make_directory(layout.in_data(".backup"))
             script.replace(layout.in_data(".backup") / script.name)
     stem = layout.log_stem
-    kinds = ("json", "stats", "log", FRAMES, DURATIONS)
+    kinds = ("json", "log", FRAMES, DURATIONS)
     for pattern in (*(f"{stem}.*.{kind}" for kind in kinds), f"{stem}.failures"):
         for old in layout.log.glob(pattern):
             old.unlink()
@@ -170,9 +171,9 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
             write_whole(target, confs[name])
     warnings: list[str] = []
     if job.options.cmvn_levels:
-        warnings += write_cmvn(job, plan)
+        warnings += write_cmvn(job, trial.first)
     if job.options.per_speaker:
-        for output in vectors_of(plan):
+        for output in trial.vectors:
             write_speaker_means(job, output)
     for output in trial.outputs if job.options.format != "ark" else ():
         warnings += converted(layout, output, job.options.format)
@@ -232,31 +233,27 @@ def shift_of(plan: DumpPlan) -> str:
     return f"{plan.trial.frame_shift:g}" if plan.trial.framed and plan.trial.frame_shift else ""
 
 
-def vectors_of(plan: DumpPlan) -> list[str]:
-    """Return the names of the outputs that are a vector of floats for each utterance."""
-    return [name for name, (kind, _) in plan.trial.outputs.items() if kind == VECTOR]
-
-
 def write_speaker_means(job: Job, output: str) -> None:
-    """Write the mean vector of each speaker to ``spk_<output>.scp``, in the order of ``LC_ALL=C sort``."""
-    layout = job.layout
+    """Write the mean vector of each speaker to ``spk_<output>.scp``."""
 
-    def runs() -> Iterator[tuple[str, Doubles]]:
-        with io_ark.SequentialReader[Doubles](f"scp:{layout.in_data(output)}.scp", kind="vector") as reader:
-            entries = iter(reader)
-            while chunk := list(islice(entries, KEYS_AT_ONCE)):
-                speakers = speakers_of(job, (in_bytes(key) for key, _ in chunk))
-                for key, vector in chunk:
-                    yield speakers[key], np.append(np.asarray(vector, np.float64), 1.0)
+    def add(total: Doubles | None, vector: Any) -> Doubles:
+        summand = np.append(np.asarray(vector, np.float64), 1.0)
+        return summand if total is None else total + summand
 
-    archive, vectors = layout.archives / f"spk_{output}_{layout.name}.ark", codec("vector")
+    means = ((speaker, (total[:-1] / total[-1]).astype(np.float32)) for speaker, total in by_speaker(job, output, add))
+    _write_table(job.layout, f"spk_{output}", "vector", means)
+
+
+def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[str, Any]]) -> None:
+    """Write an archive of all speakers, and its script file to the data directory."""
+    archive, writer = layout.archives / f"{name}_{layout.name}.ark", codec(kind)
     script = archive.with_suffix(".scp")
     with whole_file(script) as lines, whole_file(archive) as file:
-        for speaker, total in by_speaker(runs):
+        for speaker, value in entries:
             file.write(in_bytes(f"{speaker} "))
             lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
-            vectors.write(file, (total[:-1] / total[-1]).astype(np.float32), binary=True)
-    _concatenate([script], layout.in_data(f"spk_{output}.scp"))
+            writer.write(file, value, binary=True)
+    _concatenate([script], layout.in_data(f"{name}.scp"))
 
 
 def converted(layout: Layout, output: str, wanted: str) -> list[str]:
@@ -284,67 +281,72 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
                 out.write(chunk)
 
 
-def write_cmvn(job: Job, plan: DumpPlan) -> list[str]:
-    """Add up the archives' statistics: cmvn.scp by speaker as ``steps/compute_cmvn_stats.sh`` does, cmvn.ark over all.
+def write_cmvn(job: Job, output: str) -> list[str]:
+    """Write what compute-cmvn-stats makes of an output: cmvn.scp by speaker, and cmvn.ark over all.
 
     Returns:
         warnings.
-
-    Raises:
-        DumpError: an archive was made without statistics.
     """
-    layout = job.layout
-    numbers = [shard.number for shard in plan.shards]
-    for path in (layout.of_archive(number, STATISTICS) for number in numbers):
-        if not path.is_file():
-            over = how_to_start_over(job.options)
-            raise DumpError(f"{path} is missing: archives of the plan {layout.plan} were made without --cmvn: {over}")
-    runs = partial(read_statistics, layout, numbers)
-    matrix = codec("double-matrix")
     spoilt: list[str] = []
+
+    def speakers() -> Iterator[tuple[str, Doubles]]:
+        for speaker, sums in by_speaker(job, output, with_frames):
+            spoilt.extend([] if np.isfinite(sums).all() else [speaker])
+            yield speaker, sums
+
     if BY_SPEAKER in job.options.cmvn_levels:
-        archive = layout.archives / f"cmvn_{layout.name}.ark"
-        script = archive.with_suffix(".scp")
-        with whole_file(script) as lines, whole_file(archive) as file:
-            for speaker, statistics in by_speaker(runs):
-                file.write(in_bytes(f"{speaker} "))
-                lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
-                matrix.write(file, statistics, binary=True)
-                if not np.isfinite(statistics).all():
-                    spoilt.append(speaker)
-        _concatenate([script], layout.in_data("cmvn.scp"))
+        _write_table(job.layout, "cmvn", "double-matrix", speakers())
     warnings = [f"the CMVN statistics of {len(spoilt)} speakers have NaN or infinities: {spoilt[0]}"] if spoilt else []
-    if OVERALL in job.options.cmvn_levels and (total := summed(statistics for _, statistics in runs())) is not None:
-        with whole_file(layout.in_data("cmvn.ark")) as file:
-            matrix.write(file, total, binary=True)
+    if OVERALL in job.options.cmvn_levels and (total := statistics_of_all(job, output)) is not None:
+        with whole_file(job.layout.in_data("cmvn.ark")) as file:
+            codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():
             warnings.append("the global CMVN statistics have NaN or infinities, as features do")
     return warnings
 
 
-def by_speaker(runs: Callable[[], Iterable[tuple[str, Doubles]]]) -> Iterator[tuple[str, Doubles]]:
-    """Yield each speaker's sum, in the order of ``LC_ALL=C sort``.
+def with_frames(total: Doubles | None, features: Any) -> Doubles | None:
+    """Add CMVN statistics of features (frames, dim) frame by frame, as Kaldi does."""
+    if not len(features):
+        return total
+    onto = np.zeros((2, features.shape[1] + 1)) if total is None else total
+    frames = np.ascontiguousarray(features, np.float32)
+    found: Doubles = statistics(frames, np.array([0, len(frames)]), onto=onto[None])[0]
+    return found
 
-    If the runs come in that order, as those of sorted lists do, one sum is held at a time; otherwise one per speaker.
+
+def statistics_of_all(job: Job, output: str) -> Doubles | None:
+    """Return the CMVN statistics of all utterances of an output; None if there are no frames."""
+    return reduce(with_frames, io_ark.load_scp(f"{job.layout.in_data(output)}.scp").values(), None)
+
+
+def by_speaker(
+    job: Job, output: str, add: Callable[[Doubles | None, Any], Doubles | None]
+) -> Iterator[tuple[str, Doubles]]:
+    """Yield each speaker's sum over the arrays of an output, in the order of ``LC_ALL=C sort``.
+
+    If the utterances come in that order, as those of sorted lists do, one sum is held at a time; otherwise one per
+    speaker.
 
     Args:
-        runs: returns an iterator over speakers and statistics, from the start at each call.
+        job: the job.
+        output: name of the output.
+        add: returns a sum with an array added; the sum is None before the first one.
     """
-    if all(in_bytes(one) <= in_bytes(next_one) for (one, _), (next_one, _) in pairwise(runs())):
-        for speaker, members in groupby(runs(), itemgetter(0)):
-            if (total := summed(statistics for _, statistics in members)) is not None:
-                yield speaker, total
-        return
+    table = io_ark.load_scp(f"{job.layout.in_data(output)}.scp")
+
+    def entries() -> Iterator[tuple[str, str]]:
+        keys = iter(table)
+        while chunk := list(islice(keys, KEYS_AT_ONCE)):
+            speakers = speakers_of(job, map(in_bytes, chunk))
+            yield from ((speakers[key], key) for key in chunk)
+
+    in_order = all(in_bytes(one) <= in_bytes(following) for (one, _), (following, _) in pairwise(entries()))
     totals: dict[str, Doubles] = {}
-    for speaker, statistics in runs():
-        totals[speaker] = totals[speaker] + statistics if speaker in totals else statistics
-    for speaker in sorted(totals, key=in_bytes):
-        yield speaker, totals[speaker]
-
-
-def summed(statistics: Iterable[Doubles]) -> Doubles | None:
-    """Return the sum of statistics; None if there are none."""
-    total: Doubles | None = None
-    for each in statistics:
-        total = each if total is None else total + each
-    return total
+    for speaker, key in entries():
+        if in_order and speaker not in totals:
+            yield from totals.items()
+            totals = {}
+        if (total := add(totals.get(speaker), table[key])) is not None:
+            totals[speaker] = total
+    yield from sorted(totals.items(), key=lambda each: in_bytes(each[0]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +28,7 @@ from kaldi_compat.dump.extractors import (
     as_array,
     by_utterance,
     open_extractor,
+    with_torch,
 )
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
 from kaldi_compat.exact.resample import resample_waveform
@@ -74,7 +75,12 @@ class Trial:
     @property
     def framed(self) -> str:
         """Name of the first output with a row or number for each frame; "" if there is none."""
-        return next((name for name, (kind, _) in self.outputs.items() if kind != VECTOR), "")
+        return next((name for name in self.outputs if name not in self.vectors), "")
+
+    @property
+    def vectors(self) -> list[str]:
+        """Names of the outputs that are a vector of floats for each utterance."""
+        return [name for name, (kind, _) in self.outputs.items() if kind == VECTOR]
 
 
 class Model:
@@ -93,39 +99,18 @@ class Model:
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name, unchecked."""
-        extractor = self.extractor
-        with self._inference():
-            arguments: Any = (audio,) if extractor.sample_rate else (audio, rates)
-            if extractor.takes == PADDED:
-                from kaldi_compat.torch.extractors import pad
-
-                arguments = pad(audio, self.device)
-            return [self._finished(each) for each in by_utterance(extractor.call(*arguments), len(audio))]
-
-    def _inference(self) -> contextlib.AbstractContextManager[None]:
-        if "torch" not in sys.modules and self.extractor.takes != PADDED:
-            return contextlib.nullcontext()
-        from kaldi_compat.torch.extractors import inference
-
-        return inference(self.device, self.options.dtype, self.threads)
+        torch, settings = with_torch(), (self.device, self.options.dtype, self.threads)
+        with torch.inference(*settings) if torch else contextlib.nullcontext():
+            return [self._finished(each) for each in by_utterance(self.extractor.call(audio, rates), len(audio))]
 
     def is_full(self, error: BaseException) -> bool:
         """Return True if an error says that memory is short."""
-        if isinstance(error, MemoryError) or "torch" not in sys.modules:
-            return isinstance(error, MemoryError)
-        from kaldi_compat.torch.extractors import is_full
-
-        return is_full(error)
+        torch = with_torch()
+        return isinstance(error, MemoryError) or (torch is not None and torch.is_full(error))
 
     def is_lost(self) -> bool:
         """Return True if the GPU does nothing any more."""
-        if self.device == CPU:
-            return False
-        import torch
-
-        from kaldi_compat.torch.kernels import is_broken
-
-        return is_broken(torch.device(self.device))
+        return self.device != CPU and with_torch().is_lost(self.device)
 
     def _finished(self, output: Any) -> dict[str, Any]:
         """Return an utterance's arrays, pooled or as labels; an error in the place of one that is wrong."""
@@ -169,11 +154,15 @@ def _centroids(path: str) -> Array:
     return np.asarray(found, np.float32)
 
 
-_kept: list[tuple[Any, Model]] = []  # the model of a trial, for the first computer in this process
+_kept: dict[Any, Model] = {}  # the model of a trial, for the first computer in this process
 
 
-def try_extractor(job: Job, threads: int) -> tuple[Trial, list[str]]:
+def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     """Open an extractor, and find out by noise what it returns, and whether padding changes it.
+
+    Args:
+        job: the job.
+        cores: number of cores, which its processes share; fewer if ``OMP_NUM_THREADS`` says so.
 
     Returns:
         the result, and lines about it that the user should know.
@@ -182,7 +171,9 @@ def try_extractor(job: Job, threads: int) -> tuple[Trial, list[str]]:
         DumpError: it cannot be opened, or fails.
     """
     _kept.clear()
-    device = devices_of(job.options.device)[0]
+    wanted, device = os.environ.get("OMP_NUM_THREADS", ""), devices_of(job.options.device)[0]
+    most = min(cores, int(wanted)) if wanted.isdecimal() else cores
+    threads = max(1, most // min(job.options.nj, cores))
     model = Model(job, device, threads)
     extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
     audio = [_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
@@ -208,7 +199,7 @@ def try_extractor(job: Job, threads: int) -> tuple[Trial, list[str]]:
     if shift is None and trial.framed:
         first, second = (len(alone[i][trial.framed]) for i in (0, 2))
         shift = (TRIAL_SECONDS[2] - TRIAL_SECONDS[0]) / (second - first) if second > first else 0.0
-    _kept.append((_key(job, device, threads), model))
+    _kept[_key(job, device, threads)] = model
     return replace(trial, frame_shift=float(f"{shift or 0.0:.5g}")), said
 
 
@@ -299,9 +290,8 @@ class ModelComputer:
 
     def __init__(self, job: Job, trial: Trial, device: str) -> None:
         self.trial, self.device = trial, device
-        key, kept = _key(job, device, trial.threads), _kept[:]
+        self.model = _kept.get(_key(job, device, trial.threads)) or Model(job, device, trial.threads)
         _kept.clear()
-        self.model = kept[0][1] if kept and kept[0][0] == key else Model(job, device, trial.threads)
         extractor = self.model.extractor
         if extractor.weights != trial.weights:
             raise PlanError(
@@ -397,11 +387,3 @@ class ModelComputer:
         for name, (kind, _) in self.trial.outputs.items():
             value = found[name].astype(np.float32) if kind == CODE_MATRIX else found[name]
             yield Features(audio.index, block_of([audio.key], [value]), audio.durations(), name=name)
-
-
-def trial_of(settings: dict[str, Any]) -> Trial:
-    """Return the trial that the settings of a plan hold; that of Kaldi's features if they hold none."""
-    found = settings.get("trial")
-    if found is None:
-        return Trial()
-    return Trial(**(found | {"outputs": {name: tuple(kind) for name, kind in found["outputs"].items()}}))

@@ -69,7 +69,9 @@ class DumpOptions(BaseOptions):
     verify: bool = option(True, "compare checksums of the archives that --resume keeps; if false, only sizes")
     retry_failed: bool = option(False, "resume, and recreate the archives that have failed utterances")
     max_failures: int = option(-1, "utterances that may fail before the job stops; -1 is no limit")
-    cmvn: str = option("", "statistics in the same pass: speaker (cmvn.scp), global (cmvn.ark), or speaker,global")
+    cmvn: str = option(
+        "", "statistics at the end, as compute-cmvn-stats: speaker (cmvn.scp), global (cmvn.ark), or speaker,global"
+    )
     speeds: str = option("", "speed factors such as 0.9,1.0,1.1, for the data directory --speed-dir")
     speed_dir: str = option("", "data directory to create with the speed-perturbed utterances, which is then dumped")
     pipes: bool = option(True, "run the commands in wav.scp; if false, utterances that need one fail")
@@ -104,22 +106,25 @@ class DumpOptions(BaseOptions):
         super().__post_init__()
         for level in self.cmvn_levels:
             require(level in CMVN_LEVELS, f"cmvn is made of {', '.join(CMVN_LEVELS)}; not {level!r}")
-        require(bool(self.speeds) == bool(self.speed_dir), "speeds and speed_dir go together: give both or neither")
+        require(
+            bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
+        )
         require(
             self.engine != "exact" or not self.on_gpu, f"engine=exact computes on a CPU, not on device={self.device}"
         )
         require(self.engine != "triton" or self.on_gpu, "engine=triton computes on a GPU: give device=cuda, too")
-        require(not self.kmeans or not self.pool, "pool and kmeans exclude each other: pooled vectors have no frames")
+        require(
+            not self.kmeans or not self.pool,
+            "pool=... and kmeans=... exclude each other: pooled vectors have no frames",
+        )
         require(
             all(each.isdecimal() for each in self.layers.split(",")) or not self.layers,
             f"layers are numbers such as 9,12; not {self.layers!r}",
         )
         for name, needed in (("layers", TRANSFORMERS), ("statistics", PRESET)):
-            require(not getattr(self, name) or bool(getattr(self, needed)), f"{name} belongs to {needed}: give it, too")
+            require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=..., too")
         given = [name for name in SOURCES if getattr(self, name)]
-        require(
-            len(given) < 2 or given == [ONNX, PRESET], f"{' and '.join(given)} exclude each other: give one of them"
-        )
+        require(len(given) < 2 or given == [ONNX, PRESET], f"{'=... and '.join(given)}=... exclude each other")
         parse_part(self.shard)
         parse_speeds(self.speeds)
 
@@ -155,13 +160,8 @@ class DumpOptions(BaseOptions):
     def source_name(self) -> str:
         """Name of the extractor, as part of file names."""
         given: str = getattr(self, self.source, "").rstrip("/")
-        name = given.rpartition(":")[2] if self.source == MODULE else Path(given).stem if given else ""
-        return _NOT_IN_NAMES.sub("-", Path(given).name if self.source == TRANSFORMERS else name)
-
-    @property
-    def wants_statistics(self) -> bool:
-        """True if statistics of each archive are kept; they are by speaker, whatever is made of them."""
-        return bool(self.cmvn_levels or self.report)
+        names = {MODULE: given.rpartition(":")[2], TRANSFORMERS: Path(given).name}
+        return _NOT_IN_NAMES.sub("-", names.get(self.source, Path(given).stem))
 
     @property
     def resumes(self) -> bool:
@@ -274,7 +274,7 @@ class Layout:
         return self.of_archive(shard, "json")
 
     def of_archive(self, shard: int, name: str) -> Path:
-        """Path of what is kept about an archive: log, statistics, and parts of ``utt2num_frames`` and ``utt2dur``."""
+        """Path of what is kept about an archive: log, and parts of ``utt2num_frames`` and ``utt2dur``."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
     def in_data(self, name: str) -> Path:
@@ -291,7 +291,7 @@ class Job:
         options: how it runs.
         overrides: options of the feature given on the command line, which win over its configuration file: lines
             ``--name=value``.
-        extractor: the object to compute with, if Python's :func:`kaldi_compat.dump` got one.
+        extractor: the object to compute with, if Python's :func:`kaldi_compat.dump` got one; ``module`` is ":<name>".
     """
 
     layout: Layout
@@ -301,8 +301,8 @@ class Job:
 
     @property
     def source(self) -> str:
-        """Kind of extractor that computes: one of :data:`SOURCES` or "object"; "" for Kaldi's features."""
-        return "object" if self.extractor is not None else self.options.source
+        """Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features."""
+        return self.options.source
 
     @property
     def feature(self) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
@@ -26,7 +25,7 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.failures import shorten
 from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of, extractor_paths
-from kaldi_compat.dump.model import Trial, trial_of, try_extractor
+from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import normalize
@@ -98,7 +97,7 @@ class DumpPlan:
     @property
     def trial(self) -> Trial:
         """What the trial at the start found out about the extractor."""
-        return trial_of(self.settings)
+        return Trial(**self.settings.get("trial", {}))
 
     @property
     def seed(self) -> int:
@@ -134,22 +133,6 @@ def make_plan(job: Job) -> DumpPlan:
         Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
     )
     return DumpPlan(listing, settings_of(job), shards)
-
-
-def with_trial(plan: DumpPlan, job: Job, cores: int, say: Callable[[str], object]) -> DumpPlan:
-    """Return a new plan with the outputs of the job's extractor, which are tried out.
-
-    Raises:
-        DumpError: it cannot be opened, or fails.
-    """
-    if not job.source:
-        return plan
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    most = min(cores, int(wanted)) if wanted.isdecimal() else cores
-    trial, said = try_extractor(job, max(1, most // min(job.options.nj, cores)))
-    for line in said:
-        say(line)
-    return replace(plan, settings=plan.settings | {"trial": dataclasses.asdict(trial)})
 
 
 def listing_of(job: Job) -> str:

@@ -20,13 +20,14 @@ from io_ark.text import printable
 from kaldi_compat import __version__
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.finalize import Outcome, shift_of, summed
+from kaldi_compat.dump.finalize import Outcome, shift_of, statistics_of_all
+from kaldi_compat.dump.model import MATRIX
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.report_audio import inspect_audio
 from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram
-from kaldi_compat.dump.write import DURATIONS, read_statistics
+from kaldi_compat.dump.write import DURATIONS
 from kaldi_compat.functional.cmvn import mean_and_variance
 
 PICTURES = 4
@@ -104,9 +105,8 @@ def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> It
         counts, edges = np.histogram(durations, BINS)
         yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
         yield "Longest and shortest utterances", _extremes(job, plan, min(3, len(durations)))
-    statistics = summed(
-        statistics for _, statistics in read_statistics(job.layout, (shard.number for shard in plan.shards))
-    )
+    first, (kind, _) = next(iter(plan.trial.outputs.items()))
+    statistics = statistics_of_all(job, first) if kind == MATRIX else None
     if statistics is not None and np.isfinite(statistics).all():
         mean, variance = mean_and_variance(statistics)
         deviation = np.sqrt(variance)

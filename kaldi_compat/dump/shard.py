@@ -24,9 +24,8 @@ from kaldi_compat.dump.errors import EXPECTED, DumpError
 from kaldi_compat.dump.features import computer_of
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of
+from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.read import Clock, TaskReader, read_ahead, tasks_of, waiting_bytes
-from kaldi_compat.dump.speakers import speakers_of
 from kaldi_compat.dump.spectral import Pending
 from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 
@@ -57,9 +56,8 @@ class ShardRunner:
         self.inputs = InputWatch(job, plan.settings, plan.stamps)
         self.compute = computer_of(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
-        self.wants_statistics = job.options.wants_statistics
         self.trial = plan.trial
-        self.encode = Encoder(job.options, with_statistics=self.wants_statistics, trial=self.trial)
+        self.encode = Encoder(job.options, self.trial)
         self.recordings = Script.open(str(job.layout.in_data(SCRIPT))) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
@@ -71,8 +69,7 @@ class ShardRunner:
         with log_file(self.job.layout.of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
             try:
-                outputs = tuple(self.trial.outputs)
-                writer = ArchiveWriter(self.job.layout, shard.number, self._speakers(shard), outputs, self.trial.framed)
+                writer = ArchiveWriter(self.job.layout, shard.number, self.trial)
                 return self._make(shard, writer, report)
             except BaseException as error:
                 if isinstance(error, Exception) and not isinstance(error, EXPECTED):
@@ -80,19 +77,10 @@ class ShardRunner:
                 if writer is not None:
                     writer.abandon()
                 # An interruption may come when the file exists and the writer does not yet.
-                clear_unfinished(self.job.layout, shard.number, tuple(self.trial.outputs), own=True)
+                clear_unfinished(self.job.layout, shard.number, self.trial, own=True)
                 if isinstance(error, Exception):
                     self.inputs.check()  # a change explains the error better than its message
                 raise
-
-    def _speakers(self, shard: Shard) -> dict[str, str] | None:
-        """Return the speakers of an archive's utterances if statistics are kept; None otherwise.
-
-        These are by speaker whatever the level, since a dump that is resumed may ask for another one.
-        """
-        if not self.wants_statistics:
-            return None
-        return speakers_of(self.job, lines_of(self.plan, shard, self.job.layout.data))
 
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
         reading, computing, writing = Clock(), Clock(), Clock()

@@ -26,9 +26,9 @@ def speakers_of(job: Job, lines: Iterable[bytes]) -> dict[str, str]:
 
 
 def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
-    """Raise :class:`DumpError` unless ``utt2spk`` is as the requested statistics need it.
+    """Raise :class:`DumpError` unless ``utt2spk`` is as the requested statistics by speaker need it.
 
-    Statistics by speaker need each utterance's speaker: Kaldi's scripts use ``spk2utt`` there, and fail without it.
+    They need each utterance's speaker: Kaldi's scripts use ``spk2utt`` there, and fail without it.
 
     Args:
         job: the job.
@@ -37,14 +37,13 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
     """
     path = job.layout.in_data(UTT2SPK)
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
-    by_speaker = job.options.per_speaker or BY_SPEAKER in job.options.cmvn_levels
-    if by_speaker and not path.is_file():
+    if not (job.options.per_speaker or BY_SPEAKER in job.options.cmvn_levels):
+        return
+    if not path.is_file():
         raise DumpError(
             f"{path} is missing, and {flag} needs it; to make each utterance its own speaker: "
             f"awk '{{print $1, $1}}' {listing} > {path}"
         )
-    if not ((by_speaker or job.options.wants_statistics) and path.is_file()):
-        return
     missing, first = 0, b""
     keys = filter(None, map(_key_of, lines))
     while chunk := list(islice(keys, KEYS_AT_ONCE)):
@@ -54,7 +53,7 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
             raise DumpError(f"{path}: {_text(key)} should have one speaker, not {_text(odd)!r}")
         if lost := [key for key in chunk if key not in speakers]:
             missing, first = missing + len(lost), first or lost[0]
-    if by_speaker and missing:
+    if missing:
         raise DumpError(
             f"{path} lacks {missing} of the utterances in {listing}, the first one {_text(first)}, and "
             f"{flag} needs everyone's speaker: add them, or utils/fix_data_dir.sh drops the utterances"

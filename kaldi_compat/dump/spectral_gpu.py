@@ -59,7 +59,6 @@ class PackedComputer(SpectralComputer):
         self.method = None
         if job.options.compress and not job.with_pitch:
             self.method = CompressionMethod.of(job.options.compression_method)
-        self.wants_sums = job.options.wants_statistics and not job.with_pitch
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
         self._good_warps = _good_warps(self.feature.name, self.module.options)
         self._counts = Counter[str]()
@@ -147,7 +146,7 @@ class PackedComputer(SpectralComputer):
 
     def _fetch(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
         packed = self._packed(features, row)
-        is_compressed = bool(self.method and packed)
+        is_compressed = bool(packed)
         tensors = [tensor for each in packed for tensor in each.tensors]
         wait = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
         places = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
@@ -155,28 +154,22 @@ class PackedComputer(SpectralComputer):
         def collect() -> list[Result]:
             arrays = wait()
             objects: dict[int, Sequence[memoryview]] = {}
-            statistics: dict[int, npt.NDArray[np.float64]] = {}
             for i, each in enumerate(packed):
-                members, own = each.members.tolist(), arrays[4 * i : 4 * i + 4]
-                if is_compressed:
-                    found = zip(members, each.objects(own), strict=True)
-                    objects |= {number: pieces for number, pieces in found if pieces is not None}
-                if self.wants_sums:
-                    statistics |= dict(zip(members, each.statistics(own), strict=True))
+                found = zip(each.members.tolist(), each.objects(arrays[3 * i : 3 * i + 3]), strict=True)
+                objects |= {number: pieces for number, pieces in found if pieces is not None}
             if is_compressed:  # the encoder decides what to do with values that cannot be compressed
                 left = [i for i in range(len(places)) if i not in objects]
                 lost = [features[first:end] for first, end in (places[i] for i in left)]
                 values = dict(zip(left, self.transfers.fetch(lost, computed=True)() if lost else [], strict=True))
-                statistics = {number: sums for number, sums in statistics.items() if number in objects}
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}
-            return _results(parts, row, objects, values, statistics)
+            return _results(parts, row, objects, values)
 
         return collect
 
     def _packed(self, features: Tensor, row: Row) -> list[Any]:
-        """Start compressing, or only summing up, the matrices that the device can; return them in parts."""
-        if (self.method is None and not self.wants_sums) or not _has_compression(features):
+        """Start compressing the matrices that the device can; return them in parts."""
+        if self.method is None or not _has_compression(features):
             return []
         from kaldi_compat.torch.kernels.compression import compress_rows, has_short_indices
 
@@ -184,7 +177,7 @@ class PackedComputer(SpectralComputer):
         if not len(chosen):
             return []
         places = np.stack((row.first_frames, row.counts), 1)[chosen]
-        made = compress_rows(features, places, self.method, with_sums=self.wants_sums)
+        made = compress_rows(features, places, self.method)
         return [parts._replace(members=chosen[parts.members]) for parts in made]
 
 
@@ -199,7 +192,6 @@ def _results(
     row: Row,
     objects: Mapping[int, Sequence[memoryview]],
     matrices: Mapping[int, npt.NDArray[Any]],
-    statistics: Mapping[int, npt.NDArray[np.float64]],
 ) -> list[Result]:
     """Return the results of a row: those that follow each other in the list together, if they are alike.
 
@@ -207,28 +199,26 @@ def _results(
         parts, row: the utterances.
         objects: by the number of an utterance, its compressed matrix as archives have it.
         matrices: those of the others.
-        statistics: CMVN statistics by utterance, where the device has computed them.
     """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.durations() for part in parts])
     keys = [key for part in parts for key in part.audio.block.keys.split(b"\n")[:-1]]
-    kinds = np.array([2 * (i in objects) + (i in statistics) for i in range(len(indices))])
+    kinds = np.array([i in objects for i in range(len(indices))])
     bounds = np.flatnonzero((np.diff(indices) != 1) | (np.diff(kinds) != 0)) + 1
     found: list[Result] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
         own, numbers = slice(first, end), range(first, end)
         index, names = int(indices[first]), b"".join([key + b"\n" for key in keys[own]])
-        counted = np.stack([statistics[i] for i in numbers]) if first in statistics else None
         if first in objects:
             pieces: list[Any] = [piece for i in numbers for piece in (keys[i], b" ", *objects[i])]
             sizes = np.array([sum(map(len, objects[i])) for i in numbers])
             ends = np.cumsum(sizes + [len(key) + 1 for key in keys[own]])
             packed = PackedBlock(names, np.frombuffer(b"".join(pieces), np.uint8), ends - sizes)
-            found.append(Encoded(index, packed, durations[own], counted, frames=row.counts[own]))
+            found.append(Encoded(index, packed, durations[own], frames=row.counts[own]))
         else:
             values = [matrices[i] for i in numbers]
             block = ArrayBlock(names, np.concatenate(values).reshape(-1), np.array([each.shape for each in values]))
-            found.append(Features(index, block, durations[own], counted))
+            found.append(Features(index, block, durations[own]))
     return found
 
 

@@ -182,7 +182,7 @@ class _Workers:
         for worker in self.workers:
             _end(worker)
             if worker.shard:
-                clear_unfinished(self.job.layout, worker.shard.number, tuple(self.plan.trial.outputs))
+                clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
@@ -285,13 +285,13 @@ def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], obje
     """Return what was done of each of these archives that is complete and undamaged, by its number.
 
     Args:
-        job: says whether checksums are compared, and whether archives need statistics.
+        job: says whether checksums are compared.
         shards: the archives.
         say: is called with a line about each archive that is damaged, whose manifest is then removed.
     """
 
     options, kept = job.options, dict[int, Counts]()
-    check = partial(verified_manifest, job.layout, checksums=options.verify, with_statistics=bool(options.cmvn_levels))
+    check = partial(verified_manifest, job.layout, checksums=options.verify)
     with ThreadPoolExecutor(min(options.nj, cores())) as pool:
         for number, found in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
             try:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-import io_ark
-from io_ark.blocks import script_lines, split_keys
-from io_ark.codecs import codec, number_lines
+from io_ark.blocks import script_lines
+from io_ark.codecs import number_lines
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
@@ -22,21 +20,20 @@ from kaldi_compat.dump.files import (
     WholeFile,
     check_place,
     chunks_of,
-    in_bytes,
     read_sealed,
     remove_unfinished,
     write_sealed,
     writing,
 )
+from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
-from kaldi_compat.exact.arrays import Doubles
 
 # Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
 Counts = tuple[int, float, int]
 # Size in bytes and CRC-32 of a file.
 Fingerprint = tuple[int, int]
 # The files of an archive, as manifests call them.
-ARCHIVE, SCRIPT, STATISTICS = "archive", "script", "stats"
+ARCHIVE, SCRIPT = "archive", "script"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
 # Bytes of an archive that are read back at a time, behind the writing.
 VERIFIED_AT_ONCE = 64 << 20
@@ -52,8 +49,7 @@ class Manifest:
 
     Attributes:
         shard: the archive's number.
-        files: size and CRC-32 of the archive, its script file, its parts of utt2num_frames and utt2dur, and its
-            statistics if there are any.
+        files: size and CRC-32 of the archive, its script file, and its parts of utt2num_frames and utt2dur.
         utterances: number of those with features.
         seconds: of their audio.
         failures: key and reason of each that has no features.
@@ -81,15 +77,12 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
         return None
 
 
-def verified_manifest(
-    layout: Layout, shard: int, *, checksums: bool = False, with_statistics: bool = False
-) -> Manifest | None:
+def verified_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
     """Return the manifest of a complete archive after a look at its files; None if it was not completed yet.
 
     Args:
         layout, shard: identify the archive.
         checksums: read the files and compare their checksums; sizes are compared in either case.
-        with_statistics: accept only an archive that was made with statistics.
 
     Raises:
         DamagedError: the archive has to be made again; says why.
@@ -104,8 +97,6 @@ def verified_manifest(
         described = False
     if not described:
         raise DamagedError(f"{path} is damaged")
-    if with_statistics and STATISTICS not in manifest.files:
-        raise DamagedError(f"{layout.of_archive(shard, STATISTICS)} was not made, and --cmvn needs it")
     for name, (size, checksum) in manifest.files.items():
         _check(_file_of(layout, shard, name), size, checksum if checksums else None)
     return manifest
@@ -117,9 +108,13 @@ def _file_of(layout: Layout, shard: int, name: str) -> Path:
     return places[kind](shard, output or FEATS) if kind in places else layout.of_archive(shard, name)
 
 
-def of_output(kind: str, output: str) -> str:
+def _of_output(kind: str, output: str) -> str:
     """Return how manifests call the archive or script file of an output."""
     return kind if output == FEATS else f"{kind}:{output}"
+
+
+def _tables(trial: Trial) -> list[str]:
+    return [_of_output(kind, output) for output in trial.outputs for kind in (ARCHIVE, SCRIPT)]
 
 
 def _check(path: Path, size: int, checksum: int | None) -> None:
@@ -143,49 +138,39 @@ def fingerprint(path: Path) -> Fingerprint:
 
 
 class ArchiveWriter:
-    """Writes one archive of a plan, its script file, lengths, statistics and manifest.
+    """Writes one archive of a plan, its script file, lengths and manifest.
 
     What is written is read back meanwhile, in a thread.
 
     Args:
         layout: where they go.
         shard: the archive's number.
-        speakers: the speaker of each utterance, to keep CMVN statistics by speaker; an utterance without one is its
-            own speaker. None: keep no statistics.
-        outputs: names of the outputs, each with an archive of its own. The first one counts the utterances.
-        framed: name of the one that utt2num_frames counts; "" for none.
+        trial: names the outputs, each with an archive of its own. The first one counts the utterances.
     """
 
-    def __init__(
-        self, layout: Layout, shard: int, speakers: Mapping[str, str] | None = None,
-        outputs: Sequence[str] = (FEATS,), framed: str = FEATS,
-    ) -> None:  # fmt: skip
+    def __init__(self, layout: Layout, shard: int, trial: Trial) -> None:
         self.layout = layout
         self.shard = shard
-        self.outputs, self.framed = outputs, framed
-        self.speakers = speakers
+        self.trial = trial
         self.uncompressed = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
-        tables = [of_output(kind, output) for output in outputs for kind in (ARCHIVE, SCRIPT)]
+        tables = _tables(self.trial)
         for name in tables:
             check_place(_file_of(layout, shard, name))
         with writing(layout.archive(shard)):
-            clear_unfinished(layout, shard, outputs)
+            clear_unfinished(layout, shard, self.trial)
             # An archive that is made again is incomplete from here on.
             layout.manifest(shard).unlink(missing_ok=True)
         self._files: dict[str, WholeFile] = {}
         try:
-            for name in (*tables, *LENGTHS, *([STATISTICS] if speakers is not None else [])):
+            for name in (*tables, *LENGTHS):
                 self._files[name] = WholeFile(_file_of(layout, shard, name))
         except BaseException:
             for file in self._files.values():
                 file.abandon()
             raise
-        # The sum of the utterances of one speaker that came last. Lists are usually sorted by speaker.
-        self._run: tuple[str, Doubles] | None = None
-        self._matrix = codec("double-matrix")
-        self._verifications = {name: _Verification(self._files[of_output(ARCHIVE, name)]) for name in outputs}
+        self._verifications = {name: _Verification(self._files[name]) for name in tables if name.startswith(ARCHIVE)}
 
     @property
     def done(self) -> int:
@@ -197,36 +182,20 @@ class ArchiveWriter:
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
             return
-        packed, archive = entry.block, self._files[of_output(ARCHIVE, entry.name)]
-        offsets = packed.objects + archive.size
-        archive.write(packed.data.data)
-        self._verifications[entry.name].follow()
-        name = os.fsencode(self.layout.archive(self.shard, entry.name))
-        self._files[of_output(SCRIPT, entry.name)].write(script_lines(packed.keys, offsets, name).data)
-        if entry.name == self.framed:
+        packed, name = entry.block, _of_output(ARCHIVE, entry.name)
+        offsets = packed.objects + self._files[name].size
+        self._files[name].write(packed.data.data)
+        self._verifications[name].follow()
+        path = os.fsencode(self.layout.archive(self.shard, entry.name))
+        self._files[_of_output(SCRIPT, entry.name)].write(script_lines(packed.keys, offsets, path).data)
+        if entry.name == self.trial.framed:
             self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
         self.uncompressed += entry.left_uncompressed
-        if entry.name != self.outputs[0]:
+        if entry.name != self.trial.first:
             return
         self._files[DURATIONS].write(number_lines(packed.keys, entry.durations))
         self.utterances += len(entry.frames)
         self.seconds += float(entry.durations.sum())
-        if self.speakers is not None and entry.statistics is not None:
-            for key, statistics in zip(split_keys(packed.keys), entry.statistics, strict=True):
-                self._count(self.speakers.get(key) or key, statistics)
-
-    def _count(self, speaker: str, statistics: Doubles) -> None:
-        if self._run and self._run[0] == speaker:
-            self._run = speaker, self._run[1] + statistics
-        else:
-            self._end_run()
-            self._run = speaker, statistics
-
-    def _end_run(self) -> None:
-        if self._run:
-            speaker, statistics = self._run
-            self._files[STATISTICS].write(in_bytes(f"{speaker} "))
-            self._matrix.write(self._files[STATISTICS], statistics, binary=True)
 
     def finish(self, work: dict[str, float]) -> Manifest:
         """Verify what was written, and rename the archive, its script file and at last its manifest.
@@ -234,9 +203,8 @@ class ArchiveWriter:
         Raises:
             OutputError: the archive cannot be written, or does not read back as it was written.
         """
-        self._end_run()
         for name, verification in self._verifications.items():
-            self._files[of_output(ARCHIVE, name)].close()
+            self._files[name].close()
             verification.finish()
         files = {name: file.finish() for name, file in self._files.items()}
         work = work | {"uncompressed": self.uncompressed}
@@ -308,18 +276,8 @@ class _Verification:
         self._thread.shutdown()
 
 
-def clear_unfinished(layout: Layout, shard: int, outputs: Sequence[str] = (FEATS,), *, own: bool = False) -> None:
+def clear_unfinished(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
     """Remove the temporary files that a killed process left of an archive; with ``own`` those of this process too."""
-    names = [of_output(kind, output) for output in outputs for kind in (ARCHIVE, SCRIPT)]
-    names += [*LENGTHS, STATISTICS]
+    names = (*_tables(trial), *LENGTHS)
     for path in (layout.manifest(shard), *(_file_of(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)
-
-
-def read_statistics(layout: Layout, shards: Iterable[int]) -> Iterator[tuple[str, Doubles]]:
-    """Yield speakers and their statistics, run by run, of those of these archives that were made with statistics."""
-    for shard in shards:
-        path = layout.of_archive(shard, STATISTICS)
-        if path.is_file():
-            with io_ark.SequentialReader[Doubles](f"ark:{path}", kind="double-matrix") as reader:
-                yield from reader

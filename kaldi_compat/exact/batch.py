@@ -20,24 +20,16 @@ class AudioBatch:
 
     Frame ``r`` of utterance ``u`` starts at its sample ``firsts[u] + r * shift``, which may lie before its start:
     there, and past its end, the audio is reflected.
-
-    Attributes:
-        samples: int16 or float32, contiguous.
-        starts, lengths: where each utterance begins, and its length, in samples.
-        firsts: first sample of each utterance's first frame, relative to its start.
-        rows: (utterances + 1,): each utterance's first row of the features, and their number.
-        warps: index of each utterance's VTLN factor.
-        warp_factors: the VTLN factors.
-        seeds: ``rand_r()`` states for dithering, one for each row; None without dithering.
     """
 
-    samples: npt.NDArray[Any]
-    starts: Integers
-    lengths: Integers
-    firsts: Integers
-    rows: Integers
-    warps: npt.NDArray[np.int32]
-    warp_factors: tuple[float, ...]
+    samples: npt.NDArray[Any]  # int16 or float32, contiguous
+    starts: Integers  # the sample that each utterance begins at
+    lengths: Integers  # number of samples of each utterance
+    firsts: Integers  # first sample of each utterance's first frame, relative to its start
+    rows: Integers  # (utterances + 1,): each utterance's first row of the features, and their number
+    warps: npt.NDArray[np.int32]  # index of each utterance's VTLN factor
+    warp_factors: tuple[float, ...]  # the VTLN factors
+    # ``rand_r()`` states for dithering, one for each row; None without dithering
     seeds: npt.NDArray[np.int32] | None = None
 
     def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:

@@ -100,11 +100,11 @@ def features_of_rows(
     leading, width = rows.shape[:-1], rows.shape[-1]
     if not leading and lengths is None and isinstance(warps, float):
         batch = whole_batch(plan, rows, warps)
-        return _dithered(plan, batch, seeds, threads), None
+        return _compute_with_noise(plan, batch, seeds, threads), None
     count = int(np.prod(leading))
     sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
     batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(count) * width, vtln_warp=warps)
-    features = _dithered(plan, batch, seeds, threads)
+    features = _compute_with_noise(plan, batch, seeds, threads)
     most = int(num_frames(plan, np.array([width]))[0])
     counts = np.diff(batch.rows)
     if lengths is None:
@@ -121,11 +121,11 @@ def features_of_list(
     """Compute the features of utterances (T,) of any lengths, all at once: a list of (frames, dim)."""
     samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
     batch = make_batch(plan, samples, [len(each) for each in utterances], vtln_warp=warps)
-    features = _dithered(plan, batch, seeds, threads)
+    features = _compute_with_noise(plan, batch, seeds, threads)
     return [features[first:end] for first, end in itertools.pairwise(batch.rows)]
 
 
-def _dithered(plan: Plan, batch: AudioBatch, seeds: Seeds, threads: int) -> Floats:
+def _compute_with_noise(plan: Plan, batch: AudioBatch, seeds: Seeds, threads: int) -> Floats:
     if plan.options.dither != 0:
         batch = batch.with_seeds(seeds(int(batch.rows[-1])))
     return compute(plan, batch, threads=threads)

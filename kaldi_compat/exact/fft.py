@@ -44,7 +44,7 @@ def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
     re, im = _mixed_radix(re, im, prime_factors(half)) if half & (half - 1) else _complex_fft(re, im)
     root_re, root_im = roots(signal.shape[-1])
-    return _unzipped(re, im, root_re, root_im, ends=np.float32(1.0))
+    return _separate_even_and_odd(re, im, root_re, root_im, ends=np.float32(1.0))
 
 
 def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
@@ -58,17 +58,24 @@ def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
 def packed_irfft(re: Floats, im: Floats) -> Floats:
     """The inverse of :func:`packed_rfft` times ``n``, for powers of two."""
     root_re, root_im = roots(2 * re.shape[-1])
-    re, im = _unzipped(re, im, -root_re, root_im, ends=np.float32(0.5))
+    re, im = _separate_even_and_odd(re, im, -root_re, root_im, ends=np.float32(0.5))
     im, re = _complex_fft(im, re)
     signal = np.empty((*re.shape[:-1], 2 * re.shape[-1]), np.float32)
     signal[..., 0::2], signal[..., 1::2] = re * np.float32(2), im * np.float32(2)
     return signal
 
 
-def _unzipped(re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np.float32) -> tuple[Floats, Floats]:
-    """Convert the FFT of ``even + i * odd`` samples to that of the signal, or back with conjugate roots.
+def _separate_even_and_odd(
+    re: Floats, im: Floats, root_re: Floats, root_im: Floats, ends: np.float32
+) -> tuple[Floats, Floats]:
+    """Convert the FFT of ``even + i * odd`` samples to the FFT of the signal; with conjugate roots, convert back.
 
-    Bins ``k`` and ``half - k`` depend on each other, and are computed as a pair.
+    Bins ``k`` and ``half - k`` of the result depend on the same two bins of the input, and are computed together.
+
+    Args:
+        re, im: (..., half): the FFT.
+        root_re, root_im: ``exp(-2 pi i k / n)`` for ``k = 1 .. half / 2``.
+        ends: factor of the first and the last bin: 1 forward, 0.5 back.
     """
     half = re.shape[-1]
     k = np.arange(1, half // 2 + 1)
@@ -111,14 +118,14 @@ def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
         if quarter:
             a_re, a_im, b_re, b_im = d_re[:, :quarter], d_im[:, :quarter], d_re[:, quarter:], d_im[:, quarter:]
             first, third = high[:, :quarter], high[:, quarter:]
-            re[first], im[first] = _turned(a_re + b_im, a_im - b_re, size, 1)
-            re[third], im[third] = _turned(a_re - b_im, a_im + b_re, size, 3)
+            re[first], im[first] = _rotate_blocks(a_re + b_im, a_im - b_re, size, 1)
+            re[third], im[third] = _rotate_blocks(a_re - b_im, a_im + b_re, size, 3)
             starts[quarter] = np.concatenate((starts[quarter], begin + half, begin + half + quarter))
     order = bit_reversed(n)
     return re[order].T.reshape(shape), im[order].T.reshape(shape)
 
 
-def _turned(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
+def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
     """Blocks ``(blocks, n, rows)`` times ``exp(-2 pi i step n / size)``, with three products in place of four."""
     cosine, minus_sum, difference = (x[:, None] for x in twiddles(size, step))
     common = cosine * (re + im)

@@ -37,15 +37,11 @@ def inverse_mel_scale(mel: FloatArray | np.float32) -> FloatArray:
 
 @dataclass(frozen=True)
 class MelBanks:
-    """Triangular filters on a power spectrum.
+    """Triangular filters on a power spectrum."""
 
-    Attributes:
-        weights: float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
-        centers: center frequencies of the filters in Hz, (num_mel_bins,).
-    """
-
+    # float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
     weights: FloatArray
-    centers: FloatArray
+    centers: FloatArray  # center frequencies of the filters in Hz, (num_mel_bins,)
 
 
 @dataclass(frozen=True)

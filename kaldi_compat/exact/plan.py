@@ -93,17 +93,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class MelTable:
-    """The mel filters of one VTLN factor.
+    """The mel filters of one VTLN factor."""
 
-    Attributes:
-        first: the FFT bin with each filter's first weight.
-        weights: the weights of each filter.
-        loudness: PLP's factor on each filter's energy.
-    """
-
-    first: tuple[int, ...]
-    weights: tuple[Floats, ...]
-    loudness: Floats
+    first: tuple[int, ...]  # the FFT bin with each filter's first weight
+    weights: tuple[Floats, ...]  # the weights of each filter
+    loudness: Floats  # PLP's factor on each filter's energy
 
 
 def is_supported(options: FrameOptions) -> bool:

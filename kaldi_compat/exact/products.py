@@ -13,7 +13,7 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.exact.sums import fused, matrix_vector
+from kaldi_compat.exact.sums import fused_multiply_add, matrix_vector
 
 _LANES = 16  # of the widest instruction set
 _PANEL = 448  # terms that are added before their sum is added to the result
@@ -122,7 +122,7 @@ def product(a: Floats, b: Floats) -> Floats:
     return _products(each, columns, bounds, small, panel).reshape(*batch, rows, width)
 
 
-def scaled(x: Floats, factor: float) -> Floats:
+def scale_vector(x: Floats, factor: float) -> Floats:
     """Return ``x * factor`` as OpenBLAS's ``sscal``, which sets everything to zero if the factor is zero, NaN too.
 
     >>> scaled(np.array([-1.0, np.nan], np.float32), 0.0)
@@ -139,7 +139,7 @@ def _in_lanes(b: Floats) -> Floats:
 
 
 def _in_panels(a: Floats, b: Floats, most: int) -> Floats:
-    """Return ``a @ b``: terms are added one after the other, in panels of at most so many, and panels to the result."""
+    """Return ``a @ b``: terms are added in order, in panels of at most ``most``, and panels to the result."""
     depth = a.shape[1]
     total = np.zeros((len(a), b.shape[1]), np.float32)
     start = 0
@@ -147,14 +147,14 @@ def _in_panels(a: Floats, b: Floats, most: int) -> Floats:
         end = start + _panel_of(depth - start, most)
         panel = np.zeros_like(total)
         for k in range(start, end):
-            panel = fused(a[:, k, None], b[k], panel)
+            panel = fused_multiply_add(a[:, k, None], b[k], panel)
         total = total + panel if start else panel
         start = end
     return total
 
 
 def _panel_of(left: int, most: int) -> int:
-    """Return the number of terms in the next panel if so many are left, and a panel has at most so many."""
+    """Return the number of terms in the next panel: ``left`` terms remain, and a panel has at most ``most``."""
     if left >= 2 * most:
         return most
     return -(-(left // 2) // 16) * 16 if left > most else left
@@ -167,7 +167,7 @@ def _in_sixteen(a: Floats, b: Floats) -> Floats:
     for start in range(0, depth, 16):
         lanes = slice(0, min(16, depth - start))
         terms = slice(start, start + 16)
-        sums[..., lanes] = fused(a[:, None, terms], b[terms].T, sums[..., lanes])
+        sums[..., lanes] = fused_multiply_add(a[:, None, terms], b[terms].T, sums[..., lanes])
     pairs = folded = sums
     for half in (8, 4, 2, 1):
         pairs = pairs[..., ::2] + pairs[..., 1::2]

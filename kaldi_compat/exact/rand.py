@@ -132,7 +132,7 @@ def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
 
 
 def polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
-    """Return the radius and the angle of so many pairs of normal numbers from each ``rand_r()`` state (RandGauss2).
+    """Return the radius and the angle of ``pairs`` pairs of normal numbers from each ``rand_r()`` state (RandGauss2).
 
     ``(n,)`` states -> two of ``(n, pairs)``.
     """

@@ -25,17 +25,11 @@ MAX_WEIGHTS = 1 << 22  # of all filters
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    """Filters of one period, after which both rates coincide again: output sample ``i`` has a filter of its own.
+    """Filters of one period, after which both rates coincide again: output sample ``i`` has a filter of its own."""
 
-    Attributes:
-        period: input samples in a period.
-        first: the input sample that each filter begins at, counted from the period's start.
-        weights: the filters, which may differ in length by one.
-    """
-
-    period: int
-    first: tuple[int, ...]
-    weights: tuple[Floats, ...]
+    period: int  # input samples in a period
+    first: tuple[int, ...]  # the input sample that each filter begins at, counted from the period's start
+    weights: tuple[Floats, ...]  # the filters, which may differ in length by one
 
     def first_of(self, output: int) -> int:
         """Return the input sample that the filter of an output sample begins at."""
@@ -91,23 +85,14 @@ def _windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
 
 @dataclass(frozen=True)
 class PeriodFilters:
-    """The filters of one period as tables of equal length, for tensors.
+    """The filters of one period as tables of equal length, for tensors."""
 
-    Attributes:
-        period: number of input samples in a period.
-        phases: number of output samples in a period, each with its own filter.
-        first: first input sample of the first filter, relative to the start of the period: 0 or less.
-        reach: number of input samples from there to the end of the last filter.
-        starts: ``(phases,)``: first input sample of each filter, relative to ``first``.
-        weights: ``(phases, taps)``: the filters; shorter ones end with a zero.
-    """
-
-    period: int
-    phases: int
-    first: int
-    reach: int
-    starts: Any
-    weights: Any
+    period: int  # number of input samples in a period
+    phases: int  # number of output samples in a period, each with its own filter
+    first: int  # first input sample of the first filter, relative to the start of the period: 0 or less
+    reach: int  # number of input samples from there to the end of the last filter
+    starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``
+    weights: Any  # ``(phases, taps)``: the filters; shorter ones end with a zero
 
     @classmethod
     def of(cls, filters: Filters) -> PeriodFilters:
@@ -194,7 +179,9 @@ def resample_chunk(
     return resample_chunks(samples, filters, np.array([chunk]))
 
 
-def _resampled(samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int) -> Floats:
+def _resample_by_phase(
+    samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int
+) -> Floats:
     first, end = outputs_inside(filters, outputs, chunk_start, len(samples))
     audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
     for start in range(first, end, AT_ONCE):
@@ -235,7 +222,7 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
         The outputs of all chunks, one after the other.
     """
     parts = [
-        _resampled(samples[start : start + count], filters, (first, end), begin)
+        _resample_by_phase(samples[start : start + count], filters, (first, end), begin)
         for start, count, begin, first, end in chunks.tolist()
     ]
     return np.concatenate([np.empty(0, F32), *parts])

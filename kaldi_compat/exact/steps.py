@@ -16,7 +16,7 @@ from kaldi_compat.exact.batch import AudioBatch, chunk_batch
 from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan
-from kaldi_compat.exact.products import scaled
+from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.exact.rand import polar_noise
 from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
 
@@ -31,7 +31,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         rows = np.arange(start, min(start + BLOCK, end))
         utterances = np.searchsorted(batch.rows, rows, side="right") - 1
         with np.errstate(all="ignore"):
-            frames, log_energy = _windowed(plan, batch, rows, utterances)
+            frames, log_energy = _apply_window(plan, batch, rows, utterances)
             part = out[start - begin : start - begin + len(rows)]
             if plan.kind == "frames":
                 part[...] = frames[:, : plan.dim]
@@ -55,21 +55,13 @@ def chunk_call(plan: Plan) -> Callable[..., Floats]:
     return partial(_compute_chunk, plan)
 
 
-def _compute_chunk(
-    plan: Plan,
-    buffer: Floats,
-    length: int,
-    first: int,
-    count: int,
-    vtln_warp: float,
-    seeds: npt.NDArray[np.int32] | None,
-) -> Floats:
-    batch, out = chunk_batch(buffer[:length], first, count, vtln_warp), np.empty((count, plan.dim), F32)
+def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
+    batch, out = chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), F32)
     compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out
 
 
-def _windowed(
+def _apply_window(
     plan: Plan, batch: AudioBatch, rows: npt.NDArray[np.int64], utterances: npt.NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
     """Return windowed frames (rows, points) and their log energies (rows,)."""
@@ -140,7 +132,7 @@ def _of_mel(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> F
     if plan.kind == "fbank":
         return _fbank(plan, energies, log_energy)
     cepstra = _mfcc(plan, energies) if plan.kind == "mfcc" else _plp(plan, energies * table.loudness)
-    return _finished(plan, cepstra, log_energy)
+    return _place_energy(plan, cepstra, log_energy)
 
 
 def _fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
@@ -173,7 +165,7 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
         rest[odd] = _cepstra_of_prediction(lpc)
         first[odd] = np.where(np.isnan(residual), -residual, first[odd])
     cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], rest), -1)
-    return scaled(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
+    return scale_vector(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
 class _SignedNans(np.ndarray[Any, Any]):
@@ -234,7 +226,7 @@ def _cepstra_of_prediction(lpc: Floats) -> Floats:
     return cepstra
 
 
-def _finished(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
+def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
     """Return cepstra with the energy in the place of C0, and in HTK's order if asked for."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:

@@ -19,7 +19,7 @@ _BLOCK = 4096  # columns of which `sgemv` adds the sums to the result before the
 _MOST_ROWS = 16384  # of a matrix of four or eight columns that has a kernel of its own
 
 
-def fused(a: Any, b: Any, c: Any) -> Floats:
+def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
     """Return ``a * b + c`` of float32 arrays, rounded once (a fused multiply-add).
 
     The product is exact in float64. Their sum may not be: it is rounded to odd there, which keeps the second rounding,
@@ -59,11 +59,11 @@ def dot(x: Floats, y: Floats) -> Floats:
     sums = np.zeros((*x.shape[:-1], 4, 16), np.float32)
     for start in range(0, whole, 64):
         block = (..., slice(start, start + 64))
-        sums = fused(x[block].reshape(sums.shape), y[block].reshape(*y.shape[:-1], 4, 16), sums)
+        sums = fused_multiply_add(x[block].reshape(sums.shape), y[block].reshape(*y.shape[:-1], 4, 16), sums)
     folded = sums[..., :8] + sums[..., 8:]
     if whole < halves:
         block = (..., slice(whole, halves))
-        folded = fused(x[block].reshape(folded.shape), y[block].reshape(*y.shape[:-1], 4, 8), folded)
+        folded = fused_multiply_add(x[block].reshape(folded.shape), y[block].reshape(*y.shape[:-1], 4, 8), folded)
     joined = folded[..., 0, :] + folded[..., 1, :] + folded[..., 2, :] + folded[..., 3, :]
     pairs = joined[..., :4] + joined[..., 4:]
     total = (pairs[..., 0] + pairs[..., 1]) + (pairs[..., 2] + pairs[..., 3])
@@ -175,10 +175,10 @@ def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
     left = columns % 4
     a, z = matrix[:, columns - left :], x[..., None, columns - left :]
     if left == 1:
-        return fused(a[:, 0], z[..., 0], y)
+        return fused_multiply_add(a[:, 0], z[..., 0], y)
     if left:
-        last = fused(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
-        y = y + (fused(a[:, 2], z[..., 2], last) if left == 3 else last)
+        last = fused_multiply_add(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
+        y = y + (fused_multiply_add(a[:, 2], z[..., 2], last) if left == 3 else last)
     return y
 
 
@@ -194,7 +194,7 @@ def _rows_times(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int
         for start, stop in [(begin, first), *((i, i + accumulators) for i in range(first, end, accumulators))]:
             lanes = (..., slice(0, stop - start))
             a, z = matrix[:, start:stop], x[..., None, start:stop]
-            sums[lanes] = fused(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
+            sums[lanes] = fused_multiply_add(a, z, sums[lanes]) if is_fused else sums[lanes] + a * z
         four: Floats = sums[..., :4] + sums[..., 4:]
         total = total + ((four[..., 0] + four[..., 1]) + (four[..., 2] + four[..., 3]))
     return total
@@ -235,10 +235,10 @@ def column_sums(rows: Floats) -> Floats:
         for row in block:
             parts += row
         if end - start >= 4:
-            even, odd = (_added(block[first::2, split]) for first in (0, 1))
+            even, odd = (_add_rows(block[first::2, split]) for first in (0, 1))
             parts[split] = even + odd
         total += parts
-    total[whole:] = _added(rows[:, whole:])
+    total[whole:] = _add_rows(rows[:, whole:])
     return total
 
 
@@ -252,7 +252,7 @@ def _last_groups(start: int, end: int) -> list[tuple[int, int]]:
     return groups
 
 
-def _added(rows: Floats) -> Floats:
+def _add_rows(rows: Floats) -> Floats:
     """Return the sums of the columns, row after row in float32."""
     total = np.zeros(rows.shape[1], np.float32)
     for row in rows:

@@ -23,16 +23,12 @@ from kaldi_compat.exact.fft import prime_factors
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.options.base import configured
-from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MfccOptions, PlpOptions, SpectrogramOptions
+from kaldi_compat.options.base import make_options
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
+from kaldi_compat.options.spectral import FbankOptions, SpectrogramOptions
 
 F32 = np.float32
-KINDS: dict[str, type[FrameOptions]] = {
-    "fbank": FbankOptions,
-    "mfcc": MfccOptions,
-    "plp": PlpOptions,
-    "spectrogram": SpectrogramOptions,
-}
+KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 MELS = {
     "kaldi": "triangles on the mel scale",
     "hertz": "triangles in Hz between mel edges",
@@ -259,7 +255,7 @@ class FeatureModel:
             options["remove_dc_offset"] = False
         if self.kind != "spectrogram":
             options["allow_empty_bins"] = True
-        plan = plan_of(configured(self.kind, KINDS[self.kind], None, options))
+        plan = plan_of(make_options(self.kind, KINDS[self.kind], None, options))
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
         [features] = features_of_list(plan, [audio], [self.warp], _no_seeds)
         return features

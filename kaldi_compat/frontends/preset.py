@@ -14,22 +14,12 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.steps import STEPS, Step, step_of
-from kaldi_compat.options.base import configured, nearest_name
-from kaldi_compat.options.spectral import (
-    FbankOptions,
-    FrameOptions,
-    MfccOptions,
-    PlpOptions,
-    SpectrogramOptions,
-)
+from kaldi_compat.options.base import make_options, nearest_name
+from kaldi_compat.options.registry import SPECTRAL_FEATURES
+from kaldi_compat.options.spectral import FrameOptions
 
 FOLDER = Path(__file__).with_name("presets")
-FEATURES: Mapping[str, type[FrameOptions]] = {
-    "fbank": FbankOptions,
-    "mfcc": MfccOptions,
-    "plp": PlpOptions,
-    "spectrogram": SpectrogramOptions,
-}
+FEATURES = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
 # Models whose features are not Kaldi's.
 ELSEWHERE = {
     "whisper": "Whisper's features are not Kaldi's: use kaldi_standins.kaldifeat.WhisperFbank",
@@ -241,7 +231,7 @@ def _options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> Fra
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set that instead")
     changes = {"dither": 0.0, **values, "sample_frequency": sampling_rate}
-    options: FrameOptions = configured(feature, FEATURES[feature], None, changes)
+    options: FrameOptions = make_options(feature, FEATURES[feature], None, changes)
     return options
 
 

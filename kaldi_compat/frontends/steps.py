@@ -13,34 +13,25 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options import frontend as options
-from kaldi_compat.options.base import configured, nearest_name
+from kaldi_compat.options.base import make_options, nearest_name
 from kaldi_compat.options.postprocessing import DeltaOptions
 
 
 @dataclass(frozen=True)
 class StepKind:
-    """A kind of step.
+    """A kind of step."""
 
-    Attributes:
-        module: name of the torch module in :mod:`kaldi_compat.torch.features.model_input`.
-        options: its dataclass of options.
-        function: computes ``(..., frames, dim)`` of features, options and lengths, with the numbers of frames where
-            these depend on the features; None for the step that has statistics.
-        count: number of frames that count after the step, of their number before it and the options.
-        widens: factor on the number of columns, of the options.
-        streams: the step does not need the whole utterance.
-        per_frame: each frame depends on itself alone.
-        selects: the features decide how many frames come out.
-    """
-
-    module: str
-    options: type[Any]
+    module: str  # name of the torch module in :mod:`kaldi_compat.torch.features.model_input`
+    options: type[Any]  # its dataclass of options
+    # computes ``(..., frames, dim)`` of features, options and lengths, with the numbers of frames where these depend on
+    # the features; None for the step that has statistics
     function: Callable[..., Any] | None
+    # number of frames that count after the step, of their number before it and the options
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    widens: Callable[[Any], int] = lambda options: 1
-    streams: bool = False
-    per_frame: bool = False
-    selects: bool = False
+    widens: Callable[[Any], int] = lambda options: 1  # factor on the number of columns, of the options
+    streams: bool = False  # the step does not need the whole utterance
+    per_frame: bool = False  # each frame depends on itself alone
+    selects: bool = False  # the features decide how many frames come out
 
 
 STEPS: Mapping[str, StepKind] = {
@@ -122,4 +113,4 @@ def step_of(description: Any) -> Step:
         raise OptionError(f"statistics of the step {name} must be the name of a file, not {statistics!r}")
     if statistics and changes:
         raise OptionError(f"the step {name} takes statistics, or mean and std, not both")
-    return Step(name, configured(name, kind.options, None, changes), statistics)
+    return Step(name, make_options(name, kind.options, None, changes), statistics)

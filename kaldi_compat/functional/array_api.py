@@ -6,6 +6,7 @@ on any device. Does not import torch unless a tensor is passed. Features have th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -39,18 +40,12 @@ def namespace(x: object) -> Any:
 
 
 class Tracing(NamedTuple):
-    """What records the operations on a tensor, determined once for a call (:func:`tracing`) and passed on.
+    """What records the operations on a tensor, determined once for a call (:func:`tracing`) and passed on."""
 
-    Attributes:
-        traced: a compiler, an exporter or a tracer, to which sizes are symbols.
-        traced_or_differentiated: one of these, autograd or vmap: code must then neither read values of the tensor nor
-            write in place.
-        to_onnx: an exporter to ONNX.
-    """
-
-    traced: bool = False
+    traced: bool = False  # a compiler, an exporter or a tracer, to which sizes are symbols
+    # one of these, autograd or vmap: code must then neither read values of the tensor nor write in place
     traced_or_differentiated: bool = False
-    to_onnx: bool = False
+    to_onnx: bool = False  # an exporter to ONNX
 
 
 UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
@@ -86,6 +81,12 @@ def astype(x: Array, dtype: Any) -> Array:
     """Convert ``x`` to this dtype; return ``x`` itself if it has it."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
     return converted
+
+
+def concatenate(parts: Sequence[Array], axis: int = -1) -> Array:
+    """Concatenate arrays along an axis."""
+    whole: Array = namespace(parts[0]).concatenate(parts, axis=axis)
+    return whole
 
 
 def float64(x: Array) -> Array:

@@ -39,7 +39,7 @@ def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, on
     return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
-def normalized(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
+def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
     """Return features times a factor plus an offset of each utterance and column: both (utterances, dim).
 
     Args:

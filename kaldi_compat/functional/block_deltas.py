@@ -25,16 +25,16 @@ def deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
     [[0.0, 0.5], [1.0, 0.5], [7.0, 0.0]]
     """
     firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
-    return filtered(x, bounds, _kept_filters(options), firsts)
+    return filter_block(x, bounds, _kept_filters(options), firsts)
 
 
 def shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
     """Append shifted deltas: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` of each utterance."""
     blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
-    return filtered(x, bounds, shifted_delta_filters(options), [0, *blocks])
+    return filter_block(x, bounds, shifted_delta_filters(options), [0, *blocks])
 
 
-def _filtered_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
+def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
     weights = np.array([weight for each in filters for weight in each], np.float32)
     taps, starts = np.array([len(each) for each in filters], np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
@@ -43,8 +43,8 @@ def _filtered_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], first
     return out
 
 
-@native.twin(_filtered_in_c)
-def filtered(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
+@native.twin(_filter_block_in_c)
+def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
     """Filter each utterance along time, edge frames repeated; filter ``i`` starts ``firsts[i]`` frames from each.
 
     A filter without weights copies the frame that it starts at.
@@ -53,5 +53,5 @@ def filtered(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Seq
     right = max(0, *(first + max(len(each), 1) - 1 for each, first in zip(filters, firsts, strict=True)))
     starts = [left + first for first in firsts]
     return by_utterance(
-        x, bounds, lambda each: functional.filtered(with_context(each, left, right), filters, starts, len(each))
+        x, bounds, lambda each: functional.filter_frames(with_context(each, left, right), filters, starts, len(each))
     )

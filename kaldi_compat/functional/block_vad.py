@@ -11,7 +11,7 @@ from kaldi_compat.functional.vad import compute_vad
 from kaldi_compat.options.postprocessing import VadOptions
 
 
-def _voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
+def _detect_voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
     out, counts = np.empty(len(x), np.float32), np.empty(len(bounds) - 1, np.int64)
     threshold = options.vad_energy_threshold, options.vad_energy_mean_scale
     votes = options.vad_frames_context, options.vad_proportion_threshold
@@ -19,8 +19,8 @@ def _voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floa
     return out, counts
 
 
-@native.twin(_voiced_in_c)
-def voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
+@native.twin(_detect_voiced_in_c)
+def detect_voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Floats, Integers]:
     """Detect voiced frames by the log energies in the first column.
 
     Args:

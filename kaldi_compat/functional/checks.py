@@ -89,19 +89,12 @@ def checked_list(
 
 
 class CheckedAudio(NamedTuple):
-    """Audio that was checked.
+    """Audio that was checked."""
 
-    Attributes:
-        samples: (T,) or (B, T): an array or a tensor.
-        lengths: number of samples in each row; None for all.
-        warps: one VTLN factor, or one for each row.
-        tracing: what records the operations on the samples.
-    """
-
-    samples: Any
-    lengths: Any = None
-    warps: Warps = 1.0
-    tracing: Tracing = UNTRACED
+    samples: Any  # (T,) or (B, T): an array or a tensor
+    lengths: Any = None  # number of samples in each row; None for all
+    warps: Warps = 1.0  # one VTLN factor, or one for each row
+    tracing: Tracing = UNTRACED  # what records the operations on the samples
 
 
 class AudioFeature:

@@ -24,7 +24,7 @@ from kaldi_compat.functional.array_api import (
     take_frames,
 )
 from kaldi_compat.functional.batches import check_features, zero_past
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import CmvnKeywords, OnlineCmvnKeywords, SlidingCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions, SlidingCmvnOptions
 
@@ -216,7 +216,7 @@ def apply_cmvn(
     [[-1.0, -1.0], [1.0, 1.0]]
     """
     check_features(features)
-    options = configured("apply_cmvn", CmvnOptions, options, changes)
+    options = make_options("apply_cmvn", CmvnOptions, options, changes)
     if not options.norm_means:
         return features
     matrix = as_like(statistics, features)
@@ -245,7 +245,7 @@ def apply_own_cmvn(
     >>> apply_own_cmvn(np.array([[1.0], [3.0], [9.0]]), lengths=2).tolist()
     [[-1.0], [1.0], [0.0]]
     """
-    options = configured("apply_own_cmvn", CmvnOptions, options, changes)
+    options = make_options("apply_own_cmvn", CmvnOptions, options, changes)
     return zero_past(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 
@@ -293,7 +293,7 @@ def sliding_mean_and_variance(
         ``(..., frames)`` (``(frames,)`` without lengths).
     """
     lengths = check_features(features, lengths)
-    options = configured("sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
+    options = make_options("sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
     xp = namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
@@ -360,12 +360,14 @@ def sliding_cmvn(
     >>> sliding_cmvn(np.array([[1.0], [3.0], [7.0]]), cmn_window=2, center=True).tolist()
     [[-1.0], [1.0], [2.0]]
     """
-    options = configured("sliding_cmvn", SlidingCmvnOptions, options, changes)
+    options = make_options("sliding_cmvn", SlidingCmvnOptions, options, changes)
     mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
-    return zero_past(normalized_by(features, mean, variance, size, options), lengths)
+    return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
 
 
-def normalized_by(features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions) -> Array:
+def apply_mean_and_variance(
+    features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions
+) -> Array:
     """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see sliding_mean_and_variance)."""
     xp = namespace(features)
     centered = float64(features) - mean
@@ -407,7 +409,7 @@ def online_cmvn(
     [[-1.5], [1.0], [1.0], [1.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("online_cmvn", OnlineCmvnOptions, options, changes)
+    options = make_options("online_cmvn", OnlineCmvnOptions, options, changes)
     corpus = as_like(statistics, features)
     check_statistics(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
     return apply_online_normalization(features, corpus, options, skip_dims, lengths)

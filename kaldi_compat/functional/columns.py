@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.functional.block_deltas import filtered
+from kaldi_compat.functional.block_deltas import filter_block
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 
-def spliced(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
+def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
 
     >>> before = SpliceOptions(left_context=1, right_context=0)
@@ -19,7 +19,7 @@ def spliced(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     [[0.0, 0.0], [0.0, 1.0], [7.0, 7.0]]
     """
     firsts = range(-options.left_context, options.right_context + 1)
-    return filtered(x, bounds, [()] * len(firsts), firsts)
+    return filter_block(x, bounds, [()] * len(firsts), firsts)
 
 
 def select_columns(x: Floats, columns: Sequence[int]) -> Floats:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_compat.exact.sums import fused
-from kaldi_compat.functional.array_api import Array, astype, float64, full, namespace, precision
+from kaldi_compat.exact.sums import fused_multiply_add
+from kaldi_compat.functional.array_api import Array, astype, concatenate, float64, full, precision
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import DeltaKeywords, ShiftedDeltaKeywords, Unpack
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
@@ -70,19 +70,18 @@ def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
     """Return ``total + weight * frames``, rounded once. In torch the sum is rounded to double first."""
     added: Array
     if isinstance(frames, np.ndarray) and frames.dtype == np.float32:
-        added = fused(np.float32(weight), frames, total)
+        added = fused_multiply_add(np.float32(weight), frames, total)
     else:
         added = astype(total + weight * float64(frames), total.dtype)
     return added
 
 
-def filtered(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
+def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
     """Concatenate the results of filters along time: filter ``i`` starts at frame ``firsts[i]``."""
     results = [
         _weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
     ]
-    joined: Array = namespace(features).concatenate(results, axis=-1)
-    return joined
+    return concatenate(results)
 
 
 def deltas_inside(features: Array, options: DeltaOptions, filters: Sequence[Filter] | None = None) -> Array:
@@ -99,7 +98,7 @@ def deltas_inside(features: Array, options: DeltaOptions, filters: Sequence[Filt
     context = delta_context(options)
     firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
     filters = filters or delta_filters(options, precision(features))
-    return filtered(features, filters, firsts, features.shape[-2] - 2 * context)
+    return filter_frames(features, filters, firsts, features.shape[-2] - 2 * context)
 
 
 @takes_options(DeltaOptions)
@@ -129,7 +128,7 @@ def add_deltas(
     [[0.0, 0.5], [1.0, 1.0], [2.0, 0.5]]
     """
     lengths = check_features(features, lengths)
-    options = configured("add_deltas", DeltaOptions, options, changes)
+    options = make_options("add_deltas", DeltaOptions, options, changes)
     context = delta_context(options)
     return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
 
@@ -164,14 +163,13 @@ def repeated_deltas(
     [[0.0, 0.5, 0.25], [1.0, 1.0, 0.0], [2.0, 0.5, -0.25]]
     """
     lengths = check_features(features, lengths)
-    options = configured("repeated_deltas", DeltaOptions, options, changes)
+    options = make_options("repeated_deltas", DeltaOptions, options, changes)
     slope = (filters or delta_filters(options, precision(features)))[1:2]
     parts = [zero_past(features, lengths)]
     for _ in range(options.delta_order):
         extended = with_context(parts[-1], options.delta_window, options.delta_window, lengths)
-        parts.append(zero_past(filtered(extended, slope, [0], features.shape[-2]), lengths))
-    joined: Array = namespace(features).concatenate(parts, axis=-1)
-    return joined
+        parts.append(zero_past(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
+    return concatenate(parts)
 
 
 def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
@@ -203,7 +201,7 @@ def shifted_deltas_inside(
         left - options.delta_window + block * options.block_shift for block in range(options.num_blocks)
     ]
     filters = filters or shifted_delta_filters(options, precision(features))
-    return filtered(features, filters, [left, *blocks], features.shape[-2] - left - right)
+    return filter_frames(features, filters, [left, *blocks], features.shape[-2] - left - right)
 
 
 @takes_options(ShiftedDeltaOptions)
@@ -233,6 +231,6 @@ def add_shifted_deltas(
     (20, 56)
     """
     lengths = check_features(features, lengths)
-    options = configured("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
+    options = make_options("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
     left, right = shifted_delta_context(options)
     return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options, filters), lengths)

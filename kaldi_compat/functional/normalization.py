@@ -13,7 +13,7 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.functional.cmvn import window_mean_and_variance
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import CenteredMeanKeywords, FloorKeywords, Unpack, UtteranceCmvnKeywords
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, UtteranceCmvnOptions
 
@@ -51,7 +51,7 @@ def utterance_cmvn(
     [[-1.0], [1.0], [0.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("utterance_cmvn", UtteranceCmvnOptions, options, changes)
+    options = make_options("utterance_cmvn", UtteranceCmvnOptions, options, changes)
     xp = namespace(features)
     # NumPy adds up frames one by one, which needs double precision; torch adds pairs, on devices without doubles too.
     wide: Any = float64(features) if isinstance(features, np.ndarray) else at_least_float32(features)
@@ -64,14 +64,13 @@ def utterance_cmvn(
         return xp.sum(zero_past(values, lengths), -2)[..., None, :] / xp.clip(count - missing, 1, None)
 
     mean = average(wide, 0)
-    normalized = wide - mean
+    normalized: Array = wide - mean
     if options.norm_vars:
         variance = average(normalized * normalized, int(options.unbiased))
         constant = variance <= xp.square(CONSTANT * mean)
         deviation = xp.sqrt(xp.where(constant, full((), 1.0, variance), variance + options.epsilon))
         normalized = xp.where(constant, full((), 0.0, normalized), normalized / deviation)
-    result: Array = zero_past(astype(normalized, features.dtype), lengths)
-    return result
+    return zero_past(astype(normalized, features.dtype), lengths)
 
 
 @takes_options(CenteredMeanOptions)
@@ -100,7 +99,7 @@ def subtract_centered_mean(
     [[-1.0], [-1.0], [2.5]]
     """
     lengths = check_features(features, lengths)
-    options = configured("subtract_centered_mean", CenteredMeanOptions, options, changes)
+    options = make_options("subtract_centered_mean", CenteredMeanOptions, options, changes)
     xp = namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
@@ -152,6 +151,6 @@ def floor_features(
     [[0.0, 2.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("floor_features", FloorOptions, options, changes)
+    options = make_options("floor_features", FloorOptions, options, changes)
     floored: Array = namespace(features).clip(features, options.minimum, None)
     return zero_past(floored, lengths)

@@ -21,7 +21,7 @@ from kaldi_compat.functional.cmvn import (
     fake_statistics,
     mean_and_variance,
 )
-from kaldi_compat.options.base import ConstructorSignature, configured
+from kaldi_compat.options.base import ConstructorSignature, make_options
 from kaldi_compat.options.constructors import OnlineCmvnKeywords, Unpack
 from kaldi_compat.options.postprocessing import CmvnOptions, OnlineCmvnOptions
 
@@ -63,7 +63,7 @@ class OnlineCmvn:
         skip_dims: Sequence[int] = (),
         **changes: Unpack[OnlineCmvnKeywords],
     ) -> None:
-        self.options = configured("OnlineCmvn", OnlineCmvnOptions, options, changes)
+        self.options = make_options("OnlineCmvn", OnlineCmvnOptions, options, changes)
         self.skip_dims = tuple(skip_dims)
         self._corpus = np.asarray(statistics, np.float64)
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)

@@ -17,7 +17,7 @@ from kaldi_compat.exact.convolution import convolved_in_c, fft_points
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.exact.sums import vector_sums
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import ReverberationKeywords, Unpack
 from kaldi_compat.options.postprocessing import ReverberationOptions
 
@@ -199,7 +199,7 @@ def reverberate(
     >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, volume=2.0).tolist()
     [2.0, -4.0, 6.0]
     """
-    options = configured("reverberate", ReverberationOptions, options, changes)
+    options = make_options("reverberate", ReverberationOptions, options, changes)
     samples = signal.shape[-1]
     if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
         raise AudioError("a signal or impulse response of no samples: at least one is needed")

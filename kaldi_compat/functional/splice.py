@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.functional.array_api import Array, namespace
+from kaldi_compat.functional.array_api import Array, concatenate
 from kaldi_compat.functional.batches import check_features, with_context, zero_past
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SpliceKeywords, Unpack
 from kaldi_compat.options.postprocessing import SpliceOptions
 
@@ -26,8 +26,7 @@ def splice_inside(features: Array, options: SpliceOptions) -> Array:
     width = options.left_context + 1 + options.right_context
     frames = features.shape[-2] - width + 1
     neighbours = [features[..., j : j + frames, :] for j in range(width)]
-    joined: Array = namespace(features).concatenate(neighbours, axis=-1)
-    return joined
+    return concatenate(neighbours)
 
 
 @takes_options(SpliceOptions)
@@ -56,6 +55,6 @@ def splice(
     [[1.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 3.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("splice", SpliceOptions, options, changes)
+    options = make_options("splice", SpliceOptions, options, changes)
     extended = with_context(features, options.left_context, options.right_context, lengths)
     return zero_past(splice_inside(extended, options), lengths)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kaldi_compat.functional.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
 from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import LowFrameRateKeywords, PadFramesKeywords, StackFramesKeywords, Unpack
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
 
@@ -53,7 +53,7 @@ def low_frame_rate(
     [[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [3.0, 4.0, 4.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("low_frame_rate", LowFrameRateOptions, options, changes)
+    options = make_options("low_frame_rate", LowFrameRateOptions, options, changes)
     xp = namespace(features)
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
@@ -95,7 +95,7 @@ def stack_frames(
     [[1.0, 2.0], [3.0, 0.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("stack_frames", StackFramesOptions, options, changes)
+    options = make_options("stack_frames", StackFramesOptions, options, changes)
     xp = namespace(features)
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
@@ -142,7 +142,7 @@ def pad_frames(
     [[1.0], [1.0], [1.0], [0.0]]
     """
     lengths = check_features(features, lengths)
-    options = configured("pad_frames", PadFramesOptions, options, changes)
+    options = make_options("pad_frames", PadFramesOptions, options, changes)
     xp = namespace(features)
     *batch, frames, dim = features.shape
     if lengths is not None:

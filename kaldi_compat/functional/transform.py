@@ -12,7 +12,7 @@ import numpy as np
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.products import product, product_with_transpose
-from kaldi_compat.functional.array_api import Array, as_like, astype, float64, full, namespace
+from kaldi_compat.functional.array_api import Array, as_like, astype, concatenate, float64, full, namespace
 from kaldi_compat.functional.batches import check_features
 
 __all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda"]
@@ -153,5 +153,4 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
             f"an LDA+MLLT matrix of {lda_mllt.shape[0]} x {lda_mllt.shape[1]} does not match"
             f" a full LDA matrix of {rows} x {columns}"
         )
-    joined: Array = namespace(lda).concatenate((lda_mllt, lda[lda_mllt.shape[0] :]), axis=0)
-    return joined
+    return concatenate((lda_mllt, lda[lda_mllt.shape[0] :]), axis=0)

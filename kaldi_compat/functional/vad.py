@@ -11,7 +11,7 @@ from kaldi_compat.exact.sums import plain_sum
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision, take_frames
 from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside, zero_past
 from kaldi_compat.functional.cmvn import sliding_cmvn
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import Unpack, VadKeywords, VoicedCmvnKeywords
 from kaldi_compat.options.frontend import VoicedCmvnOptions
 from kaldi_compat.options.postprocessing import VadOptions
@@ -59,7 +59,7 @@ def compute_vad(
     [1.0, 1.0, 0.0, 1.0]
     """
     check_features(features)
-    options = configured("compute_vad", VadOptions, options, changes)
+    options = make_options("compute_vad", VadOptions, options, changes)
     xp = namespace(features)
     log_energy = zero_past(features[..., :1], lengths)[..., 0]
     time = arange(0, features.shape[-2], features)
@@ -139,7 +139,7 @@ def voiced_cmvn(
     """
     check_features(features)
     lengths = checked_lengths(lengths, features)
-    options = configured("voiced_cmvn", VoicedCmvnOptions, options, changes)
+    options = make_options("voiced_cmvn", VoicedCmvnOptions, options, changes)
     voiced = compute_vad(features, options, lengths=lengths) > 0
     normalized = sliding_cmvn(features, options, lengths=lengths)
     if lengths is None:

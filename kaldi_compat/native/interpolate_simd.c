@@ -14,9 +14,9 @@ typedef struct {
     const float *bottom;           /* (rows): the lowest pitch */
     const int64_t *nearest;        /* (rows): which pitch is nearest to the measured one */
     const float *elsewhere, *here; /* (rows): log probability of any pitch, and how much more the nearest one has */
-    const uint32_t *seeds;         /* (rows): of the noise */
+    const uint32_t *seeds;         /* (rows): seed of the noise of each row */
     const uint32_t *multipliers, *increments; /* (6, pairs): from a seed to the words of pairs of draws */
-    int64_t pairs, reach;                     /* the pitch may move by so many pitches of the grid */
+    int64_t pairs, reach;                     /* reach: largest change of the pitch, in pitches of the grid */
     float interval;                           /* distance of pitches */
     double noise;                             /* its standard deviation */
 } pitch_grids;

@@ -8,7 +8,7 @@
 #define SMALL_DEPTH 32 /* terms from which OpenBLAS's kernels for small matrices have several sums for a result */
 #define WIDTH 16       /* partial sums of a result there */
 
-/* Terms of the next panel, if so many are left, and a panel has at most so many. */
+/* Terms of the next panel: `left` terms remain, and a panel has at most `most`. */
 static int64_t panel_of(int64_t left, int64_t most)
 {
     if (left >= 2 * most) return most;

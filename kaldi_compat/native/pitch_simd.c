@@ -94,7 +94,7 @@ static __attribute__((noinline)) void local_costs(const pitch_plan *plan, const 
 typedef struct {
     int states;
     float step;
-    const float *steps; /* steps[n], n from -states to states + LANES: cost of a step over so many states */
+    const float *steps; /* steps[n], n from -states to states + LANES: cost of a step over n states */
     float *before;      /* (+ LANES infinities) costs of the paths to the frame before */
     float *after;       /* (+ LANES) costs by way of the predecessors found so far */
     int16_t *found;     /* (+ LANES) the predecessors */

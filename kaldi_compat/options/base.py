@@ -118,7 +118,7 @@ class BaseOptions:
             object.__setattr__(self, field.name, value)
 
 
-def configured(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
+def make_options(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
     """Return the options that a class or function called ``owner`` is given.
 
     Args:
@@ -143,7 +143,7 @@ def configured(owner: str, kind: type[Options], options: Options | None, changes
 def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
     """Function decorator: its signature, and so its help, shows each option that its ``**changes`` may contain.
 
-    The function passes them to :func:`configured`; type checkers read them in :mod:`kaldi_compat.options.constructors`.
+    The function passes them to :func:`make_options`. Type checkers read :mod:`kaldi_compat.options.constructors`.
     """
 
     def with_signature(function: Function) -> Function:

@@ -39,19 +39,12 @@ class UsageError(OptionError):
 
 @dataclass(frozen=True)
 class Flag:
-    """One option as a flag: ``--name=value``.
+    """One option as a flag: ``--name=value``."""
 
-    Attributes:
-        name: the flag as it is shown, without the leading hyphens.
-        field: the dataclass field that it fills.
-        default: the default, whose type is the option's type.
-        info: everything else that the option was declared with.
-    """
-
-    name: str
-    field: str
-    default: Scalar
-    info: OptionInfo
+    name: str  # the flag as it is shown, without the leading hyphens
+    field: str  # the dataclass field that it fills
+    default: Scalar  # the default, whose type is the option's type
+    info: OptionInfo  # everything else that the option was declared with
 
     @property
     def description(self) -> str:

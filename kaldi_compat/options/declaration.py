@@ -26,26 +26,17 @@ SHIFT_NAMES = ("hop_length", "hop_size", "window_shift", "winstep", "stride", "f
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """Everything about an option but its name, type and default.
+    """Everything about an option but its name, type and default."""
 
-    Attributes:
-        meaning: one line, without unit and range.
-        unit: unit of a number, such as ``"Hz"``.
-        ge, gt, le, lt: bounds of a number; infinite ones require a finite number.
-        choices: the values of a string, if they are few.
-        flag: the name on the command line, where it is not the field's with hyphens.
-        known_as: names of this option in other libraries, for which an error message suggests ours.
-    """
-
-    meaning: str
-    unit: str = ""
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-    choices: tuple[str, ...] = ()
-    flag: str = ""
-    known_as: tuple[str, ...] = ()
+    meaning: str  # one line, without unit and range
+    unit: str = ""  # unit of a number, such as ``"Hz"``
+    ge: float | None = None  # least value; an infinite bound requires a finite number
+    gt: float | None = None  # the value is greater than this
+    le: float | None = None  # greatest value
+    lt: float | None = None  # the value is less than this
+    choices: tuple[str, ...] = ()  # the values of a string, if they are few
+    flag: str = ""  # the name on the command line, where it is not the field's with hyphens
+    known_as: tuple[str, ...] = ()  # names of this option in other libraries, for which an error message suggests ours
 
     def allows(self, value: Scalar) -> bool:
         """Return whether a value of the right type lies in the range. NaN lies in none."""

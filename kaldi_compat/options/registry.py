@@ -19,28 +19,18 @@ HTK_HAS_ENERGY, HTK_HAS_C0 = 0o100, 0o20000
 
 @dataclass(frozen=True)
 class FeatureType:
-    """A spectral feature.
+    """A spectral feature."""
 
-    Attributes:
-        name: name in file names, configuration files and on the command line.
-        description: noun phrase for help texts.
-        options: dataclass of its options.
-        module_path: its module, as ``"package.module:Class"``.
-        htk: parameter kind of HTK files that hold it.
-        htk_marks_energy: True if that kind distinguishes the log energy from C0. For the others, Kaldi's programs
-            always set the flag of C0.
-        takes_vtln: True if VTLN factors change it.
-        can_be_nan: True if, as in Kaldi, features of digital silence without dithering can be NaN.
-    """
-
-    name: str
-    description: str
-    options: type[FrameOptions]
-    module_path: str
-    htk: int
+    name: str  # name in file names, configuration files and on the command line
+    description: str  # noun phrase for help texts
+    options: type[FrameOptions]  # dataclass of its options
+    module_path: str  # its module, as ``"package.module:Class"``
+    htk: int  # parameter kind of HTK files that hold it
+    # True if that kind distinguishes the log energy from C0. For the others, Kaldi's programs always set the flag of
+    # C0.
     htk_marks_energy: bool = True
-    takes_vtln: bool = True
-    can_be_nan: bool = False
+    takes_vtln: bool = True  # True if VTLN factors change it
+    can_be_nan: bool = False  # True if, as in Kaldi, features of digital silence without dithering can be NaN
 
     def htk_kind(self, options: Any) -> int:
         """Return the parameter kind of HTK files, with its flags."""

@@ -25,56 +25,35 @@ class PitchConstants:
 
     Lags are times at which audio is compared with itself. Correlations are measured at lags of whole resampled samples,
     and interpolated to the lags that are the states of the search (Kaldi: ArbitraryResample).
-
-    Attributes:
-        rate_in, rate_out: sampling rates in Hz of the audio and of the resampled audio that pitch is tracked in.
-        lowpass: cutoff in Hz and width of the filters that resample from one to the other.
-        period_filters: those filters for tensors. torch.compile cannot see through the cache that they come from.
-        settling: how much longer an output sample waits for its filter's end, in ticks of both rates' least common
-            multiple.
-        chunk: samples per chunk of audio; 0 for all at once.
-        window: resampled samples that are correlated.
-        span: resampled samples that a frame needs: its window and the longest lag.
-        shift: resampled samples from one frame's start to the next one's.
-        start: the resampled sample that the first frame starts at; negative where frames are centered.
-        snip_edges: True if frames lie wholly in the audio.
-        preemphasis: how much of the previous sample is subtracted.
-        ballast: factor on the square of a window's energy.
-        ballast_online: True to compute that energy from the audio up to each frame's end.
-        recompute_frame: number of frames that are searched again with a better energy.
-        first_lag, lags: whole lags at which correlations are measured: the first, and how many.
-        step: cost of a step of one state; a step of ``n`` states costs ``n**2`` times that.
-        soft_min_f0: see :class:`~kaldi_compat.options.pitch.PitchOptions`.
-        seconds: ``(states,)``: the lags that are the states, evenly spaced in log pitch, from the shortest.
-        pitch: ``(states,)`` in Hz.
-        weights: ``(lags, states)``: interpolates correlations to the states' lags; zero outside of Kaldi's filters.
-        first, columns: ``(states,)``: the first whole lag with a weight, and how many have one.
     """
 
-    rate_in: int
-    rate_out: int
-    lowpass: tuple[float, int]
+    rate_in: int  # sampling rate of the audio in Hz
+    rate_out: int  # sampling rate in Hz of the resampled audio that pitch is tracked in
+    lowpass: tuple[float, int]  # cutoff in Hz and width of the filters that resample from one to the other
+    # those filters for tensors. torch.compile cannot see through the cache that they come from.
     period_filters: PeriodFilters
+    # how much longer an output sample waits for its filter's end, in ticks of both rates' least common multiple
     settling: int
-    chunk: int
-    window: int
-    span: int
-    shift: int
-    start: int
-    snip_edges: bool
-    preemphasis: float
-    ballast: float
-    ballast_online: bool
-    recompute_frame: int
-    first_lag: int
-    lags: int
-    step: float
-    soft_min_f0: float
-    seconds: Floats
-    pitch: Floats
+    chunk: int  # samples per chunk of audio; 0 for all at once
+    window: int  # resampled samples that are correlated
+    span: int  # resampled samples that a frame needs: its window and the longest lag
+    shift: int  # resampled samples from one frame's start to the next one's
+    start: int  # the resampled sample that the first frame starts at; negative where frames are centered
+    snip_edges: bool  # True if frames lie wholly in the audio
+    preemphasis: float  # how much of the previous sample is subtracted
+    ballast: float  # factor on the square of a window's energy
+    ballast_online: bool  # True to compute that energy from the audio up to each frame's end
+    recompute_frame: int  # number of frames that are searched again with a better energy
+    first_lag: int  # the first whole lag at which correlations are measured
+    lags: int  # number of whole lags at which correlations are measured
+    step: float  # cost of a step of one state; a step of ``n`` states costs ``n**2`` times that
+    soft_min_f0: float  # see :class:`~kaldi_compat.options.pitch.PitchOptions`
+    seconds: Floats  # ``(states,)``: the lags that are the states, evenly spaced in log pitch, from the shortest
+    pitch: Floats  # ``(states,)`` in Hz
+    # ``(lags, states)``: interpolates correlations to the states' lags; zero outside of Kaldi's filters
     weights: Floats
-    first: npt.NDArray[np.int32]
-    columns: npt.NDArray[np.int32]
+    first: npt.NDArray[np.int32]  # ``(states,)``: the first whole lag with a weight
+    columns: npt.NDArray[np.int32]  # ``(states,)``: number of whole lags with a weight
 
     @property
     def states(self) -> int:

@@ -37,29 +37,20 @@ class Frames:
 
     Frame ``r`` of utterance ``u`` is row ``rows[u] + r``. It starts at sample ``first + r * shift`` of the utterance's
     signal; before its start and past its end there is silence.
-
-    Attributes:
-        signal: (samples,): the resampled audio of all utterances.
-        starts, lengths: (utterances,): where the samples of each utterance are.
-        rows: (utterances + 1,): the first row of each utterance.
-        first, shift: where frames start.
-        ballast: (rows,): added to the products of energies.
-        revised: two of (rows,): the ballast that a frame's correlations are scaled from, and to, which is the same for
-            those that are not scaled; None if none are.
-        groups: (rows,): of its row in the interpolation of its chunk: see :func:`row_groups`.
-        ready: (chunks,): number of frames of its utterance that were computed after each chunk.
     """
 
-    signal: Floats
-    starts: Integers
-    lengths: Integers
-    rows: Integers
-    first: int
-    shift: int
-    ballast: Floats
+    signal: Floats  # (samples,): the resampled audio of all utterances
+    starts: Integers  # (utterances,): the sample that each utterance begins at
+    lengths: Integers  # (utterances,): number of samples of each utterance
+    rows: Integers  # (utterances + 1,): the first row of each utterance
+    first: int  # the sample that the first frame starts at
+    shift: int  # samples from one frame's start to the next one's
+    ballast: Floats  # (rows,): added to the products of energies
+    # two of (rows,): the ballast that a frame's correlations are scaled from, and to, which is the same for those that
+    # are not scaled; None if none are
     revised: tuple[Floats, Floats] | None
-    groups: Groups
-    ready: Integers
+    groups: Groups  # (rows,): of its row in the interpolation of its chunk: see :func:`row_groups`
+    ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
 
     @functools.cached_property
     def for_c(self) -> Structure:
@@ -107,7 +98,7 @@ def frames_of_block(
     ready = constants.samples_out(end, finished=False)
     total = constants.samples_out(lengths, finished=True)
     ready[is_last] = np.maximum(total, np.where(chunks > 1, ready[bounds[1:] - 2], 0))
-    before = _shifted(ready, number)
+    before = _values_of_chunk_before(ready, number)
     table = np.column_stack((starts[utterance], end, begin, before, ready))
     signal = resample_chunks(samples, constants.filters, table)
     if samples.dtype != np.int16:
@@ -119,7 +110,7 @@ def frames_of_block(
     counts = constants.frames_available(total, finished=True)
     done = np.minimum(done, counts[utterance])
     done[is_last] = counts
-    new = done - _shifted(done, number)
+    new = done - _values_of_chunk_before(done, number)
     rows = np.concatenate(([0], np.cumsum(counts)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         revised = None
@@ -129,17 +120,19 @@ def frames_of_block(
             edges = np.append(np.repeat(begins, chunks) + before, len(signal))
             variance = _chunk_energies(signal, edges, ready, bounds)
             ballast = np.repeat(ballast_of(variance, constants), new)
-            revised = _revised(variance, done, new, bounds, rows, constants)
+            revised = _changes_of_ballast(variance, done, new, bounds, rows, constants)
     first, shift = constants.start, constants.shift
     if constants.preemphasis != 0:
         parts = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
-        signal = np.concatenate([emphasized(signal[a : a + n], first, count, constants) for a, n, count in parts])
+        signal = np.concatenate(
+            [preemphasize_frames(signal[a : a + n], first, count, constants) for a, n, count in parts]
+        )
         first, shift, sizes = 0, constants.span, counts * constants.span
         begins = np.cumsum(sizes) - sizes
     return Frames(signal, begins, sizes, rows, first, shift, ballast, revised, row_groups(new), done)
 
 
-def _shifted(values: Integers, number: Integers) -> Integers:
+def _values_of_chunk_before(values: Integers, number: Integers) -> Integers:
     """Return the value of the chunk before, for chunks of these numbers in their utterances; 0 for the first."""
     return np.where(number == 0, 0, np.roll(values, 1))
 
@@ -202,7 +195,7 @@ def ballast_of(energy: Any, constants: PitchConstants) -> Any:
     return ((energy * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
-def _revised(
+def _changes_of_ballast(
     variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
     """Return the ballast that the correlations of frames are scaled from, and to; None if none are scaled.
@@ -258,7 +251,7 @@ def row_groups(sizes: Integers) -> Groups:
     return groups
 
 
-def emphasized(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
+def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
     """Return frames with preemphasis, one after the other: they share no samples. (count * span,).
 
     Args:

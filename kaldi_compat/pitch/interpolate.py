@@ -14,7 +14,7 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf, sincosf
 from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_noise, rand_r_jumps
-from kaldi_compat.options.base import as_float32, configured, takes_options
+from kaldi_compat.options.base import as_float32, make_options, takes_options
 from kaldi_compat.options.constructors import InterpolatePitchKeywords, Unpack
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 
@@ -31,17 +31,11 @@ _MOST_LANES = 16
 
 @dataclass
 class InterpolationCounts:
-    """Numbers of interpolated frames.
+    """Numbers of interpolated frames."""
 
-    Attributes:
-        frames: all frames.
-        gaps: frames whose pitch was 0, or the lowest on the grid.
-        changed: frames with another pitch that was changed.
-    """
-
-    frames: int = 0
-    gaps: int = 0
-    changed: int = 0
+    frames: int = 0  # all frames
+    gaps: int = 0  # frames whose pitch was 0, or the lowest on the grid
+    changed: int = 0  # frames with another pitch that was changed
 
 
 def interpolate_linearly(features: Floats) -> Floats:
@@ -98,7 +92,7 @@ def interpolate_smoothly(
     Raises:
         FeatureError: the features do not have two columns, or hold a negative or no number.
     """
-    options = configured("interpolate_smoothly", InterpolatePitchOptions, options, changes)
+    options = make_options("interpolate_smoothly", InterpolatePitchOptions, options, changes)
     check_track(features)
     if not len(features):
         return features
@@ -108,25 +102,15 @@ def interpolate_smoothly(
 
 @dataclass
 class RaggedGrids:
-    """Utterances on their grids of pitches, one a frame, each shifted at random.
+    """Utterances on their grids of pitches, one a frame, each shifted at random."""
 
-    Attributes:
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``.
-        states: (utterances,): number of pitches.
-        bottom: (rows,): the lowest pitch of each frame.
-        nearest: (rows,): which pitch is nearest to the measured one; 0 where there is none.
-        elsewhere: (rows,): half the log probability of any pitch.
-        here: (rows,): how much more probable the measured pitch is, as half a logarithm.
-        seeds: (rows,): of the noise.
-    """
-
-    bounds: Indices
-    states: Indices
-    bottom: Floats
-    nearest: Indices
-    elsewhere: Floats
-    here: Floats
-    seeds: Seeds
+    bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``
+    states: Indices  # (utterances,): number of pitches
+    bottom: Floats  # (rows,): the lowest pitch of each frame
+    nearest: Indices  # (rows,): which pitch is nearest to the measured one; 0 where there is none
+    elsewhere: Floats  # (rows,): half the log probability of any pitch
+    here: Floats  # (rows,): how much more probable the measured pitch is, as half a logarithm
+    seeds: Seeds  # (rows,): of the noise
 
     @classmethod
     def of(

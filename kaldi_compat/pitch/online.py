@@ -27,19 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Analysis:
-    """Search of an utterance at all times.
+    """Search of an utterance at all times."""
 
-    Attributes:
-        constants: the tracker's numbers and tables.
-        frames: the audio as the search reads it.
-        first: result of the search before the energy was revised, of the frames that were there by then or more.
-        final: result of the search with the revised energy.
-    """
-
-    constants: PitchConstants
-    frames: Frames
-    first: Lattice
-    final: Lattice
+    constants: PitchConstants  # the tracker's numbers and tables
+    frames: Frames  # the audio as the search reads it
+    first: Lattice  # result of the search before the energy was revised, of the frames that were there by then or more
+    final: Lattice  # result of the search with the revised energy
 
     @classmethod
     def of(cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None) -> Analysis:
@@ -53,9 +46,9 @@ class Analysis:
         chunks = None if ends is None else np.array(ends, np.int64)
         frames = frames_of_block(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
         count = int(frames.rows[-1])
-        final = first = _searched(constants, frames, count)
+        final = first = _search_at_once(constants, frames, count)
         if frames.revised is not None:
-            first = _searched(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
+            first = _search_at_once(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
         return cls(constants, frames, first, final)
 
     def features(self, found: Lattice) -> Floats:
@@ -63,7 +56,7 @@ class Analysis:
         return np.stack((found.nccf, self.constants.pitch[found.path]), -1)
 
 
-def _searched(constants: PitchConstants, frames: Frames, count: int) -> Lattice:
+def _search_at_once(constants: PitchConstants, frames: Frames, count: int) -> Lattice:
     """Return the result of the search of some frames, without paths."""
     found = Lattice.empty(constants, count)
     search(constants, frames, 0, count, np.zeros(constants.states, np.float32), found, [])

@@ -28,7 +28,7 @@ from kaldi_compat.functional.batches import check_features, frames_inside
 from kaldi_compat.functional.block_deltas import deltas
 from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
 from kaldi_compat.functional.means import window_means
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import ProcessPitchKeywords, Unpack
 from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions
@@ -172,7 +172,7 @@ def process_pitch(
            [-0.724,  0.   ],
            [-0.584,  0.02 ]], dtype=float32)
     """
-    options = configured("process_pitch", ProcessPitchOptions, options, changes)
+    options = make_options("process_pitch", ProcessPitchOptions, options, changes)
     lengths = check_features(features, lengths)
     _check_track(features, lengths)
     noise = None

@@ -28,23 +28,14 @@ _BLOCK = 32  # frames correlated at once in NumPy
 
 
 class Lattice(NamedTuple):
-    """Result of the search of some frames.
+    """Result of the search of some frames."""
 
-    Attributes:
-        before: (frames, states): the state before on the cheapest path to each state.
-        best: (frames,): the state that the cheapest path up to each frame ends in.
-        correlation: (frames, lags): without ballast.
-        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
-        path: (frames,): states of the best path, -1 where they are not known.
-        nccf: (frames,): correlation of each frame at the lag of its state.
-    """
-
-    before: States
-    best: States
-    correlation: Floats
-    groups: Groups
-    path: States
-    nccf: Floats
+    before: States  # (frames, states): the state before on the cheapest path to each state
+    best: States  # (frames,): the state that the cheapest path up to each frame ends in
+    correlation: Floats  # (frames, lags): without ballast
+    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`
+    path: States  # (frames,): states of the best path, -1 where they are not known
+    nccf: Floats  # (frames,): correlation of each frame at the lag of its state
 
     def part(self, begin: int, end: int) -> Lattice:
         """Return the result of the frames from ``begin`` to ``end``, a view."""
@@ -95,7 +86,7 @@ def search(
 
     Args:
         constants: the tracker's numbers and tables.
-        frames: of one or several utterances.
+        frames: frames of one or several utterances.
         begin, end: rows.
         costs: (states,): of the paths before row ``begin``; set to those at the last row. Later utterances start
             without costs.
@@ -150,8 +141,8 @@ def correlate(constants: PitchConstants, frames: Frames, rows: slice) -> tuple[F
             inner = sums.dot(later, base)
             norm = sums.dot(base, base) * sums.dot(later, later)
             average[part] = sums.plain_sum(norm) / F32(constants.lags)
-            searched[part] = _normalized(inner, norm, frames.ballast[rows][part, None])
-            correlation[part] = _normalized(inner, norm, F32(0))
+            searched[part] = _normalize_correlation(inner, norm, frames.ballast[rows][part, None])
+            correlation[part] = _normalize_correlation(inner, norm, F32(0))
     return searched, correlation, average
 
 
@@ -166,7 +157,7 @@ def _windows(constants: PitchConstants, frames: Frames, begin: int, end: int) ->
     return np.where(inside, frames.signal[place], F32(0))
 
 
-def _normalized(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
+def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.float32) -> Floats:
     root = np.sqrt(norm + ballast)
     silent = root == 0
     result: Floats = np.where(silent, F32(0), inner / np.where(silent, F32(1), root))

@@ -12,7 +12,7 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
 from kaldi_compat.functional.blocks import by_utterance, for_c
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SmoothPitchKeywords, Unpack
 from kaldi_compat.options.pitch import SmoothPitchOptions
 
@@ -72,7 +72,7 @@ def smooth_pitch(
     array([[ 0. , -0.1],
            [ 0. ,  0.1]], dtype=float32)
     """
-    options = configured("smooth_pitch", SmoothPitchOptions, options, changes)
+    options = make_options("smooth_pitch", SmoothPitchOptions, options, changes)
     if features.ndim != 2 or features.shape[1] < 2:
         raise FeatureError(f"expected columns for the probability of voicing and the pitch, not {features.shape}")
     voicing, pitch = features[:, 0].astype(np.float64), features[:, 1]

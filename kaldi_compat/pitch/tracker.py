@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
-from kaldi_compat.options.base import configured, takes_options
+from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
@@ -114,7 +114,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
     """
     xp = namespace(samples)
     audio: Any = samples if isinstance(samples, np.ndarray) else at_least_float32(samples.detach()).cpu().numpy()
-    options = configured("track_pitch", PitchOptions, options, changes)
+    options = make_options("track_pitch", PitchOptions, options, changes)
     ((_, features),) = track_pitches([("", audio)], options)
     tracked: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)
     return tracked
@@ -127,7 +127,7 @@ def track_pitches(
     **changes: Unpack[PitchKeywords],
 ) -> list[tuple[Key, Floats]]:
     """Apply :func:`track_pitch` to many utterances together: keys and samples give keys and features, in order."""
-    options = configured("track_pitches", PitchOptions, options, changes)
+    options = make_options("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]
     for key, samples in utterances:
         keys.append(key)

@@ -61,4 +61,4 @@ def append_each(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classe
     feats = features(block)
     if [len(each.counts) for each in posteriors] != block.shapes[:, 0].tolist():
         raise Skip(f"Mismatch of length! features: {len(feats)} posteriors: {len(posteriors[0].counts)}")
-    return block.with_rows(append_posterior(feats, PosteriorArrays.joined(posteriors), num_classes))
+    return block.with_rows(append_posterior(feats, PosteriorArrays.concatenate(posteriors), num_classes))

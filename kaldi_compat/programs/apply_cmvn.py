@@ -66,7 +66,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             statistics = of_all if table is None else table.find(block, missing)
             if len({each.shape for each in statistics}) > 1:
                 raise Skip
-            return normalized(block, fake_statistics(np.stack(statistics), skipped), options)
+            return normalize_block(block, fake_statistics(np.stack(statistics), skipped), options)
 
         counts = map_table(blocks, writer, normalize)
     what = "mean and variance" if options.norm_vars else "mean"
@@ -79,7 +79,7 @@ def missing(key: str) -> str:
     return f"No normalization statistics available for key {key}, producing no output for this utterance"
 
 
-def normalized(block: ArrayBlock, statistics: DoubleMatrix, options: Options) -> ArrayBlock:
+def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Options) -> ArrayBlock:
     """Normalize the matrices of a block.
 
     Args:
@@ -100,4 +100,4 @@ def normalized(block: ArrayBlock, statistics: DoubleMatrix, options: Options) ->
     scale, offset = scale_and_offset(statistics, options, feats.dtype)
     shape = (len(block), feats.shape[1])
     factor = None if scale is None else np.broadcast_to(scale[:, 0], shape)
-    return block.with_rows(cmvn.normalized(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape)))
+    return block.with_rows(cmvn.scale_and_shift(feats, block.rows(), factor, np.broadcast_to(offset[:, 0], shape)))

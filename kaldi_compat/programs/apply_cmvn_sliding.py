@@ -33,7 +33,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         normalized = sliding_cmvn(feats, block.rows(), options)
         if normalized is None:  # a variance is floored, of which Kaldi warns
-            normalized = normalized_with_warnings(only(block, feats), options)
+            normalized = normalize_with_warnings(only(block, feats), options)
         return block.with_rows(normalized)
 
     counts = convert_table(normalize, "matrix", source, target)
@@ -46,7 +46,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
     return counts.status
 
 
-def normalized_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matrix:
+def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matrix:
     """Normalize an utterance, and log warnings of floored variances."""
     start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
     normalized: Matrix

@@ -10,7 +10,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import as_text, logger
-from kaldi_compat.cli.loop import Counts, features, results, stacked
+from kaldi_compat.cli.loop import Counts, features, results, stack_matrices
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -68,7 +68,7 @@ def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
     Raises:
         FeatureError: the dimension differs from that of the first utterance.
     """
-    each = stacked(block).astype(np.float64)
+    each = stack_matrices(block).astype(np.float64)
     if sums.size and each.shape[2] != sums.shape[1]:
         key = block.names()[0]
         raise FeatureError(f"{key}: dimension {each.shape[2]}, but {sums.shape[1]} before")

@@ -10,7 +10,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, Skip, block_of
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, only, stacked
+from kaldi_compat.cli.loop import map_table, only, stack_matrices
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -58,12 +58,14 @@ def main(options: Options, a: str, b: str, target: str) -> int:
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
                 matrices = find_b(block)  # first: if it is missing, the one of A need not be readable
-                return compose(block, stacked(block), matrices, options)
+                return compose(block, stack_matrices(block), matrices, options)
 
             map_table(blocks, writer, compose_with_b)
         else:
             of_all = io_ark.load(a, kind="matrix")
-            map_table(tables.read("matrix", b), writer, lambda block: compose(block, of_all, stacked(block), options))
+            map_table(
+                tables.read("matrix", b), writer, lambda block: compose(block, of_all, stack_matrices(block), options)
+            )
     return 0
 
 
@@ -124,5 +126,5 @@ def compose_files(options: Options, a: str, b: str, target: str) -> int:
     except Skip as reason:
         logger.warning("%s", reason)
         return 1
-    io_ark.save(target, stacked(result)[0], kind="matrix", binary=options.binary)
+    io_ark.save(target, stack_matrices(result)[0], kind="matrix", binary=options.binary)
     return 0

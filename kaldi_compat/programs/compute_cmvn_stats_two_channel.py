@@ -86,17 +86,12 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
 
 @dataclass
 class CallBlock:
-    """Utterances of calls.
-
-    Attributes:
-        keys, feats, roles: key, features and role of each utterance; each OTHER follows its ONE.
-        size: bytes of the features.
-    """
+    """Utterances of calls."""
 
     keys: list[str] = field(default_factory=list)
     feats: list[Matrix] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)
-    size: int = 0
+    roles: list[int] = field(default_factory=list)  # each OTHER follows its ONE
+    size: int = 0  # bytes of the features
 
     def takes(self, feats: list[Matrix]) -> bool:
         """Return True if features can be added: they have the same dimension, and the block is not too large."""

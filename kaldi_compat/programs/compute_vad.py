@@ -38,7 +38,7 @@ def main(options: Options, source: str, target: str) -> int:
         feats = features(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
-        decisions, numbers = vad.voiced(feats, block.rows(), options)
+        decisions, numbers = vad.detect_voiced(feats, block.rows(), options)
         frames += len(decisions)
         voiced_frames += int(numbers.sum())
         voiced += int((numbers > 0).sum())

@@ -65,7 +65,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
         def copy(block: Block) -> Block:
             matrices = block.map(lambda _, value: matrix_of(value)) if options.htk_in else block
-            copied = matrices if method is None else compressed(matrices, method, writer)
+            copied = matrices if method is None else compress_block(matrices, method, writer)
             if num_frames is not None:
                 num_frames.write_block(matrices.map(lambda _, matrix: len(matrix)))
             return copied
@@ -75,16 +75,16 @@ def copy_table(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def compressed(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
+def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
     """Compress matrices; those with NaN or infinities, which no code stands for, stay as they are."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:
             return packed
-    return block.map(lambda key, matrix: compressed_matrix(key, matrix, method))
+    return block.map(lambda key, matrix: compress_matrix(key, matrix, method))
 
 
-def compressed_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> GeneralMatrix:
+def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> GeneralMatrix:
     """Compress a matrix, or return it as it is if it holds NaN or infinities."""
     try:
         return compress(matrix, method)

@@ -8,7 +8,7 @@ from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
 from kaldi_compat.cli.alignments import first, in_parts, with_posteriors
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import copied, map_table
+from kaldi_compat.cli.loop import map_table, packed_or_same
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -37,7 +37,7 @@ def main(options: Options, source: str, target: str) -> int:
 
         def limit(block: PosteriorBlock) -> Block:
             if not options.n:
-                return copied(block, writer)
+                return packed_or_same(block, writer)
             return with_posteriors(block, in_parts(lambda part: first(options.n, part), block.posteriors))
 
         counts = map_table(blocks, writer, limit)

@@ -13,7 +13,7 @@ from kaldi_compat.cli.loop import convert, features
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.libm import expf, logf
-from kaldi_compat.exact.products import scaled
+from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.options.base import as_float32, option, require
 
 USAGE = """
@@ -66,7 +66,7 @@ def main(options: Options, source: str, target: str) -> int:
 def change_elements(matrix: Matrix, options: Options) -> Matrix:
     """Apply the options to a matrix."""
     if options.scale != 1.0:
-        matrix = scaled(matrix, options.scale)
+        matrix = scale_vector(matrix, options.scale)
     if options.apply_log:
         matrix = logf(np.maximum(matrix, LOG_FLOOR))
     if options.apply_exp:

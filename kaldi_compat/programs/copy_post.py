@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import scaled, with_posteriors
+from kaldi_compat.cli.alignments import scale_posteriors, with_posteriors
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import copied, map_table
+from kaldi_compat.cli.loop import map_table, packed_or_same
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -37,8 +37,8 @@ def main(options: Options, source: str, target: str) -> int:
 
         def copy(block: PosteriorBlock) -> Block:
             if options.scale == 1.0:
-                return copied(block, writer)
-            return with_posteriors(block, scaled(block.posteriors, options.scale))
+                return packed_or_same(block, writer)
+            return with_posteriors(block, scale_posteriors(block.posteriors, options.scale))
 
         counts = map_table(blocks, writer, copy)
     logger.info("Done copying %d posteriors.", counts.done)

@@ -11,7 +11,7 @@ from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.exact.products import scaled
+from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.options.base import option
 
 USAGE = """
@@ -69,4 +69,4 @@ def resize_and_scale(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
         place = np.arange(len(block.values)) - np.repeat(block.rows()[:-1], block.shapes[:, 0])
         values[np.arange(dim) < block.shapes[:, :1]] = block.values[place < dim]
         block = block.with_vectors(values.reshape(-1), np.full(len(block), dim))
-    return block if scale == 1.0 else block.with_vectors(scaled(block.values, scale))
+    return block if scale == 1.0 else block.with_vectors(scale_vector(block.values, scale))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, stacked
+from kaldi_compat.cli.loop import convert, stack_matrices
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.functional.transform import extend_transform
 from kaldi_compat.options.base import option, require
@@ -42,7 +42,7 @@ def main(options: Options, source: str, target: str) -> int:
 
     def extend(block: ArrayBlock) -> ArrayBlock:
         nonlocal old_dim
-        transforms = stacked(block)
+        transforms = stack_matrices(block)
         old_dim = transforms.shape[1]
         return block.with_matrices(extend_transform(transforms, options.new_dimension))
 

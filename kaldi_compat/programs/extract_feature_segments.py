@@ -97,7 +97,7 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
     """
     keys: list[str] = []
     cuts: list[Matrix] = []
-    segments = list(map(parsed, lines))
+    segments = list(map(parse_or_skip, lines))
     found: dict[str, Matrix | None] = {}
     with suppress(ArkError, Skip):  # which is raised again at its segment
         names = [each.recording for each in segments if isinstance(each, Segment)]
@@ -120,7 +120,7 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
         yield block_of(keys, cuts)
 
 
-def parsed(line: str) -> Segment | Skip:
+def parse_or_skip(line: str) -> Segment | Skip:
     """Return the segment of a line, or Kaldi's warning if the line is invalid."""
     try:
         segment = parse_segment(line)

@@ -16,7 +16,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.exact.products import scaled
+from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.exact.sums import signal_sums
 from kaldi_compat.options.base import BaseOptions, option
 
@@ -84,7 +84,7 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
                 raise FeatureError("the vectors of the utterances differ in dimension")
             if counter is not None:
                 counter[speaker] = len(vectors)
-            return scaled(reduce(np.add, vectors), 1.0 / len(vectors))
+            return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))
 
         def averages(block: Block) -> Block:
             nonlocal squares, total

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, stacked
+from kaldi_compat.cli.loop import convert_table, stack_matrices
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.cmvn import fake_statistics, mean_and_variance
@@ -37,7 +37,7 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
     fake_dims = parse_dims(dims, "first argument")
 
     def modify(block: ArrayBlock) -> ArrayBlock:
-        statistics = stacked(block)
+        statistics = stack_matrices(block)
         if statistics.shape[1] != 2:
             raise FeatureError(
                 f"Expected input to be CMVN stats (should have two rows), not a matrix with {statistics.shape[1]}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import io_ark
-from kaldi_compat.cli.paste import combine_files, combine_tables, pasted
+from kaldi_compat.cli.paste import combine_files, combine_tables, paste_columns
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.base import option
 
@@ -33,7 +33,7 @@ class Options(FileOptions):
 def main(options: Options, source: str, *others_and_target: str) -> int:
     """Paste tables, or single files."""
     *others, target = others_and_target
-    paste = partial(pasted, tolerance=options.length_tolerance)
+    paste = partial(paste_columns, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):
         return combine_tables("matrix", source, others, target, paste)
     names = [source, *others]

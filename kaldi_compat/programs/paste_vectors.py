@@ -24,10 +24,10 @@ e.g.:  paste-vectors ark:1.vec ark:2.vec ark,t:-
 def main(options: NoOptions, source: str, *others_and_target: str) -> int:
     """Paste tables."""
     *others, target = others_and_target
-    return combine_tables("vector", source, others, target, pasted)
+    return combine_tables("vector", source, others, target, concatenate_vectors)
 
 
-def pasted(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) -> tuple[Vector, npt.NDArray[np.int64]]:
+def concatenate_vectors(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) -> tuple[Vector, npt.NDArray[np.int64]]:
     """Concatenate vectors.
 
     Args:

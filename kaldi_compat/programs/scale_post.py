@@ -7,7 +7,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import parse_number, scaled, with_posteriors
+from kaldi_compat.cli.alignments import parse_number, scale_posteriors, with_posteriors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -37,7 +37,7 @@ def main(options: NoOptions, source: str, scale: str, target: str) -> int:
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
             factors = [of_all] * len(block) if table is None else table.find(block, lambda key: "")
             each = np.repeat(np.array(factors, np.float32), block.frames)
-            return with_posteriors(block, scaled(block.posteriors, each))
+            return with_posteriors(block, scale_posteriors(block.posteriors, each))
 
         counts = map_table(blocks, writer, scale_block)
     logger.info("Done %d posteriors;  %d had no scales.", counts.done, counts.failed)

@@ -33,13 +33,13 @@ class Options(FileOptions):
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     """Shift a table, or a single file."""
-    counts = convert(lambda block: shifted(block, options.shift), "matrix", source, target, binary=options.binary)
+    counts = convert(lambda block: shift_rows(block, options.shift), "matrix", source, target, binary=options.binary)
     if io_ark.is_table_wspecifier(target):
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)
     return counts.status
 
 
-def shifted(block: ArrayBlock, shift: int) -> ArrayBlock:
+def shift_rows(block: ArrayBlock, shift: int) -> ArrayBlock:
     """Shift rows: row ``r`` of a result is row ``r - shift``, limited to the first and last row.
 
     Raises:

@@ -32,7 +32,7 @@ def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     with Tables() as tables, open_output("-") as output:
 
         def show(block: ArrayBlock) -> ArrayBlock:
-            output.write("".join(shown(block, transitions, names)).encode("latin-1"))
+            output.write("".join(alignment_lines(block, transitions, names)).encode("latin-1"))
             return block
 
         for_each(show, tables.read("int-vector", source))
@@ -44,7 +44,7 @@ def as_bytes(text: str) -> str:
     return text.encode(errors="surrogateescape").decode("latin-1")
 
 
-def shown(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
+def alignment_lines(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
     """Yield the lines of each alignment: the transition-ids by phone and the names of the phones, in columns."""
     segments = split_to_phones(model, block.values, block.rows())
     words = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)

@@ -25,7 +25,7 @@ def main(options: SpliceOptions, source: str, target: str) -> int:
         feats = features(block)
         if feats.size == 0:
             raise FeatureError("there are no frames to splice")
-        return block.with_rows(columns.spliced(feats, block.rows(), options))
+        return block.with_rows(columns.splice_block(feats, block.rows(), options))
 
     convert_table(spliced, "matrix", source, target, output_first=True)
     return 0

@@ -46,7 +46,7 @@ def main(options: Options, source: str, target: str) -> int:
     def subsample(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames_in, frames_out
         feats = features(block)
-        chosen, counts = subsampled(block.shapes[:, 0], options.n, options.offset)
+        chosen, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
             frames_in += only(block, len(feats))
             raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
@@ -60,7 +60,7 @@ def main(options: Options, source: str, target: str) -> int:
     return counts.status
 
 
-def subsampled(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integers]:
+def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integers]:
     """Choose rows ``offset``, ``offset + n`` and so on of each utterance; with a negative ``n`` each row ``-n`` times.
 
     Args:

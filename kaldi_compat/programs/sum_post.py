@@ -13,7 +13,7 @@ from kaldi_compat.cli.alignments import (
     frames_of_entries,
     parts,
     run_sums,
-    scaled,
+    scale_posteriors,
     select_entries,
     with_posteriors,
 )
@@ -58,10 +58,10 @@ def main(options: Options, first: str, second: str, target: str) -> int:
             if [len(each.counts) for each in found] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(found[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
-            pairs = parts(block.posteriors, PosteriorArrays.joined(found))
+            pairs = parts(block.posteriors, PosteriorArrays.concatenate(found))
             sums = [add_posteriors(one, other, options) for one, other in pairs]
             frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(apart for _, apart in sums)
-            return with_posteriors(block, PosteriorArrays.joined([each for each, _ in sums]))
+            return with_posteriors(block, PosteriorArrays.concatenate([each for each, _ in sums]))
 
         counts = map_table(blocks, writer, add)
     logger.info(
@@ -81,8 +81,8 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     The entries of a frame are sorted by their integers, so that those of the same integer form a run. With ``merge``, a
     run becomes its sum. Without, a run keeps its entries, which Kaldi sorts by weight, too.
     """
-    entries, is_second = alternating(scaled(first, options.scale1), scaled(second, options.scale2))
-    # The frame and the integer of an entry as one number, in whose order entries are sorted by both.
+    entries, is_second = alternating(scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2))
+    # One key for each entry: frame in the upper 32 bits, integer + 2^31 in the lower. Sorted, entries form runs.
     keys = frames_of_entries(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
@@ -93,7 +93,7 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     is_disjoint = np.ones(len(entries.counts), bool)
     is_disjoint[keys[starts[is_shared]] >> 32] = False
     ends = np.cumsum(entries.counts)
-    # The order of two terms does not change their sum. Frames with longer runs are sorted as std::sort does.
+    # A sum of two terms does not depend on their order. With longer runs it does: sort such frames as std::sort does.
     for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():
         begin, end = ends[frame] - entries.counts[frame], ends[frame]
         order[begin:end] = begin + sort_order(entries.integers[begin:end].tolist())

@@ -41,14 +41,14 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
 
         def weigh(block: PosteriorBlock) -> PosteriorBlock:
             found = table.find(block, lambda key: f"No weights for utterance {key}")
-            return weighted(block, found, options.length_tolerance)
+            return weight_block(block, found, options.length_tolerance)
 
         counts = map_table(blocks, writer, weigh)
     logger.info("Scaled %d posteriors; errors on %d", counts.done, counts.failed)
     return counts.status
 
 
-def weighted(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
+def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -> PosteriorBlock:
     """Multiply the entries of each frame by its weight.
 
     Raises:

@@ -14,7 +14,7 @@ from kaldi_compat.cli.alignments import (
     frame_sums,
     frames_of_entries,
     parse_number,
-    scaled,
+    scale_posteriors,
     select_entries,
     with_posteriors,
 )
@@ -50,7 +50,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
     if not phones:
         logger.warning("No silence phones, this will have no effect")
     transitions = io_ark.load(model, kind="transition-model")
-    weigh = distributed if options.distribute else weighted
+    weigh = scale_frames_by_silence if options.distribute else weight_silence
 
     def weigh_block(block: PosteriorBlock) -> PosteriorBlock:
         is_silence = np.isin(transitions.phones(block.posteriors.integers), phones)
@@ -61,7 +61,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
     return counts.status
 
 
-def weighted(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
+def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
     """Scale the entries of silence; a scale of 0 removes them."""
     if scale == 0:
         return select_entries(posteriors, ~is_silence)
@@ -69,7 +69,7 @@ def weighted(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> Pos
     return posteriors._replace(weights=weights)
 
 
-def distributed(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
+def scale_frames_by_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
     """Scale all entries of a frame by ``p(silence) * scale + p(other)``; frames whose weights add up to 0 stay.
 
     Raises:
@@ -82,4 +82,4 @@ def distributed(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> 
     total = silence + other
     with np.errstate(invalid="ignore"):
         factors = np.where(total == 0, np.float32(1), (silence * np.float32(scale) + other) / total)
-    return scaled(posteriors, factors)
+    return scale_posteriors(posteriors, factors)

@@ -31,18 +31,12 @@ INPUTS, OUTPUTS = ("samples", "lengths"), ("features", "feature_lengths")
 
 @dataclass(frozen=True)
 class ExportedFrontend:
-    """An ONNX file that :func:`export_frontend` wrote.
+    """An ONNX file that :func:`export_frontend` wrote."""
 
-    Attributes:
-        path: the file.
-        nodes: number of nodes of each type.
-        metadata: what the file says of itself: ``model.metadata_props``.
-        difference: largest difference from the module for a second of noise in onnxruntime; None without onnxruntime.
-    """
-
-    path: str
-    nodes: Mapping[str, int]
-    metadata: Mapping[str, str]
+    path: str  # the file
+    nodes: Mapping[str, int]  # number of nodes of each type
+    metadata: Mapping[str, str]  # what the file says of itself: ``model.metadata_props``
+    # largest difference from the module for a second of noise in onnxruntime; None without onnxruntime
     difference: float | None
 
     def __str__(self) -> str:

@@ -13,13 +13,13 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.functional import cmvn
 from kaldi_compat.functional.block_deltas import deltas
-from kaldi_compat.functional.columns import spliced
+from kaldi_compat.functional.columns import splice_block
 from kaldi_compat.functional.transform import apply_transform
 from kaldi_compat.options import postprocessing as ours
 from kaldi_compat.options.base import require
 from kaldi_standins.kaldi_native_fbank.base import StreamError
 from kaldi_standins.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
-from kaldi_standins.kaldi_native_fbank.plans import checked
+from kaldi_standins.kaldi_native_fbank.plans import make_checked
 
 SPLICED = SpliceOptions()
 
@@ -49,7 +49,7 @@ def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) ->
     Raises:
         FeatureError: statistics of another dimension, or without variances where ``opts.norm_vars`` needs them.
     """
-    chosen = checked(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
+    chosen = make_checked(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
     return np.asarray(cmvn.apply_cmvn(_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
 
 
@@ -110,7 +110,7 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
     Raises:
         FeatureError: no frames.
     """
-    chosen = checked(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
+    chosen = make_checked(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
     matrix = _matrix(feats, "compute_deltas")
     return deltas(matrix, np.array([0, len(matrix)]), chosen)
 
@@ -122,9 +122,9 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
         FeatureError: no frames.
     """
     opts = opts or SPLICED
-    chosen = checked(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
+    chosen = make_checked(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
     matrix = _matrix(feats, "splice_frames")
-    return spliced(matrix, np.array([0, len(matrix)]), chosen)
+    return splice_block(matrix, np.array([0, len(matrix)]), chosen)
 
 
 class FeatureTransform:

@@ -25,8 +25,8 @@ def _tables(
 
     Args:
         rate: in Hz.
-        shift, length: of frames, in milliseconds.
-        num_mel_bins, low_freq, high_freq: of the filters.
+        shift, length: distance and length of frames, in milliseconds.
+        num_mel_bins, low_freq, high_freq: number of mel filters, and their range in Hz.
     """
     frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
     points = frames.padded_window_size

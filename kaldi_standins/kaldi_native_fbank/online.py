@@ -26,7 +26,7 @@ from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, plan_of, whi
 Samples = Sequence[float] | npt.NDArray[Any]
 
 NOTHING = np.empty(0, np.float32)
-# The frame of a chunk that gives only one waits until so many fill a SIMD vector, or one of them is asked for.
+# The frame of a chunk that gives only one waits until this many frames fill a SIMD vector, or one of them is asked for.
 TOGETHER = 16
 LOUD = 1e20  # energy from which sums over frames may overflow
 # The original draws from the C library's rand(), which is one for the process.

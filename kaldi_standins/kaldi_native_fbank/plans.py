@@ -33,7 +33,7 @@ kept = functools.lru_cache(maxsize=64)
 
 
 @kept
-def checked(kind: Any, **values: Any) -> Any:
+def make_checked(kind: Any, **values: Any) -> Any:
     """Return our options of this type.
 
     Raises:
@@ -138,7 +138,7 @@ def frame_options(values: dict[str, Any]) -> ours.FrameOptions:
     Raises:
         OptionError: a value that Kaldi refuses.
     """
-    options: ours.FrameOptions = checked(ours.FrameOptions, **_ours_of_frames(values))
+    options: ours.FrameOptions = make_checked(ours.FrameOptions, **_ours_of_frames(values))
     return options
 
 

@@ -124,7 +124,7 @@ def checked_config(config: StftConfig) -> tuple[StftConfig, Floats]:
 
 
 def spectra(config: StftConfig, window: Floats, samples: Floats, most: int | None = None) -> npt.NDArray[np.complex64]:
-    """Return the spectra of the frames of audio (T,), of all or at most so many: (frames, n_fft // 2 + 1).
+    """Return the spectra of the frames of audio (T,), of all or of the first ``most``: (frames, n_fft // 2 + 1).
 
     Raises:
         AudioError: the audio is shorter than a frame.

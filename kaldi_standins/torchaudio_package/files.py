@@ -179,7 +179,7 @@ def save(
         src: samples (channels, T): float32 or float64 in -1 to 1, int16 or int32.
         sample_rate: in Hz.
         channels_first: False for samples (T, channels).
-        format: of an open file, such as wav, flac, ogg and mp3. A path has it in its name.
+        format: file format of an open file, such as wav, flac, ogg and mp3. A path has it in its name.
         encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.
         bits_per_sample: 8 to 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
         buffer_size: ignored.

@@ -35,7 +35,7 @@ POSTERIOR = PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.arr
 VALUES = {
     ArrayBlock: [np.eye(2, dtype=np.float32), np.ones((3, 2), np.float32), np.zeros((1, 2), np.float32)],
     ShapeBlock: [ArrayInfo((n, 2), np.dtype(np.float32)) for n in (3, 0, 2)],
-    PosteriorBlock: [POSTERIOR, PosteriorArrays.joined([POSTERIOR, POSTERIOR]), POSTERIOR],
+    PosteriorBlock: [POSTERIOR, PosteriorArrays.concatenate([POSTERIOR, POSTERIOR]), POSTERIOR],
     WaveBlock: [Wave(8000.0, np.arange(n, dtype=np.int16)[None]) for n in (3, 1, 4)],
     ObjectBlock: ["one", ["two"], 3],
 }
@@ -173,4 +173,4 @@ def test_error_of_map_has_the_results_of_the_entries_before_it() -> None:
 def test_packed_entries_cannot_be_taken_apart() -> None:
     with pytest.raises(TypeError, match="archive only"):
         PackedBlock(b"a\n", np.zeros(9, np.uint8), np.zeros(1, np.int64)).entries()
-    assert block_of(["a"], ["b"]).packed() is None
+    assert block_of(["a"], ["b"]).pack() is None

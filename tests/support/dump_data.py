@@ -74,9 +74,9 @@ def said_by(data: Path, *arguments: str, status: int = 0, **more: Any) -> str:
     return stderr.getvalue()
 
 
-def refused(data: Path, *arguments: str, **more: Any) -> str:
+def refused(data: Path, *arguments: str, status: int = 255, **more: Any) -> str:
     """Return the one line that a dump says which is refused."""
-    said = said_by(data, *arguments, status=255, **more)
+    said = said_by(data, *arguments, status=status, **more)
     assert said.startswith("kaldi-compat: ") and len(said.splitlines()) == 1 and "internal" not in said
     return said
 

@@ -56,7 +56,7 @@ def kept_rows(frames: int) -> npt.NDArray[np.intp]:
 
 
 def mean_and_deviation(dim: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return means and standard deviations such as a corpus has, of so many columns."""
+    """Return means and standard deviations such as a corpus has, for this number of columns."""
     column = np.arange(dim)
     return 12 + 3 * np.sin(column / 7), 3 + np.cos(column / 5)
 

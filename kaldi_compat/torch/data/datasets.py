@@ -126,7 +126,7 @@ class FeatureDataset(_KeyedDataset):
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker, such as
             :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`. Random numbers that it draws from torch depend
             only on the utterance, ``seed`` and the epoch.
-        seed: of such random numbers.
+        seed: seed of such random numbers.
         drop_incomplete: skip utterances that lack a target. Otherwise accessing one is an error.
         on_error: "raise", or "skip" for utterances that cannot be read: they are warned of once, and their keys are in
             ``skipped``. In a batch, another one takes their place, so that it stays as large; else the next one.

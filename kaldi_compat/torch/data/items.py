@@ -12,7 +12,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.annotations import Annotations
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
-from kaldi_compat.torch.data.seeds import Seeds, seeded
+from kaldi_compat.torch.data.seeds import Seeds, fork_seed
 from kaldi_compat.torch.data.skipped import Skipped
 
 Transform = Callable[[Tensor], Tensor]
@@ -20,21 +20,14 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Items:
-    """Makes the items of a data set.
+    """Makes the items of a data set."""
 
-    Attributes:
-        annotations: the targets.
-        seeds: seeds of the utterances.
-        transform: function applied to the input last.
-        length_tolerance: number of frames by which input and targets may differ; None does not compare them.
-        draws: True if reading an input draws torch's random numbers.
-    """
-
-    annotations: Annotations
-    seeds: Seeds
-    transform: Transform | None = None
+    annotations: Annotations  # the targets
+    seeds: Seeds  # seeds of the utterances
+    transform: Transform | None = None  # function applied to the input last
+    # number of frames by which input and targets may differ; None does not compare them
     length_tolerance: int | None = None
-    draws: bool = False
+    draws: bool = False  # True if reading an input draws torch's random numbers
 
     def __post_init__(self) -> None:
         check_tolerance(self.length_tolerance)
@@ -48,7 +41,7 @@ class Items:
             MissingKeyError: a target is missing.
         """
         seed = self.seeds.of(key)
-        with seeded(seed) if self.draws or self.transform is not None else nullcontext():
+        with fork_seed(seed) if self.draws or self.transform is not None else nullcontext():
             utterance = self.annotations.annotate(key, _tensor(key, read(seed)), seed)
             if not len(utterance.input):
                 lacks = "samples" if utterance.input.ndim == 1 else "frames"

@@ -12,7 +12,7 @@ from torch import Tensor
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, Posteriors
 from kaldi_compat.torch.data.items import check_tolerance, unequal_lengths
-from kaldi_compat.torch.data.seeds import seeded
+from kaldi_compat.torch.data.seeds import fork_seed
 
 
 class FeaturesOnDevice:
@@ -69,7 +69,7 @@ class FeaturesOnDevice:
             if batch.inputs.ndim != 2:
                 raise KaldiCompatError(f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}")
             here = batch.to(self._device)
-            seeds = nullcontext() if batch.seeds is None else seeded(int(batch.seeds.sum()), self._device)
+            seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
             with torch.no_grad(), seeds:
                 features, frames = self._feature(here.inputs, here.lengths)
                 here = replace(here, inputs=features, lengths=frames)

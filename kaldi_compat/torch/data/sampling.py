@@ -24,26 +24,19 @@ Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 BUCKETS = 30
 """Number of buckets of long data."""
 
-# Small data are cut into so many times as many batches as would be full, because that saves much padding.
+# Small data are cut into more batches than would be full, by this factor: that saves much padding.
 _MORE_BATCHES = 1.5
 
 _LARGEST_RATIO = 1e6  # of lengths: there are empty utterances
 
 
 class SamplerState(TypedDict):
-    """Position in an epoch, which can be written as JSON.
+    """Position in an epoch, which can be written as JSON."""
 
-    Attributes:
-        epoch: the epoch.
-        batches: number of its batches that are done.
-        seed: seed of the shuffling.
-        data: what else determines the batches, to refuse another sampler's state.
-    """
-
-    epoch: int
-    batches: int
-    seed: int
-    data: list[float | None]
+    epoch: int  # the epoch
+    batches: int  # number of its batches that are done
+    seed: int  # seed of the shuffling
+    data: list[float | None]  # what else determines the batches, to refuse another sampler's state
 
 
 class _Plan(NamedTuple):

@@ -45,7 +45,7 @@ class Seeds:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device = _CPU) -> Iterator[None]:
+def fork_seed(seed: int, device: torch.device = _CPU) -> Iterator[None]:
     """Seed torch's random numbers on the CPU and on a device within the context; they go on as before after it."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng([device] if on_gpu else []):

@@ -96,7 +96,7 @@ class SpecAugment(nn.Module):
         draws = self._draws(rows, generator).to(batch.device)
         warp, time, frequency = draws.tensor_split((1, 1 + self.num_time_masks), 1)
         if self.time_warp > 0:
-            batch = _warped(batch, frames, warp[:, 0], self.time_warp)
+            batch = _warp_time(batch, frames, warp[:, 0], self.time_warp)
         real = (torch.arange(longest, device=batch.device) < frames)[..., None]
         most = (self.time_mask_ratio * frames).long().clamp(max=self.time_mask)
         columns = torch.full_like(frames, dim)
@@ -138,7 +138,7 @@ def _means(batch: Tensor, real: Tensor) -> Tensor:
     return total / real.sum(1, keepdim=True).clamp(min=1)
 
 
-def _warped(batch: Tensor, frames: Tensor, draws: Tensor, most: int) -> Tensor:
+def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, most: int) -> Tensor:
     """Move one frame of each utterance and stretch what is before and after it, by linear interpolation."""
     last = frames - 1
     margin = (last // 2).clamp(0, most)

@@ -13,7 +13,7 @@ from kaldi_compat.options.extractors import FbankSettings, fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
 from kaldi_compat.torch.features.engines import accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
-from kaldi_compat.torch.tensors.energies import floored, power, power_spectrum
+from kaldi_compat.torch.tensors.energies import floor_energy, power, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
@@ -82,7 +82,7 @@ class Fbank(FbankConstructor, MelFeature):
         features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
         if log_energy is None:
             return features
-        energy = floored(log_energy, options.energy_floor).unsqueeze(-1)
+        energy = floor_energy(log_energy, options.energy_floor).unsqueeze(-1)
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
     def _features_in_blocks(self, frames: Tensor, filter_bank: Tensor) -> Tensor:

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, configured
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
 from kaldi_compat.torch.features.script import scriptable
+
+try:
+    torch.from_numpy(np.zeros(1))
+except RuntimeError as error:  # built for NumPy 1, before PyTorch 2.3
+    raise ImportError(
+        f"PyTorch {torch.__version__} cannot use NumPy {np.__version__} ({error}): "
+        "install PyTorch 2.3 or later, or numpy<2"
+    ) from None
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def eager_before_torch_2_3(forward: Function) -> Function:
+    """Return ``forward``; before PyTorch 2.3, one that no compiler looks into, and that is not exported.
+
+    ``torch.compile`` then leaves it out of its graph. What needs a single graph is refused with both versions.
+    """
+    if hasattr(torch.compiler, "is_compiling"):
+        return forward
+    reason = f"torch.compile and export need PyTorch 2.6 or later, but {torch.__version__} is installed"
+
+    def refuse(_: Any) -> None:
+        raise torch._dynamo.exc.Unsupported(reason)
+
+    @functools.wraps(forward)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        if torch._utils.is_compiling():
+            torch._dynamo.comptime.comptime(refuse)
+        if torch.onnx.is_in_onnx_export():
+            raise FeatureError(reason)
+        if "torch._dynamo" in sys.modules:
+            return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
+        return forward(*arguments, **options)
+
+    return checked  # type: ignore[return-value]
 
 
 class ConfiguredModule(nn.Module):
@@ -38,7 +75,7 @@ class ConfiguredModule(nn.Module):
 
     def __init__(self, options: Any = None, **changes: Any) -> None:
         super().__init__()
-        self.options = configured(type(self).__name__, self.Options, options, changes)
+        self.options = make_options(type(self).__name__, self.Options, options, changes)
         self.setup()
 
     def setup(self) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters, waveform_filter
-from kaldi_compat.torch.tensors.sinc import resampled
+from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 
 def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
@@ -29,7 +29,7 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # As OpenBLAS's dot products of few taps: products rounded to float32, summed in double.
     filters = resampling_filters(rate_in, rate_out, float(np.float32(cutoff)), num_zeros)
-    return resampled(samples, PeriodFilters.of(filters), samples.dtype)
+    return resample_tensor(samples, PeriodFilters.of(filters), samples.dtype)
 
 
 def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tensor:

@@ -10,7 +10,7 @@ from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_compat.torch.features.engines import accelerated
 from kaldi_compat.torch.features.spectral import SpectralFeature
-from kaldi_compat.torch.tensors.energies import floored, power_spectrum
+from kaldi_compat.torch.tensors.energies import floor_energy, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
@@ -50,5 +50,5 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         if log_energy is None:
             return energies
         log_power = energies.clamp(min=EPSILON).log()
-        energy = floored(log_energy, self.options.energy_floor).unsqueeze(-1)
+        energy = floor_energy(log_energy, self.options.energy_floor).unsqueeze(-1)
         return torch.cat((energy, log_power[..., 1:]), -1)

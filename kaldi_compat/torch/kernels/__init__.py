@@ -162,19 +162,12 @@ def faults() -> list[str]:
 
 
 class KernelKind(NamedTuple):
-    """What decides, besides the module and the samples' type, which code a kernel is compiled to.
+    """What decides, besides the module and the samples' type, which code a kernel is compiled to."""
 
-    Attributes:
-        ragged: rows have lengths of their own, at which they are reflected.
-        several: there are several VTLN factors.
-        noise: source of the noise of dithering: "kaldi", "torch", or "" without it.
-        wide: the rows need indices of 64 bits.
-    """
-
-    ragged: bool
-    several: bool
-    noise: str
-    wide: bool
+    ragged: bool  # rows have lengths of their own, at which they are reflected
+    several: bool  # there are several VTLN factors
+    noise: str  # source of the noise of dithering: "kaldi", "torch", or "" without it
+    wide: bool  # the rows need indices of 64 bits
 
 
 def _variant(

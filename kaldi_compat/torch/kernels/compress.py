@@ -80,7 +80,7 @@ def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
 
 
 @triton.jit
-def quantised(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
+def quantize(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
     """Return the integer, 0 to TOP, of values between least and least + span."""
     scaled = tl.div_rn(value - least, tl.zeros_like(value) + span)
     if CLIP:
@@ -100,13 +100,11 @@ def speech_kernel(
     percentiles,
     steps,
     codes,
-    sums,
     row,
     dim,
     FRAMES: tl.constexpr,
     COLUMNS: tl.constexpr,
     GROUPS: tl.constexpr,
-    SUMS: tl.constexpr,
 ):
     """Compress by method 2, kSpeechFeature: a byte for each element, on a scale between its column's quartiles.
 
@@ -117,7 +115,6 @@ def speech_kernel(
         steps: int16: scratch memory, for each utterance ``tl.num_programs(1) * COLUMNS`` rows of its frames, rounded up
             to a multiple of FRAMES.
         codes: uint8, (dim, frames) for each utterance.
-        sums: float64 (utterances, 2, dim): sums and sums of squares of the columns, if SUMS.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)
@@ -143,7 +140,7 @@ def speech_kernel(
         frame = at + tl.arange(0, FRAMES)[None, :]
         inside = (frame < count) & (column < dim)
         value = tl.load(start + (frame * row + column), mask=inside, other=0.0)
-        step = tl.minimum(tl.maximum(quantised(value, least, span, 65535.0, False), 0), 65535)
+        step = tl.minimum(tl.maximum(quantize(value, least, span, 65535.0, False), 0), 65535)
         low = tl.where(inside, tl.minimum(low, step), low)
         high = tl.where(inside, tl.maximum(high, step), high)
         step = tl.where(inside, step - 32768, 32767)
@@ -153,7 +150,7 @@ def speech_kernel(
     largest = tl.max(high, 1)
     tl.debug_barrier()  # other threads read what these wrote
 
-    # The values at two ranks: the fewest steps that so many values do not exceed.
+    # The values at two ranks: for each, the smallest step count that at least `rank` values do not exceed.
     quarter = tl.where(count >= 5, count // 4, 1) + 1
     three_quarters = tl.where(count >= 5, 3 * (count // 4), 2) + 1
     low_1 = smallest
@@ -198,8 +195,6 @@ def speech_kernel(
     value_1 = (step_1.to(tl.float32) * size + least)[:, None]
     value_2 = (step_2.to(tl.float32) * size + least)[:, None]
     value_3 = (step_3.to(tl.float32) * size + least)[:, None]
-    total = tl.zeros((COLUMNS, FRAMES), tl.float64)
-    squares = tl.zeros((COLUMNS, FRAMES), tl.float64)
     at = 0
     while at < count:
         frame = at + tl.arange(0, FRAMES)[None, :]
@@ -219,25 +214,7 @@ def speech_kernel(
         code = base + ((halves + 1) >> 1)
         to = column * count + frame
         tl.store(codes + to, code.to(tl.uint8), mask=inside)
-        if SUMS:
-            # A code at a limit belongs to the range below it.
-            from_1 = code <= 64
-            from_2 = code <= 192
-            bottom = tl.where(from_1, value_0, tl.where(from_2, value_1, value_2))
-            top = tl.where(from_1, value_1, tl.where(from_2, value_2, value_3))
-            base = tl.where(from_1, 0, tl.where(from_2, 64, 192))
-            share = tl.where(from_1, 1.0 / 64, tl.where(from_2, 1.0 / 128, 0.0)).to(tl.float64)
-            share = tl.where(share == 0.0, tl.full((), 1 / 63.0, tl.float64), share)
-            part = ((top - bottom) * (code - base).to(tl.float32)).to(tl.float64) * share
-            stored = (bottom.to(tl.float64) + part).to(tl.float32)
-            # Kaldi squares in float32 (src/transform/cmvn.cc).
-            total += tl.where(inside, stored, 0.0).to(tl.float64)
-            squares += tl.where(inside, stored * stored, 0.0).to(tl.float64)
         at += FRAMES
-    if SUMS:
-        of_sums = sums + utterance.to(tl.int64) * 2 * dim + of_column
-        tl.store(of_sums, tl.sum(total, 1), mask=of_column < dim)
-        tl.store(of_sums + dim, tl.sum(squares, 1), mask=of_column < dim)
 
 
 @triton.jit
@@ -248,7 +225,6 @@ def integers_kernel(
     zeros,
     headers,
     codes,
-    sums,
     row,
     dim,
     low,
@@ -258,21 +234,18 @@ def integers_kernel(
     GROUPS: tl.constexpr,
     TOP: tl.constexpr,
     FIXED: tl.constexpr,
-    SUMS: tl.constexpr,
 ):
-    """Compress by methods 3 to 7, integers on one scale; or, with TOP = 0, only sum up.
+    """Compress by methods 3 to 7, integers on one scale.
 
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
         headers: float32 (utterances, 2): least value and range.
         codes: uint8, or int16 for the bits of unsigned integers; (frames, dim) for each utterance.
-        sums: float64 (utterances, 2, dim): sums and sums of squares of the columns, if SUMS.
         low, width: value of code 0, and range, if FIXED; else they are those of the matrix.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)
-    of_column = group * COLUMNS + tl.arange(0, COLUMNS)
-    column = of_column[None, :]
+    column = (group * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     first = tl.load(places + 4 * utterance)
     count = tl.load(places + 4 * utterance + 1).to(tl.int32)
     place = tl.load(places + 4 * utterance + 2)
@@ -286,29 +259,15 @@ def integers_kernel(
     if group == 0:
         tl.store(headers + 2 * utterance, least)
         tl.store(headers + 2 * utterance + 1, span)
-    if TOP > 0:
-        step = (span.to(tl.float64) * tl.full((), 1 / TOP, tl.float64)).to(tl.float32)
-    total = tl.zeros((FRAMES, COLUMNS), tl.float64)
-    squares = tl.zeros((FRAMES, COLUMNS), tl.float64)
     at = 0
     while at < count:
         frame = at + tl.arange(0, FRAMES)[:, None]
         inside = (frame < count) & (column < dim)
         value = tl.load(start + (frame * row + column), mask=inside, other=0.0)
-        stored = value
-        if TOP > 0:
-            code = quantised(value, least, span, TOP, FIXED)
-            to = codes + (frame * dim + column)
-            if TOP == 255:
-                tl.store(to, code.to(tl.uint8), mask=inside)
-            else:
-                tl.store(to, code.to(tl.int16), mask=inside)
-            stored = code.to(tl.float32) * step + least
-        if SUMS:
-            total += tl.where(inside, stored, 0.0).to(tl.float64)
-            squares += tl.where(inside, stored * stored, 0.0).to(tl.float64)
+        code = quantize(value, least, span, TOP, FIXED)
+        to = codes + (frame * dim + column)
+        if TOP == 255:
+            tl.store(to, code.to(tl.uint8), mask=inside)
+        else:
+            tl.store(to, code.to(tl.int16), mask=inside)
         at += FRAMES
-    if SUMS:
-        of_sums = sums + utterance.to(tl.int64) * 2 * dim + of_column
-        tl.store(of_sums, tl.sum(total, 0), mask=of_column < dim)
-        tl.store(of_sums + dim, tl.sum(squares, 0), mask=of_column < dim)

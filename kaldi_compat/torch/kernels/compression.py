@@ -30,8 +30,7 @@ FEWEST_ROWS_OF_SPEECH = 9
 COLUMNS = 8  # of a program: as many as a memory transaction
 FRAMES = 128  # read at once
 # The format, the greatest code, and the fixed range, if it is not the matrix's own.
-_FORMATS: dict[CompressionMethod | None, tuple[bytes, int, tuple[float, float] | None]] = {
-    None: (b"", 0, None),
+_FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
     CompressionMethod.TWO_BYTE_AUTO: (b"CM2", 65535, None),
     CompressionMethod.TWO_BYTE_SIGNED_INTEGER: (b"CM2", 65535, (-32768.0, 65535.0)),
     CompressionMethod.ONE_BYTE_AUTO: (b"CM3", 255, None),
@@ -41,29 +40,22 @@ _FORMATS: dict[CompressionMethod | None, tuple[bytes, int, tuple[float, float] |
 
 
 class Parts(NamedTuple):
-    """Compressed matrices of one format.
+    """Compressed matrices of one format."""
 
-    Attributes:
-        members: (matrices,): their indices.
-        kind: their format: CM, CM2 or CM3; empty if they are only summed up.
-        counts: (matrices,): rows of each.
-        tensors: least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty;
-            codes, uint8 or int16; and sums and sums of squares of what reads back, float64 (matrices, 2, columns) or
-            empty.
-    """
-
-    members: Integers
-    kind: bytes
-    counts: Integers
-    tensors: tuple[Tensor, Tensor, Tensor, Tensor]
+    members: Integers  # (matrices,): their indices
+    columns: int  # of each
+    kind: bytes  # their format: CM, CM2 or CM3
+    counts: Integers  # (matrices,): rows of each
+    # least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes, uint8
+    # or int16
+    tensors: tuple[Tensor, Tensor, Tensor]
 
     def objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
         """Return the matrices as archives have them, each in pieces, from the tensors as arrays on the host.
 
         None stands for a matrix with a range that is not finite, which cannot be compressed.
         """
-        headers, percentiles, codes, _ = arrays
-        columns = int(self.tensors[3].shape[2])
+        (headers, percentiles, codes), columns = arrays, self.columns
         token = b"\0B" + self.kind + b" "
         fields = [("token", f"S{len(token)}"), ("least", "<f4"), ("range", "<f4"), ("rows", "<i4"), ("columns", "<i4")]
         heads = np.empty(len(headers), fields)
@@ -98,22 +90,19 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
 
-def compress_rows(
-    features: Tensor, places: Integers, method: CompressionMethod | None, *, with_sums: bool = False
-) -> list[Parts]:
+def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[Parts]:
     """Compress matrices that are ranges of rows of a tensor.
 
     Args:
         features: float32 (frames, dim) on a GPU, or anywhere for Triton's interpreter.
         places: (matrices, 2): first row and number of rows of each matrix, at least one.
-        method: how; None only sums up.
-        with_sums: sum up what reads back, too.
+        method: how.
 
     Returns:
         the matrices by format, on the device.
     """
     members = np.arange(len(places))
-    chosen: list[tuple[Integers, CompressionMethod | None]]
+    chosen: list[tuple[Integers, CompressionMethod]]
     if method != CompressionMethod.AUTO:
         chosen = [(members, method)]
     else:
@@ -123,8 +112,8 @@ def compress_rows(
     found = []
     for own, each in chosen:
         compressed = _speech if each == CompressionMethod.SPEECH_FEATURE else _integers
-        kind, tensors = compressed(_launch(features, places[own]), each, with_sums)
-        found.append(Parts(own, kind, places[own, 1], tensors))
+        kind, tensors = compressed(_launch(features, places[own]), each)
+        found.append(Parts(own, features.shape[1], kind, places[own, 1], tensors))
     return found
 
 
@@ -144,10 +133,6 @@ class _Launch(NamedTuple):
     @property
     def arguments(self) -> tuple[Tensor, ...]:
         return self.features, self.table, self.ranges, self.zeros, self.headers
-
-    def sums(self, with_sums: bool) -> Tensor:
-        shape = (self.grid[0] if with_sums else 0, 2, self.features.shape[1])
-        return self.features.new_empty(shape, dtype=torch.float64)
 
 
 def _launch(features: Tensor, places: Integers) -> _Launch:
@@ -173,42 +158,34 @@ def _tile(frames: int) -> dict[str, Any]:
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
 
-def _speech(
-    made: _Launch, method: CompressionMethod | None, with_sums: bool
-) -> tuple[bytes, tuple[Tensor, Tensor, Tensor, Tensor]]:
+def _speech(made: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
     features, dim = made.features, made.features.shape[1]
     percentiles = features.new_empty((made.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(made.steps, dtype=torch.int16)
-    codes, sums = features.new_empty(made.elements, dtype=torch.uint8), made.sums(with_sums)
+    codes = features.new_empty(made.elements, dtype=torch.uint8)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         speech_kernel[made.grid](
             *made.arguments,
             percentiles,
             steps,
             codes,
-            sums if with_sums else made.headers,
             features.stride(0),
             dim,
             GROUPS=made.groups,
-            SUMS=with_sums,
             **_tile(FRAMES),
         )
-    return b"CM", (made.headers, percentiles, codes, sums)
+    return b"CM", (made.headers, percentiles, codes)
 
 
-def _integers(
-    made: _Launch, method: CompressionMethod | None, with_sums: bool
-) -> tuple[bytes, tuple[Tensor, Tensor, Tensor, Tensor]]:
+def _integers(made: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
     features, dim = made.features, made.features.shape[1]
     kind, top, fixed = _FORMATS[method]
-    codes = features.new_empty(made.elements if top else 0, dtype=torch.int16 if top == 65535 else torch.uint8)
-    sums = made.sums(with_sums)
+    codes = features.new_empty(made.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
     low, width = fixed or (0.0, 1.0)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
         integers_kernel[made.grid](
             *made.arguments,
-            codes if top else made.headers,
-            sums if with_sums else made.headers,
+            codes,
             features.stride(0),
             dim,
             low,
@@ -216,10 +193,9 @@ def _integers(
             GROUPS=made.groups,
             TOP=top,
             FIXED=fixed is not None,
-            SUMS=with_sums,
             **_tile(64),
         )
-    return kind, (made.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes, sums)
+    return kind, (made.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 
 
 @functools.cache
@@ -242,14 +218,14 @@ def _fault(device: torch.device) -> str:
             for parts in compress_rows(features, places, method):
                 found = parts.objects([each.cpu().numpy() for each in parts.tensors])
                 for (first, count), pieces in zip(places[parts.members].tolist(), found, strict=True):
-                    if pieces is None or b"".join(pieces) != _stored(values[first : first + count], method):
+                    if pieces is None or b"".join(pieces) != _stored_bytes(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # Triton's and its compilers' errors have no common base
         return fault_shown_by(error, device)
     return ""
 
 
-def _stored(matrix: Array, method: CompressionMethod) -> bytes:
+def _stored_bytes(matrix: Array, method: CompressionMethod) -> bytes:
     sink = io.BytesIO()
     codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
     return sink.getvalue()

@@ -40,27 +40,19 @@ _captured: list[object] = []
 
 
 class Noise(NamedTuple):
-    """Noise for dithering.
+    """Noise for dithering."""
 
-    Attributes:
-        kind: KALDI, PHILOX, or 0 for none.
-        seeds: ``rand_r()`` states of all frames, int32, or the generator's seed, int64 (1,); None for none.
-    """
-
-    kind: int = 0
+    kind: int = 0  # KALDI, PHILOX, or 0 for none
+    # ``rand_r()`` states of all frames, int32, or the generator's seed, int64 (1,); None for none
     seeds: Tensor | None = None
 
 
 class Spans(NamedTuple):
-    """Frames by their VTLN factors.
+    """Frames by their VTLN factors."""
 
-    Attributes:
-        firsts: first frame of each span, counted over all rows, ascending from 0; a span ends where the next begins.
-        warps: factor of each.
-    """
-
+    # first frame of each span, counted over all rows, ascending from 0; a span ends where the next begins
     firsts: npt.NDArray[np.int64]
-    warps: Sequence[float]
+    warps: Sequence[float]  # factor of each
 
     @classmethod
     def one(cls, warp: float) -> Spans:
@@ -256,17 +248,11 @@ def _registers(device: torch.device, points: int) -> int:
 
 
 class BandFilters(NamedTuple):
-    """Filter banks without most of their zeros.
+    """Filter banks without most of their zeros."""
 
-    Attributes:
-        first_bins: first FFT bin of each band's filter, a multiple of 4: int32 (banks, groups * GROUP).
-        weights: of four bins of each band in a row, (banks, rows, GROUP, 4).
-        group_rows: the first row of each group of bands, and the end: int32 (groups + 1,).
-    """
-
-    first_bins: Tensor
-    weights: Tensor
-    group_rows: Tensor
+    first_bins: Tensor  # first FFT bin of each band's filter, a multiple of 4: int32 (banks, groups * GROUP)
+    weights: Tensor  # mel weights of four bins of each band in a row, (banks, rows, GROUP, 4)
+    group_rows: Tensor  # the first row of each group of bands, and the end: int32 (groups + 1,)
 
 
 def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> BandFilters:

@@ -19,7 +19,7 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, emphasized, variance_of
+from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, preemphasize_frames, variance_of
 from kaldi_compat.pitch.process import standard_normal, undelayed_features
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.torch.calls import ProcessPitchStreamCall
@@ -203,7 +203,7 @@ class Tracker:
         energy = np.array([self._mean_square(end) for end in ends.tolist()])
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
-            signal, first, shift = emphasized(signal, first, count, constants), 0, constants.span
+            signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
         alone = Frames(
             signal=signal,
             starts=np.zeros(1, np.int64),

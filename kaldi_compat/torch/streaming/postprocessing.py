@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.functional.cmvn import (
+    apply_mean_and_variance,
     cmvn_statistics,
     filled_window,
-    normalized_by,
     normalized_online,
     sliding_windows,
     window_mean_and_variance,
@@ -175,7 +175,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         end = self.history.as_column(np.maximum(self.history.end, 1))
         window_start, window_end = sliding_windows(times, end, self.options)
         mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
-        return normalized_by(now, mean, variance, size, self.options)
+        return apply_mean_and_variance(now, mean, variance, size, self.options)
 
 
 class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.torch.tensors.energies import floored
+from kaldi_compat.torch.tensors.energies import floor_energy
 
 
 def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,6 +63,6 @@ def with_first(
     if log_energy is None:
         first = cepstra[..., :1] * scale_of_c0
     else:
-        first = floored(log_energy, energy_floor).unsqueeze(-1)
+        first = floor_energy(log_energy, energy_floor).unsqueeze(-1)
     rest = cepstra[..., 1:]
     return torch.cat((rest, first) if htk_order else (first, rest), -1)

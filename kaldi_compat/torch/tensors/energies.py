@@ -58,6 +58,6 @@ def mel_sums(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], n
     return torch.cat([power[..., bins] @ filled[bins, bands] for bins, bands in groups], -1)[..., :num_bins]
 
 
-def floored(log_energy: Tensor, energy_floor: float) -> Tensor:
+def floor_energy(log_energy: Tensor, energy_floor: float) -> Tensor:
     """Limit log energies to the log of this floor from below; a floor of 0 means none."""
     return log_energy.clamp(min=math.log(energy_floor)) if energy_floor > 0 else log_energy

@@ -19,29 +19,21 @@ from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
-from kaldi_compat.torch.tensors.sinc import resampled
+from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 _BLOCK = 256  # frames correlated at once: what they need stays in the cache
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 
 
 class PitchTables(NamedTuple):
-    """Tables of the tracker as tensors.
+    """Tables of the tracker as tensors."""
 
-    Attributes:
-        band: ``(lags - 1 + window, lags)``: ones where a sample is in the window at a lag.
-        weights: ``(lags, states)``: interpolates correlations to the lags that are the states.
-        discount: ``(states,)``: reduction of the correlation at longer lags.
-        pitch: ``(states,)`` in Hz.
-        lowpass_starts, lowpass_weights: of :class:`~kaldi_compat.exact.resample.PeriodFilters`.
-    """
-
-    band: Tensor
-    weights: Tensor
-    discount: Tensor
-    pitch: Tensor
-    lowpass_starts: Tensor
-    lowpass_weights: Tensor
+    band: Tensor  # ``(lags - 1 + window, lags)``: ones where a sample is in the window at a lag
+    weights: Tensor  # ``(lags, states)``: interpolates correlations to the lags that are the states
+    discount: Tensor  # ``(states,)``: reduction of the correlation at longer lags
+    pitch: Tensor  # ``(states,)`` in Hz
+    lowpass_starts: Tensor  # ``starts`` of :class:`~kaldi_compat.exact.resample.PeriodFilters`
+    lowpass_weights: Tensor  # ``weights`` of it
 
     @classmethod
     def of(cls, constants: PitchConstants) -> PitchTables:
@@ -89,7 +81,7 @@ def track_batch(
     schedule = Schedule.of(counts, longest, most, constants)
     frames = schedule.frames.clamp(max=most)
     ends = constants.samples_out(counts, finished=True).clamp(min=1)
-    signal = silent_past(downsampled(silent_past(samples, counts), constants, tables), ends)
+    signal = silent_past(downsample_audio(silent_past(samples, counts), constants, tables), ends)
 
     windows = frame_windows(signal, most, constants, ends)
     # If traced, the number of blocks would become a constant of the graph.
@@ -107,19 +99,12 @@ def track_batch(
 
 
 class Schedule(NamedTuple):
-    """Frames of a batch of utterances, and the samples that give their ballast (see :mod:`kaldi_compat.pitch.frames`).
+    """Frames of a batch, and the samples that give their ballast (see :mod:`kaldi_compat.pitch.frames`)."""
 
-    Attributes:
-        frames: ``(B,)`` number of frames.
-        samples: ``(B, frames)`` resampled samples whose energy gives each frame's ballast.
-        recomputed: ``(B,)`` number of frames, from the first, that are searched again with a better energy.
-        recompute_samples: ``(B,)`` resampled samples from which the better energy is computed.
-    """
-
-    frames: Tensor
-    samples: Tensor
-    recomputed: Tensor
-    recompute_samples: Tensor
+    frames: Tensor  # ``(B,)`` number of frames
+    samples: Tensor  # ``(B, frames)`` resampled samples whose energy gives each frame's ballast
+    recomputed: Tensor  # ``(B,)`` number of frames, from the first, that are searched again with a better energy
+    recompute_samples: Tensor  # ``(B,)`` resampled samples from which the better energy is computed
 
     @classmethod
     def of(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
@@ -171,14 +156,14 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     return (2 * count + constants.shift) // (2 * constants.shift)
 
 
-def downsampled(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
+def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
     """Resample audio to the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
 
     Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
     """
     starts, weights = tables.lowpass_starts, tables.lowpass_weights
     filters = dataclasses.replace(constants.period_filters, starts=starts, weights=weights)
-    return resampled(samples, filters, torch.float64)
+    return resample_tensor(samples, filters, torch.float64)
 
 
 def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:

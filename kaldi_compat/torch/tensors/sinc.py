@@ -11,7 +11,7 @@ from kaldi_compat.functional.array_api import as_like, is_traced
 _AT_ONCE = 8192  # samples computed at once, so that their taps stay in the cache
 
 
-def resampled(samples: Tensor, filters: PeriodFilters, products: torch.dtype) -> Tensor:
+def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dtype) -> Tensor:
     """Return audio at the other rate.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
@@ -77,24 +78,31 @@ def lists_in_text(draw: st.DrawFn, begin: str, element: tuple[Any, ...], end: st
     return "".join(pieces)
 
 
-@QUICK
-@given(text=lists_in_text("[", (INTEGERS, NUMBERS), "]"), end=st.sampled_from(["\n", "", " \n", "\r\n"]))
-@example(text="[ 1 0.5 ] 3 [ 2 0.5 ] ", end="\n")
-@example(text="[ 12 ] [ 1 0.5 7 2 ] ", end="\n")
-@example(text="[ 1 [ 2 0.5 ] ] ", end="\n")
-@example(text="[ 1 0.5 ] 5", end="\n")
-@example(text="] [ 1 0.5 ", end="\n")
-@example(text="[] [1 0.5] ", end="\n")
+def on_a_line(texts: st.SearchStrategy[str], *examples: str) -> Callable[[Any], Any]:
+    """Decorate a test of a text and the end of its line, with these examples."""
+
+    def decorate(test: Any) -> Any:
+        for text in examples:
+            test = example(text=text, end="\n")(test)
+        return QUICK(given(text=texts, end=st.sampled_from(["\n", "", " \n", "\r\n"]))(test))
+
+    return decorate
+
+
+@on_a_line(
+    lists_in_text("[", (INTEGERS, NUMBERS), "]"),
+    "[ 1 0.5 ] 3 [ 2 0.5 ] ",
+    "[ 12 ] [ 1 0.5 7 2 ] ",
+    "[ 1 [ 2 0.5 ] ] ",
+    "[ 1 0.5 ] 5",
+    "] [ 1 0.5 ",
+    "[] [1 0.5] ",
+)
 def test_posteriors_in_text(text: str, end: str) -> None:
     assert_the_same_both_ways("posterior", (text + end).encode("latin1") + b"next line\n")
 
 
-@QUICK
-@given(text=lists_in_text("", (INTEGERS,), ";"), end=st.sampled_from(["\n", "", " \n", "\r\n"]))
-@example(text="1 2 ; 5", end="\n")
-@example(text="1 2; ", end="\n")
-@example(text=" ; ", end="\n")
-@example(text="1-2 ; ", end="\n")
+@on_a_line(lists_in_text("", (INTEGERS,), ";"), "1 2 ; 5", "1 2; ", " ; ", "1-2 ; ")
 def test_vectors_of_vectors_in_text(text: str, end: str) -> None:
     assert_the_same_both_ways("int-vector-vector", (text + end).encode("latin1") + b"next line\n")
 

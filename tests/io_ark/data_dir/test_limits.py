@@ -11,8 +11,10 @@ import pytest
 
 import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
-from io_ark.data_dir import directories, durations, lines, lists, perturb, split
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir import directories, durations, lines, lists, perturb
+from io_ark.data_dir.fix import fix
+from io_ark.data_dir.stage import Say, SourceDir
+from tests.io_ark.data_dir.test_directory import write
 
 
 def quiet(name: str = "script") -> Say:
@@ -24,10 +26,7 @@ def make(folder: Path, count: int = 4, /, **files: str) -> DataDir:
     keys = [f"u{at}" for at in range(1, count + 1)]
     pairs = "".join(f"{key} {key}\n" for key in keys)
     files = {"utt2spk": pairs, "spk2utt": pairs, "wav_scp": "".join(f"{key} {key}.wav\n" for key in keys), **files}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name.replace("_scp", ".scp")).write_text(text)
-    return DataDir(folder)
+    return write(folder, **files)
 
 
 @pytest.fixture
@@ -103,7 +102,8 @@ def test_parts_are_of_other_sizes(tmp_path: Path, per_utt: bool, count: int) -> 
 
 def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a\nb\nc")
-    assert split.count_lines(str(tmp_path / "a")) == 2 and split.count_lines(str(tmp_path / "none")) == 0
+    source = SourceDir(str(tmp_path))
+    assert source.count("a") == 2 and source.count("none") == 0
 
 
 @pytest.mark.usefixtures("sox")
@@ -163,18 +163,18 @@ def test_bad_line_of_segments_is_read(line: str, is_good: bool) -> None:
             io_ark.data_dir.parse_segment(line)
 
 
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("utt2dur", "0.001 1e-3", "0 -1 0.0"),
-        ("reco2dur", "0.001 1e-3", "0 -1 0.0"),
-        ("utt2num_frames", "1 3.0", "0 -1 1.5"),
-        ("utt2warp", "0.51 1.49", "0.5 1.5 0 2"),
-        ("spk2warp", "0.51 1.49", "0.5 1.5 0 2"),
-        ("spk2gender", "m f", "x M"),
-    ],
-)
-def test_value_out_of_range_is_valid(tmp_path: Path, name: str, good: str, bad: str) -> None:
+# Values of files: good, bad.
+VALUES = {
+    "utt2dur reco2dur": ("0.001 1e-3", "0 -1 0.0"),
+    "utt2num_frames": ("1 3.0", "0 -1 1.5"),
+    "utt2warp spk2warp": ("0.51 1.49", "0.5 1.5 0 2"),
+    "spk2gender": ("m f", "x M"),
+}
+
+
+@pytest.mark.parametrize(("name", "names"), [(name, names) for names in VALUES for name in names.split()])
+def test_value_out_of_range_is_valid(tmp_path: Path, name: str, names: str) -> None:
+    good, bad = VALUES[names]
     for value in good.split():
         make(tmp_path / "data", 1, **{name: f"u1 {value}\n"}).validate()
     for value in bad.split():
@@ -278,3 +278,16 @@ def test_pieces_of_chunks_lack_lines(end: bytes) -> None:
     chunks = [b"a\nb\n", b"c\n", b"d\ne" + end]
     made = [b"".join(piece) for piece in lines.by_count(iter(chunks), [1, 3, 0, 1])]
     assert made == [b"a\n", b"b\nc\nd\n", b"", b"e" + end]
+
+
+def test_blank_line_of_recordings_empties_segments(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 r2 0 1\n", wav_scp="r1 a\n\nr2 b\n")
+    before = Path(data.file("segments")).read_bytes()
+    with pytest.raises(DataDirError, match=r"wav\.scp:1: Invalid id-list"):
+        fix(Say("fix"), data.path)
+    assert Path(data.file("segments")).read_bytes() == before
+
+
+def test_recording_with_a_carriage_return_before_it_is_lost(tmp_path: Path) -> None:
+    data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 \rr2 0 1\n", wav_scp="r1 a\nr2 b\n").fix()
+    assert Path(data.file("wav.scp")).read_text() == "r1 a\nr2 b\n"

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from io_ark.data_dir import lines
 from io_ark.data_dir.scripts import SCRIPTS, call, protected
 from io_ark.data_dir.stage import Say
 from tests.support import data_dirs
@@ -108,3 +109,12 @@ def test_scripts_differ_from_kaldis(
             ours = messages(stdout)
             missing = [line for line in messages(expected.decode("utf-8", "replace")) if line not in ours]
             assert not missing or "Usage" in told, told
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case["seed"])) for case in cases()[::40]])
+def test_scripts_differ_in_c_and_in_small_chunks(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
+) -> None:
+    for name, value in {"IN_C": 0, "MOST_HELD": 0, "CHUNK": 40, "MOST_TO_SORT": 200}.items():
+        monkeypatch.setattr(lines, name, value)
+    test_scripts_differ_from_kaldis(case, tmp_path, monkeypatch, capfdbinary)

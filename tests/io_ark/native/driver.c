@@ -34,7 +34,7 @@ static uint8_t *copy_of(const uint8_t *data, size_t size)
     return copy;
 }
 
-/* Scan all of the data, with room for so many bytes of values, lists and entries. */
+/* Scan all of the data, with room for this number of bytes of values, lists and entries. */
 static int64_t scan_all(const uint8_t *data, int64_t size, int kind, int64_t values, int64_t lists, int64_t most,
                         const int64_t *places)
 {

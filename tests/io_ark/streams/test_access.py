@@ -55,17 +55,20 @@ DOORS: list[Callable[..., object]] = [
 ]
 
 
-@pytest.mark.parametrize("by", ["argument", "environment"])
-@pytest.mark.parametrize("what", ["pipes", "network"])
+REFUSALS = [(what, by) for what in ("pipes", "network") for by in ("argument", "environment")]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
 def test_commands_and_urls_are_refused_everywhere(
-    what: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refusal: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_refused(DOORS, what, by, tmp_path, monkeypatch)
+    check_refused(DOORS, refusal, tmp_path, monkeypatch)
 
 
 def check_refused(
-    doors: Iterable[Callable[..., object]], what: str, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    doors: Iterable[Callable[..., object]], refusal: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    what, by = refusal
     made, script, segments = (tmp_path / name for name in ("made", "a.scp", "segments"))
     commands, urls = (f"touch {made} |", f"| touch {made}"), ("https://127.0.0.1:1/a", "s3://bucket/a")
     at = Names(*(commands if what == "pipes" else urls), script, segments)

@@ -8,6 +8,7 @@ import pytest
 
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.cli import main
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
 
 
@@ -21,13 +22,12 @@ from kaldi_compat.errors import OptionError
 )
 def test_options_stand_anywhere_and_take_values_after_a_space(argv: list[str]) -> None:
     given = parse_arguments(["dump", *argv])
-    assert (given.feature, given.data, given.log) == ("fbank", "data", "")
-    assert given.values == {"nj": 8, "compress": False, "resume": True}
+    assert given == Job(Layout.of("data", "fbank"), DumpOptions(nj=8, compress=False, resume=True))
 
 
 def test_option_has_the_type_of_another_feature_that_has_it() -> None:
     given = parse_arguments(["dump", "mfcc", "data", "--cepstral-lifter", "22.5", "--no-use-energy", "--nj", "2"])
-    assert given.values == {"nj": 2}
+    assert isinstance(given, Job) and given.options == DumpOptions(nj=2)
     assert sorted(given.overrides) == ["--cepstral-lifter=22.5", "--use-energy=false"]
     with pytest.raises(OptionError, match=r"--cepstral-lifter=22.5: expected an integer"):
         parse_arguments(["dump", "plp", "data", "--cepstral-lifter=22.5"])
@@ -37,7 +37,7 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
     conf = tmp_path / "dump.conf"
     conf.write_text("--nj=8\n--seed=3\n")
     given = parse_arguments(["dump", "--config", str(conf), "--nj", "2", "fbank", "data"])
-    assert given.values == {"nj": 2, "seed": 3}
+    assert isinstance(given, Job) and given.options == DumpOptions(nj=2, seed=3)
 
 
 @pytest.mark.parametrize(

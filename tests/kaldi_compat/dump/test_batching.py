@@ -17,6 +17,7 @@ from io_ark.codecs import codec
 from io_ark.streams import BytesSource
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
+from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Part, Row, pack
@@ -161,7 +162,7 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
 
 
 def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
-    encode = Encoder(DumpOptions(), with_statistics=False)
+    encode = Encoder(DumpOptions(), Trial())
     features = np.full((20, 3), np.nan, np.float32)
     (result,) = encode(Features(4, block_of(["u"], [features]), np.ones(1)))
     assert isinstance(result, Encoded) and result.left_uncompressed
@@ -272,14 +273,14 @@ def test_other_errors_of_the_device_are_not_taken_for_a_lack_of_memory(
 
 
 @pytest.mark.parametrize("method", [1, 3, 5])  # by columns, two bytes, one byte
-def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encoder(
+def test_matrices_compressed_on_the_device_are_those_of_the_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: int
 ) -> None:
-    job = job_with(tmp_path, "--dither=0\n", compression_method=method, cmvn="global")
+    job = job_with(tmp_path, "--dither=0\n", compression_method=method)
     computer = PackedComputer(job, make_plan(job), "cpu")
     batch = [utterance(i, n) for i, n in enumerate((3000, 300, 401, 9000, 1))]
     monkeypatch.setattr(computer, "module", by_torch(computer.module))
-    encode = Encoder(job.options, with_statistics=True)
+    encode = Encoder(job.options, Trial())
 
     def encoded() -> dict[int, Encoded]:
         """Return the utterances one by one, as the encoder leaves them."""
@@ -296,9 +297,6 @@ def test_matrices_compressed_and_summed_up_on_the_device_are_those_of_the_encode
     for index, wanted in plain.items():
         one = found[index]
         assert one.block.data.tobytes() == wanted.block.data.tobytes() and one.frames == wanted.frames
-        if one.frames[0]:
-            assert one.statistics is not None and wanted.statistics is not None
-            np.testing.assert_allclose(one.statistics, wanted.statistics, rtol=1e-12)
 
 
 def cut(encoded: Encoded) -> list[Encoded]:
@@ -308,12 +306,8 @@ def cut(encoded: Encoded) -> list[Encoded]:
     begins = [*(block.objects - [len(key) for key in keys]).tolist(), len(block.data)]
     for i, key in enumerate(keys):
         packed = PackedBlock(key, block.data[begins[i] : begins[i + 1]], np.array([len(key)]))
-        statistics = None if encoded.statistics is None else encoded.statistics[i : i + 1]
-        found.append(
-            Encoded(
-                encoded.index + i, packed, encoded.durations[i : i + 1], statistics, frames=encoded.frames[i : i + 1]
-            )
-        )
+        durations, frames = encoded.durations[i : i + 1], encoded.frames[i : i + 1]
+        found.append(Encoded(encoded.index + i, packed, durations, frames=frames))
     return found
 
 
@@ -325,7 +319,7 @@ def read_back(result: Result) -> Result:
         codec("matrix").read(BytesSource(one.block.data[one.block.objects[0] :].tobytes())) for one in cut(result)
     ]
     block = ObjectBlock.of(result.block.names(), [np.asarray(each) for each in matrices])
-    return Features(result.index, block, result.durations, result.statistics)
+    return Features(result.index, block, result.durations)
 
 
 def by_torch(module: SpectralFeature) -> SpectralFeature:
@@ -350,7 +344,7 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     )
     results = computer.submit([utterance(i, 3000) for i in range(3)])()
     assert [type(each) for each in results] == [Features, Encoded, Features]
-    assert fetches == [4, 2]  # the compressed matrices, and at once those that are not
+    assert fetches == [3, 2]  # the compressed matrices, and at once those that are not
     for each in (results[0], results[2]):
         assert isinstance(each, Features)
         np.testing.assert_array_equal(each.value, features[19 * each.index :][:17])
@@ -380,10 +374,9 @@ def test_a_row_is_not_padded_to_its_longest_utterance() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("compress", [False, True])
-@pytest.mark.parametrize("more", [[], ["--cmvn=global"]], ids=["plain", "cmvn"])
-def test_gpu_dump_equals_cpu_dump(tmp_path: Path, compress: bool, more: list[str]) -> None:
+def test_gpu_dump_equals_cpu_dump(tmp_path: Path, compress: bool) -> None:
     data = make_data(tmp_path)
-    options = [*more, *([] if compress else ["--no-compress"])]
+    options = [] if compress else ["--no-compress"]
     assert dump(data, *options) == 0
     expected = matrices(data / "feats.scp")
     assert "peak device memory" in said_by(data, *options, "--device=cuda", "--batch-seconds=3", nj=2)

@@ -203,13 +203,14 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
 SPEAKERS = {
     "sorted": lambda number: f"s{number // 3}",
     "mixed": lambda number: f"s{number % 4}",  # no speaker's utterances are neighbours
+    "split": lambda number: f"s{number // 4}",  # a speaker's utterances are in two archives
     "backwards": lambda number: f"s{9 - number // 3}",
     "each its own": lambda number: f"spk{number // 3}-utt{number:03d}",  # what Kaldi has where speakers are not known
 }
 
 
 @pytest.mark.parametrize("order", SPEAKERS)
-def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path: Path, order: str) -> None:
+def test_cmvn_is_that_of_compute_cmvn_stats_to_the_bit(data: Path, tmp_path: Path, order: str) -> None:
     keys = keys_of(data / "wav.scp")
     utt2spk = [f"{key} {SPEAKERS[order](i)}\n" for i, key in enumerate(keys)]
     (data / "utt2spk").write_text("".join(utt2spk))
@@ -223,10 +224,8 @@ def test_cmvn_of_the_same_pass_equals_that_of_a_second_pass(data: Path, tmp_path
     assert compute_cmvn_stats.main([source, f"{tmp_path}/global"]) == 0
     found, expected = (dict(io_ark.read(name)) for name in (f"scp:{data}/cmvn.scp", f"ark:{tmp_path}/cmvn.ark"))
     assert list(found) == list(expected)
-    for speaker, statistics in expected.items():
-        np.testing.assert_allclose(found[speaker], statistics, rtol=1e-12)
-    total = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
-    np.testing.assert_allclose(total, io_ark.load(f"{tmp_path}/global", kind="double-matrix"), rtol=1e-6)
+    assert (data / "data" / "cmvn_train.ark").read_bytes() == (tmp_path / "cmvn.ark").read_bytes()
+    assert (data / "cmvn.ark").read_bytes() == (tmp_path / "global").read_bytes()
     assert (data / "cmvn.scp").read_text() == (data / "data" / "cmvn_train.scp").read_text()
     assert not list(data.glob("**/*unfinished*"))
 
@@ -250,7 +249,7 @@ def test_statistics_that_cannot_be_written_leave_the_old_ones(data: Path, monkey
     paths = [data / "cmvn.scp", data / "data" / "cmvn_train.ark", data / "data" / "cmvn_train.scp"]
     before = [path.read_bytes() for path in paths]
 
-    def full_disk(runs: object) -> Iterator[tuple[str, np.ndarray]]:
+    def full_disk(*_: object) -> Iterator[tuple[str, np.ndarray]]:
         yield "one", np.zeros((2, 24))
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -366,7 +365,6 @@ def test_advice_to_start_over_names_the_switches_given(data: Path) -> None:
         (["--shard=2/2", "--seed=3"], "set it back, or delete it and start again"),
         (["--shard=2/2", "--seed=3", "--resume"], "set it back, or delete it and start again without --resume"),
         (["--seed=3", "--resume"], "set it back, or start again without --resume"),
-        (["--shard=2/2", "--cmvn=speaker"], "delete it and start again"),
     ):
         assert refused(data, *arguments).strip().rpartition(": ")[2] == advice
     (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
@@ -516,12 +514,12 @@ CONF = "../../conf/fbank.conf"
 REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without("wav.scp"), "", "wav.scp is missing"),
     (lambda data: (without("wav.scp")(data), (data / "wav.scp").mkdir()), "", "wav.scp is not a file"),
-    (without(), "--shard=0/3", "shard is a number from 1"),
-    (without(), "--cmvn=utterance", "cmvn is made of"),
-    (without(), "--speeds=0.9", "speeds and speed_dir go together"),
+    (without(), "--shard=0/3", "--shard is a number from 1"),
+    (without(), "--cmvn=utterance", "--cmvn is made of"),
+    (without(), "--speeds=0.9", "--speeds=... and --speed-dir=... go together"),
     (without(), "--device=tpu", "expected cpu, cuda"),
-    (without(), "--nj=0", "nj"),
-    (without(), "--compression-method=9", "compression_method"),
+    (without(), "--nj=0", "--nj"),
+    (without(), "--compression-method=9", "--compression-method"),
     (without(), "--report={data}/none/page.html", "cannot be written"),
     (without(), "--report={data}", "cannot be written"),
     (without("utt2spk"), "--cmvn=speaker", "utt2spk is missing, and --cmvn=speaker needs it"),
@@ -552,8 +550,9 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--conf={data}/none.conf", "none.conf is missing"),
     (with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n"), "--nj=2", "high_freq=9000 Hz must lie"),
     (without(), "--vtln-map=ark:{data}/none", "none is missing: --vtln-map names it"),
-    (without(), "--engine=triton", "engine=triton computes on a GPU"),
+    (without(), "--engine=triton", "--engine=triton computes on a GPU: give --device=cuda"),
 ]
+OF_THE_COMMAND_LINE = ("--shard", "--cmvn=utterance", "--speeds", "--nj=0", "--compression-method", "--engine")
 
 
 @pytest.mark.parametrize(("change", "argument", "message"), REFUSED)
@@ -562,7 +561,8 @@ def test_what_is_invalid_is_refused_in_one_line_before_any_file_is_touched(
 ) -> None:
     (data / "feats.scp").write_text("old\n")
     change(data)
-    said = refused(data, *filter(None, [argument.format(data=data)]))
+    status = 2 if argument.startswith(OF_THE_COMMAND_LINE) else 255
+    said = refused(data, *filter(None, [argument.format(data=data)]), status=status)
     assert re.search(message, said)
     assert (data / "feats.scp").read_text() == "old\n" and not (data / "log").exists()
 

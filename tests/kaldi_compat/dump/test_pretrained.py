@@ -16,7 +16,6 @@ import torch
 
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.errors import OptionError
 from tests.support.dump_data import audio, failures, keys_of, make_data, write_wav
 from tests.support.extractors import arrays, waves
 from tests.support.tiny_models import CODECS, ENCODERS, save_tiny
@@ -64,10 +63,11 @@ def test_layers_are_the_hidden_states_of_the_model(data: Path, tmp_path: Path, n
 
 
 def test_deeper_layers_are_not_computed(data: Path, tmp_path: Path) -> None:
-    from kaldi_compat.torch.extractors import open_pretrained
+    from kaldi_compat.dump.options import DumpOptions
+    from kaldi_compat.dump.torch_models import open_pretrained
 
     folder = save_tiny("hubert", tmp_path / "m")
-    made = open_pretrained(folder, [1], device="cpu", compiled=False, allow_pickle=False)
+    made = open_pretrained(DumpOptions(transformers=str(folder), layers="1"), "cpu")
     assert len(made.model.encoder.layers) == 1
     samples = waves(data)["spk0-utt000"][0]
     with torch.inference_mode():
@@ -134,7 +134,7 @@ def test_resume_with_another_model_is_refused(data: Path, tmp_path: Path) -> Non
     model = transformers.AutoModel.from_pretrained(folder)
     model.encoder.layers[0].feed_forward.output_dense.bias.data += 0.01
     model.save_pretrained(folder)
-    with pytest.raises(DumpError, match=r"--transformers/model.safetensors changed since the plan"):
+    with pytest.raises(DumpError, match=r"transformers/model.safetensors changed since the plan"):
         kaldi_compat.dump(data, transformers=folder, nj=1, resume=True)
 
 
@@ -142,21 +142,21 @@ def test_pickled_weights_need_permission(data: Path, tmp_path: Path) -> None:
     folder = save_tiny("hubert", tmp_path / "m")
     torch.save(transformers.AutoModel.from_pretrained(folder).state_dict(), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(OptionError, match=r"only pickled weights.*--allow-pickle"):
+    with pytest.raises(DumpError, match=r"only pickled weights.*allow_pickle=True"):
         kaldi_compat.dump(data, transformers=folder, nj=1)
     assert kaldi_compat.dump(data, transformers=folder, nj=1, allow_pickle=True).utterances == 4
 
 
 def test_incomplete_models_are_one_line(data: Path, tmp_path: Path) -> None:
     folder = save_tiny("hubert", tmp_path / "m")
-    with pytest.raises(OptionError, match=r"layers 0 to 3, not 4"):
+    with pytest.raises(DumpError, match=r"layers 0 to 3, not 4"):
         kaldi_compat.dump(data, transformers=folder, layers="4", nj=1)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
-    with pytest.raises(OptionError, match=r"lacks .* weights of the model, such as encoder.layers.3"):
+    with pytest.raises(DumpError, match=r"lacks .* weights of the model, such as encoder.layers.3"):
         kaldi_compat.dump(data, transformers=folder, nj=1)
     (folder / "preprocessor_config.json").unlink()
-    with pytest.raises(OptionError, match=r"preprocessor_config.json is missing"):
+    with pytest.raises(DumpError, match=r"preprocessor_config.json is missing"):
         kaldi_compat.dump(data, transformers=folder, nj=1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ OPTIONS = ("--cmvn=speaker,global", "--shard-utterances=2")
 FILES = {
     "archive": "data/raw_fbank_train.2.ark",
     "script": "data/raw_fbank_train.2.scp",
-    "stats": "log/dump_fbank_train.2.stats",
     "manifest": "log/dump_fbank_train.2.json",
     "plan": "log/dump_fbank_train.plan.jsonl",
     "feats.scp": "feats.scp",
@@ -89,10 +87,10 @@ def test_damage_is_repaired_or_refused(
         assert results(data) == results(whole[1])
 
 
-@pytest.mark.parametrize("file", ["archive", "script", "stats", "manifest"])
+@pytest.mark.parametrize("file", ["archive", "script", "manifest"])
 def test_damage_costs_one_archive(data: Path, file: str) -> None:
     stamps = {path: path.stat().st_mtime_ns for path in (data / "data").glob("raw_*.ark")}
-    DAMAGES["deleted" if file == "stats" else "a digit changed"](data / FILES[file])
+    DAMAGES["a digit changed"](data / FILES[file])
     assert f"archive 2 is made again: {data / FILES[file]} " in said_by(data, *OPTIONS, "--resume")
     changed = [path.name for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp]
     assert changed == ["raw_fbank_train.2.ark"]
@@ -261,13 +259,12 @@ def test_option_that_changes_all_features_names_all_archives(tmp_path: Path) -> 
         assert "start again without" in said
 
 
-def test_statistics_asked_for_later_make_archives_again(tmp_path: Path) -> None:
+def test_statistics_asked_for_later_are_made_of_the_archives_that_are_there(tmp_path: Path) -> None:
     data = make_data(tmp_path, 4, samples=(2000,))
     assert dump(data, "--shard-utterances=2") == 0
     before = archive_bytes(data)
     said = said_by(data, "--shard-utterances=2", "--resume", "--cmvn=speaker")
-    assert re.search(r"archive 1 is made again: \S*\.1\.\S* was not made, and --cmvn needs it", said)
-    assert archive_bytes(data).items() >= before.items()
+    assert "nothing was left to compute" in said and archive_bytes(data).items() >= before.items()
     assert (data / "cmvn.scp").exists()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from kaldi_compat.exact import products
 from kaldi_compat.exact.products import matrix_vectors, product, product_with_transpose
-from kaldi_compat.exact.sums import fused
+from kaldi_compat.exact.sums import fused_multiply_add
 from tests.support import products as kaldi
 from tests.support.blas import has_avx512, products_by_openblas
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
@@ -126,7 +126,7 @@ def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other() 
         for begin, end in itertools.pairwise(panels):
             sums = np.zeros(found.shape, np.float32)
             for k in range(begin, end):
-                sums = fused(a[..., k, None], b[k], sums)
+                sums = fused_multiply_add(a[..., k, None], b[k], sums)
             total = total + sums
         np.testing.assert_array_equal(found, total)
 

@@ -13,7 +13,7 @@ from kaldi_compat.exact.engine import compute
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.products import matrix_vectors
 from kaldi_compat.exact.sliding import _strided_sum
-from kaldi_compat.exact.sums import dot, fused, matrix_vector
+from kaldi_compat.exact.sums import dot, fused_multiply_add, matrix_vector
 from kaldi_compat.options.spectral import MfccOptions
 from tests.support.blas import has_avx512, products_by_openblas
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
@@ -45,15 +45,15 @@ def test_fused_rounds_once() -> None:
     c = (rng.standard_normal(500) * 10.0 ** rng.uniform(-9, 9, 500)).astype(np.float32)
     wide = [[Fraction(float(x)) for x in row] for row in (a, b, c)]
     right = [exactly_rounded(x * y + z) for x, y, z in zip(*wide, strict=True)]
-    np.testing.assert_array_equal(fused(a, b, c), right)
+    np.testing.assert_array_equal(fused_multiply_add(a, b, c), right)
 
 
 def test_fused_does_not_round_twice() -> None:
     # The sum lies 2**-54 below the middle between two floats; in float64 it is the middle, which rounds up, to even.
     a, b, c = np.float32(1 - 2.0**-15), np.float32(2.0**-24 * (1 + 2.0**-15)), np.float32(1 + 2.0**-23)
     assert np.float32(float(a) * float(b) + float(c)) != c
-    assert fused(a, b, c) == c
-    assert fused(-a, b, -c) == -c
+    assert fused_multiply_add(a, b, c) == c
+    assert fused_multiply_add(-a, b, -c) == -c
 
 
 def test_rows_that_fill_no_group_of_four_are_added_to_the_first_strided_sum() -> None:

@@ -16,7 +16,7 @@ from kaldi_compat.functional import block_cmvn as cmvn
 from kaldi_compat.functional import block_deltas as deltas
 from kaldi_compat.functional import block_vad as vad
 from kaldi_compat.functional import columns, means
-from kaldi_compat.functional.deltas import filtered
+from kaldi_compat.functional.deltas import filter_frames
 from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.options.postprocessing import (
     DeltaOptions,
@@ -38,9 +38,9 @@ FUNCTIONS: dict[str, Function] = {
     "deltas shifted back": lambda x, b: deltas.shifted_deltas(
         x, b, ShiftedDeltaOptions(delta_window=2, num_blocks=3, block_shift=-2)
     ),
-    "copies among filters": lambda x, b: deltas.filtered(x, b, [(), (0.5, 0, -0.5), (), (), ()], [-2, 7, 3, 4, 4]),
-    "splicing": lambda x, b: columns.spliced(x, b, SpliceOptions()),
-    "splicing of the future": lambda x, b: columns.spliced(x, b, SpliceOptions(left_context=0, right_context=50)),
+    "copies among filters": lambda x, b: deltas.filter_block(x, b, [(), (0.5, 0, -0.5), (), (), ()], [-2, 7, 3, 4, 4]),
+    "splicing": lambda x, b: columns.splice_block(x, b, SpliceOptions()),
+    "splicing of the future": lambda x, b: columns.splice_block(x, b, SpliceOptions(left_context=0, right_context=50)),
     "statistics": lambda x, b: cmvn.statistics(x, b, onto=cmvn.statistics(x, b)),
     "weighted statistics": lambda x, b: cmvn.statistics(
         x, b, weights=np.resize(np.float32([1, 0.01, 0, 0.3]), len(x)), onto=cmvn.statistics(x, b)
@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, Function] = {
     "means over windows": lambda x, b: means.window_means(x[:, 0] ** 2, x[:, -1].copy(), b, 9, 4),
     "means of the past": lambda x, b: means.window_means(x[:, 0] ** 2, x[:, 0].copy(), b, 700, -1),
     "means of the future": lambda x, b: means.window_means(x[:, 0] ** 2, x[:, 0].copy(), b, -1, 2),
-    "voice activity": lambda x, b: vad.voiced(x, b, VadOptions(vad_frames_context=3, vad_energy_mean_scale=1.0)),
+    "voice activity": lambda x, b: vad.detect_voiced(x, b, VadOptions(vad_frames_context=3, vad_energy_mean_scale=1.0)),
 }
 
 
@@ -73,19 +73,19 @@ def test_sum_halfway_between_two_floats_is_rounded_once() -> None:
     # 1 + 2^-23 + 2^-24 - 2^-70: rounded to double that lies halfway between two floats, and the even one is wrong.
     x = np.array([[1 + 2.0**-23], [2.0**-24 + 2.0**-47]], np.float32)
     weights = (1.0, 1 - 2.0**-23)
-    assert deltas.filtered(x, np.array([0, 2]), [weights], [0])[0] == 1 + 2.0**-23
-    assert filtered(x, [weights], [0], 1)[0] == 1 + 2.0**-23
+    assert deltas.filter_block(x, np.array([0, 2]), [weights], [0])[0] == 1 + 2.0**-23
+    assert filter_frames(x, [weights], [0], 1)[0] == 1 + 2.0**-23
 
 
 def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
     x, bounds = np.zeros((4, 3), np.float32), np.array([0, 4])
     splicing, windows = SpliceOptions(left_context=1, right_context=1), SmoothPitchOptions()
     calls: list[Callable[[], Any]] = [
-        lambda: columns.spliced(x, np.array([0, 5]), splicing),
-        lambda: columns.spliced(x, np.array([0, 3, 2, 4]), splicing),
-        lambda: columns.spliced(x[:, :2], bounds, splicing),
-        lambda: columns.spliced(x.astype(np.float64), bounds, splicing),
-        lambda: columns.spliced(x, bounds.astype(np.int32), splicing),
+        lambda: columns.splice_block(x, np.array([0, 5]), splicing),
+        lambda: columns.splice_block(x, np.array([0, 3, 2, 4]), splicing),
+        lambda: columns.splice_block(x[:, :2], bounds, splicing),
+        lambda: columns.splice_block(x.astype(np.float64), bounds, splicing),
+        lambda: columns.splice_block(x, bounds.astype(np.int32), splicing),
         lambda: cmvn.statistics(x, bounds, onto=np.zeros((1, 2, 3))),
         lambda: smooth_ragged(x[:, :1].copy(), bounds, windows),
         lambda: cmvn.statistics(x, bounds, weights=np.ones(3, np.float32)),

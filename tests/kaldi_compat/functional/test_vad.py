@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kaldi_compat import native
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.block_vad import voiced
+from kaldi_compat.functional.block_vad import detect_voiced
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.vad import compute_vad, select_voiced, voiced_cmvn
 from kaldi_compat.options.frontend import VoicedCmvnOptions
@@ -51,8 +51,8 @@ def test_frames_are_voiced_by_the_proportion_of_their_context(
 
 def test_the_mean_is_the_utterances_own() -> None:
     batch = torch.tensor([[10.0, 0.0, 99.0], [50.0, 40.0, 42.0]])[..., None]
-    voiced = compute_vad(batch, VadOptions(vad_energy_threshold=0.0, vad_energy_mean_scale=1.0), lengths=[2, 3])
-    assert voiced.tolist() == [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    detect_voiced = compute_vad(batch, VadOptions(vad_energy_threshold=0.0, vad_energy_mean_scale=1.0), lengths=[2, 3])
+    assert detect_voiced.tolist() == [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
 
 
 def test_selected_frames() -> None:
@@ -81,7 +81,7 @@ def test_an_infinite_energy_does_not_count_without_the_mean() -> None:
 
 
 def test_the_rounding_of_kaldis_sum_decides_about_an_energy_at_the_threshold() -> None:
-    # Energies of -50 plus so many steps of 2^-18, and what Kaldi 5.5 wrote for them.
+    # Energies of -50 plus this number of steps of 2^-18, and what Kaldi 5.5 wrote for them.
     steps = [272, 302, -61, -174, 175, -107, 237, 6, 143, -277, -562, -395, 39, -135, 142, -313, -257, -68, -120]
     steps += [-28, -153, -94, 139, 134, -289, -287, -333]
     features = (np.array(steps) / 2**18 - 50).astype(np.float32)[:, None]
@@ -89,7 +89,7 @@ def test_the_rounding_of_kaldis_sum_decides_about_an_energy_at_the_threshold() -
     options = VadOptions(vad_energy_threshold=50, vad_energy_mean_scale=2)
     np.testing.assert_array_equal(compute_vad(features, options), kaldis)
     if native.library():
-        np.testing.assert_array_equal(voiced(features, np.array([0, len(features)]), options)[0], kaldis)
+        np.testing.assert_array_equal(detect_voiced(features, np.array([0, len(features)]), options)[0], kaldis)
 
 
 @pytest.mark.parametrize("of", [np.asarray, torch.as_tensor])

@@ -83,8 +83,8 @@ for level in library.levels:
         bounds = np.array([0, 1, 1, 9, 400])
         x = (rng.standard_normal((400, dim)) * 9).astype(np.float32)
         for firsts in ([0, -2], [-40, 30]):
-            deltas.filtered(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts)
-        columns.spliced(x, bounds, SpliceOptions(left_context=3, right_context=20))
+            deltas.filter_block(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts)
+        columns.splice_block(x, bounds, SpliceOptions(left_context=3, right_context=20))
         cmvn.statistics(x, bounds)
         cmvn.statistics(x, bounds, weights=x[:, 0].copy())
         sums.products(x, bounds, x)
@@ -99,7 +99,7 @@ for level in library.levels:
                 smooth_ragged(abs(x) / 99, bounds, windows)
         for left, right in ((3, 900), (-1, 0), (500, -1)):
             means.window_means(x[:, 0], x[:, -1], bounds, left, right)
-        vad.voiced(x, bounds, VadOptions(vad_frames_context=2))
+        vad.detect_voiced(x, bounds, VadOptions(vad_frames_context=2))
     for taps, count in ((1, 1), (2, 9), (5, 3), (100, 2000), (801, 30)):
         convolution._convolve_in_c(*(samples[:size].astype(np.float32) for size in (count, taps)))
 print("done")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ OPTIONS = st.builds(
 )
 
 
+def in_both_engines(**strategies: Any) -> Callable[[Any], Any]:
+    """Decorate a test that compares C and NumPy for some options and seeds."""
+    given_all = given(options=OPTIONS, seed=st.integers(0, 999), **strategies)
+    return lambda test: needs_c(settings(max_examples=25, deadline=None)(given_all(test)))
+
+
 def signal_of(seed: int, samples: int, quiet: bool) -> np.ndarray[Any, Any]:
     rng = np.random.default_rng(seed)
     tone = np.sin(np.arange(samples) * rng.uniform(0.1, 0.6)) * rng.uniform(0, 5000)
@@ -51,11 +58,7 @@ def track(utterances: list[np.ndarray[Any, Any]], options: PitchOptions, how: st
     return features
 
 
-@needs_c
-@settings(max_examples=25, deadline=None)
-@given(
-    options=OPTIONS,
-    seed=st.integers(0, 999),
+@in_both_engines(
     counts=st.lists(st.integers(0, 25), min_size=1, max_size=3),
     first=st.sampled_from([0, -70, 13]),
     quiet=st.booleans(),
@@ -99,11 +102,7 @@ def test_c_and_numpy_search_with_the_same_bits(
     assert_same_bits(computed)
 
 
-@needs_c
-@settings(max_examples=25, deadline=None)
-@given(
-    options=OPTIONS,
-    seed=st.integers(0, 999),
+@in_both_engines(
     lengths=st.lists(st.integers(0, 5000), min_size=1, max_size=5),
     changes=st.fixed_dictionaries(
         {
@@ -158,7 +157,7 @@ def test_energy_changes_by_more_than_a_hundredth_of_the_sum(energy: float, is_an
     """The tolerance of Kaldi's ``ApproxEqual``, in both engines."""
     constants = PitchConstants.of(PitchOptions())
     ends = [np.array(each) for each in ([5, 10], [5, 5], [0, 2], [0, 10])]
-    assert (frames._revised(np.array([1.0, energy]), *ends, constants) is not None) == is_another
+    assert (frames._changes_of_ballast(np.array([1.0, energy]), *ends, constants) is not None) == is_another
     ones = torch.ones(1, 3)
     plain, scaled = (
         tensors.search_nccf(ones, ones, ones[0, :1], torch.tensor([[each]]), ones[0, :1] > 0, constants)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import json
 import shutil
 import sys
 import tempfile
@@ -226,6 +227,36 @@ def of_file(kind: str, **attributes: Any) -> Make:
         return call
 
     return make
+
+
+def reference(code: Any) -> Callable[[Recording], Result]:
+    """GPT-SoVITS's reader of a reference recording: the audio that its spectrogram is made from, and that at 16 kHz."""
+    code.spectrogram_torch = lambda audio, *_, **__: audio
+    names = ("filter_length", "hop_length", "win_length")
+    configs = types.SimpleNamespace(sampling_rate=32000, device="cpu", is_half=False, **dict.fromkeys(names, 1))
+    return lambda r: code.TTS._get_ref_spec(
+        types.SimpleNamespace(configs=configs, prompt_cache={}, is_v2pro=True), r.path
+    )
+
+
+def decoded(code: Any) -> Callable[[Recording], Result]:
+    """WeNet's reader of a file, of bytes, and of a part of a file."""
+
+    def call(r: Recording) -> Result:
+        given = ({"wav": r.path}, {"wav": Path(r.path).read_bytes()}, {"wav": r.path, "start": 0.001, "end": 0.009})
+        return [code.decode_wav({"key": "a", **each})["wav"] for each in given]
+
+    return call
+
+
+def raw(code: Any) -> Callable[[Recording], Result]:
+    """WeSpeaker's reader of a file, and of a command."""
+
+    def call(r: Recording) -> Result:
+        lines = [json.dumps({"key": "a", "spk": "a", "wav": wav}) for wav in (r.path, f"cat {r.path} |")]
+        return [each["wav"] for each in code.parse_raw({"src": line} for line in lines)]
+
+    return call
 
 
 def embedded(kind: str) -> Make:
@@ -692,6 +723,7 @@ CALLS = (
         """,
         "compute_mfcc", sampled("compute_mfcc", num_mel_bins=40), tolerance=CEPSTRA,
     ),
+    Call("wenet/wenet/dataset/processor.py", "decode_wav", "torchaudio", decoded),
     Call("wenet/tools/compute_cmvn_stats.py", "CollateFunc", "torchaudio", cmvn_of_files),
     *shared(
         """
@@ -714,6 +746,7 @@ CALLS = (
         "compute_fbank, apply_cmvn",
         lambda code: lambda r: next(code.apply_cmvn(code.compute_fbank([r.sample], dither=0.0)))["feat"],
     ),
+    Call("wespeaker/wespeaker/dataset/processor.py", "parse_raw", "torchaudio", raw),
     Call("wespeaker/wespeaker/cli/speaker.py", "Speaker.compute_features", "torchaudio",
          lambda code: lambda r: code.Speaker.compute_features(HAMMING, r.wave, r.rate)),
     *shared(
@@ -833,6 +866,10 @@ CALLS = (
          any_rate=False),
     Call("sglang-omni/sglang_omni/models/ming_omni/talker/modeling_ming_omni_talker.py", "_extract_spk_embedding",
          "torchaudio", embedded("SpkembExtractor"), any_rate=False),
+    Call("CosyVoice/cosyvoice/utils/file_utils.py", "load_wav", "torchaudio",
+         lambda code: lambda r: code.load_wav(r.path, 24000, 8000)),
+    Call("GPT-SoVITS/GPT_SoVITS/TTS_infer_pack/TTS.py", "TTS._get_ref_spec", "torchaudio", reference,
+         root="."),
     Call("CosyVoice/cosyvoice/utils/onnx.py", "EmbeddingExtractor.inference", "torchaudio",
          lambda code: functools.partial(lambda call, r: call(r.wave), kept(code.EmbeddingExtractor.inference))),
     Call("CosyVoice/tools/extract_embedding.py", "single_job", "torchaudio", embedding_job, any_rate=False),

@@ -51,6 +51,7 @@ REPOSITORIES = {
     "GenRepASD": ("Phuriches", "f3f1569"),
     "GLM-4-Voice": ("THUDM", "eb00ce9"),
     "GLM-TTS": ("zai-org", "c5dc7ae"),
+    "GPT-SoVITS": ("RVC-Boss", "48b1a01"),
     "icefall": ("k2-fsa", "36e0420"),
     "ImageBind": ("facebookresearch", "53680b0"),
     "index-tts": ("index-tts", "ee40fa7"),

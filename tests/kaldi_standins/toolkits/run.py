@@ -105,11 +105,12 @@ def prepare_libraries() -> None:
         samples, rate = soundfile.read(path or filepath, always_2d=True, **options)
         return torch.from_numpy(np.ascontiguousarray(samples.T)), rate
 
-    torchaudio.load = read  # torchaudio's own needs torchcodec
     torchaudio.set_audio_backend = lambda _: None  # removed in torchaudio 2.2
-    torchaudio.info = lambda path, **_: soundfile.info(path)
-    soundfile._SoundFileInfo.sample_rate = property(lambda self: self.samplerate)
-    torchaudio.utils.sox_utils = StandIn("sox_utils")  # removed in torchaudio 2.9
+    if not hasattr(torchaudio, "info"):  # removed in torchaudio 2.9, where `load` needs torchcodec
+        torchaudio.load = read
+        torchaudio.info = lambda path, **_: soundfile.info(path)
+        soundfile._SoundFileInfo.sample_rate = property(lambda self: self.samplerate)
+        torchaudio.utils.sox_utils = StandIn("sox_utils")
 
 
 def prepare_process(sources: Path) -> None:
@@ -369,12 +370,14 @@ def main() -> None:
     parser.add_argument("--bare", help="an interpreter without the originals; needed for the page")
     parser.add_argument("--child", action="store_true")
     parser.add_argument("--check", action="store_true", help="compare results only, and fail if a call differs")
-    parser.add_argument("names", nargs="*", help="parts of repository/path:function; all by default")
+    parser.add_argument("names", nargs="*", help="regular expressions for repository/path:function; all by default")
     given = parser.parse_args()
     if given.child:
         child(given.sources)
         return
-    chosen = [i for i, call in enumerate(CALLS) if not given.names or any(name in call.name for name in given.names)]
+    chosen = [
+        i for i, call in enumerate(CALLS) if not given.names or any(re.search(name, call.name) for name in given.names)
+    ]
     if given.check:
         raise SystemExit(check(chosen, given.sources) if chosen else "no such call")
     pairs = [measured(chosen, given.sources)]

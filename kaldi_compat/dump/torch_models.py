@@ -1,4 +1,4 @@
-"""Extractors of the bulk dump on torch: encoders and codecs of transformers, batches of tensors, digests of weights."""
+"""Extractors on torch: encoders and codecs of transformers, batches of tensors, digests of weights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from io_ark.extras import import_extra
-from kaldi_compat.errors import OptionError
-from kaldi_compat.torch.kernels import is_out_of_memory
+from kaldi_compat.dump.errors import DumpError, one_line
+from kaldi_compat.dump.options import DumpOptions
+from kaldi_compat.torch.kernels import is_broken, is_out_of_memory
 from kaldi_compat.torch.kernels.transfers import release_memory
 
 Audio = Sequence[npt.NDArray[np.float32]]
@@ -54,98 +55,87 @@ def is_full(error: BaseException) -> bool:
     return full
 
 
-def prepare(made: Any, device: str, *, compiled: bool) -> Any:
-    """Return a Python object with its modules on a device and ready for inference."""
-    for module in _modules(made):
-        module.to(device).eval()
-    return torch.compile(made, dynamic=True) if compiled and isinstance(made, nn.Module) else made
+def is_lost(device: str) -> bool:
+    """Return True if a GPU does nothing any more."""
+    return is_broken(torch.device(device))
 
 
-def _modules(made: Any) -> list[nn.Module]:
-    if isinstance(made, nn.Module):
-        return [made]
-    return [value for value in getattr(made, "__dict__", {}).values() if isinstance(value, nn.Module)]
+def prepare(made: Any, device: str, *, compiled: bool) -> tuple[Any, str]:
+    """Move the modules of a Python object to a device, ready for inference.
 
-
-def weights_of(made: Any) -> str:
-    """Return a digest of the weights of an object that is a module, or has some as attributes; "" if it has none."""
-    hasher = hashlib.sha256()
-    weights = [each for module in _modules(made) for each in module.state_dict().items() if isinstance(each[1], Tensor)]
-    for name, tensor in weights:
-        hasher.update(f"{name.replace('_orig_mod.', '')} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        hasher.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return hasher.hexdigest() if weights else ""
+    Returns:
+        the object, compiled on request if it is a module; and a digest of the weights, "" if there are none.
+    """
+    hasher, weights = hashlib.sha256(), False
+    own = [made] if isinstance(made, nn.Module) else getattr(made, "__dict__", {}).values()
+    for module in (each for each in own if isinstance(each, nn.Module)):
+        for name, tensor in module.to(device).eval().state_dict().items():
+            if isinstance(tensor, Tensor):
+                weights = True
+                hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+                hasher.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    if compiled and isinstance(made, nn.Module):
+        made = torch.compile(made, dynamic=True)
+    return made, hasher.hexdigest() if weights else ""
 
 
 def local_folder(name: str, *, allow_pickle: bool) -> str:
     """Return the folder of ``--transformers``: this one, or the one that a model of the hub is stored in.
 
     Raises:
-        OptionError: it is no folder, and the hub does not have it or cannot be reached.
+        DumpError: it is no folder, and the hub does not have it or cannot be reached.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
     if name.count("/") > 1 or name.startswith((".", "~", "/")):
-        raise OptionError(f"--transformers={name}: there is no such folder")
+        raise DumpError(f"--transformers={name}: there is no such folder")
     hub = import_extra("huggingface_hub", "--transformers")
-    wanted = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])]
+    wanted, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
     try:
         revision = hub.HfApi().model_info(name, timeout=SECONDS_FOR_HUB).sha
-        return str(hub.snapshot_download(name, revision=revision, allow_patterns=wanted))
+    except Exception as error:  # what was downloaded before is used
+        revision, reason = None, one_line(error)
+    try:
+        found = hub.snapshot_download(name, revision=revision, allow_patterns=wanted, local_files_only=bool(reason))
+        return str(found)
     except Exception as error:
-        try:
-            return str(hub.snapshot_download(name, local_files_only=True))
-        except Exception:
-            raise OptionError(
-                f"--transformers={name} is not a folder here, and the hub cannot be reached or does not have it "
-                f"({_one_line(error)[:200]}): give the folder of a downloaded model"
-            ) from error
+        raise DumpError(
+            f"--transformers={name} is not a folder here, and the hub cannot be reached or does not have it "
+            f"({(reason or one_line(error))[:200]}): give the folder of a downloaded model"
+        ) from error
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def open_pretrained(
-    folder: Path, layers: list[int], *, device: str, compiled: bool, allow_pickle: bool
-) -> _Encoder | _Codec:
-    """Open an encoder or codec of transformers.
-
-    Args:
-        folder: with the model's configuration, weights and preprocessor.
-        layers: of an encoder, or codebooks of a codec; none is the last layer, or all codebooks.
-        device: where to compute.
-        compiled: compile the model.
-        allow_pickle: read weights from ``.bin`` files, too.
+def open_pretrained(options: DumpOptions, device: str) -> _Encoder | _Codec:
+    """Open the encoder or codec of ``--transformers``.
 
     Raises:
-        OptionError: it cannot be opened; says why.
+        DumpError: it cannot be opened; says why.
     """
-    transformers = import_extra("transformers", "--transformers")
-    if not allow_pickle and not any(folder.glob("*.safetensors")) and any(folder.glob("*.bin")):
-        raise OptionError(
+    folder, transformers = Path(options.transformers), import_extra("transformers", "--transformers")
+    if not options.allow_pickle and not any(folder.glob("*.safetensors")) and any(folder.glob("*.bin")):
+        raise DumpError(
             f"{folder} has only pickled weights (.bin), which may run any code: convert them to safetensors, or give "
             "--allow-pickle if you trust them"
         )
     for name in ("config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
-            raise OptionError(f"{folder / name} is missing: it says how the model takes audio")
+            raise DumpError(f"{folder / name} is missing: it says how the model takes audio")
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, local_files_only=True)
         model, found = transformers.AutoModel.from_pretrained(
-            folder, use_safetensors=None if allow_pickle else True, dtype=torch.float32,
+            folder, use_safetensors=None if options.allow_pickle else True, dtype=torch.float32,
             output_loading_info=True, local_files_only=True,
         )  # fmt: skip
     except Exception as error:
-        raise OptionError(f"{folder} cannot be opened by transformers: {_one_line(error)[:300]}") from error
+        raise DumpError(f"{folder} cannot be opened by transformers: {one_line(error)[:300]}") from error
     if missing := sorted(name for name in found["missing_keys"] if not name.endswith(UNUSED)):
-        raise OptionError(f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}")
+        raise DumpError(f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}")
     if getattr(model.config, "audio_channels", 1) != 1:
-        raise OptionError(f"{folder} takes {model.config.audio_channels} channels: only models of one are supported")
-    made = (_Codec if hasattr(model, "quantizer") else _Encoder)(model, processor, layers)
-    prepare(made, device, compiled=False)
-    if compiled:
+        raise DumpError(f"{folder} takes {model.config.audio_channels} channels: only models of one are supported")
+    layers = [int(each) for each in options.layers.split(",") if each]
+    made = (_Codec if hasattr(model, "quantizer") else _Encoder)(model.to(device).eval(), processor, layers)
+    if options.compile:
         made.model = torch.compile(made.model, dynamic=True)
     return made
 
@@ -154,7 +144,7 @@ class _Pretrained:
     """A model of transformers; called with a list of audio.
 
     Attributes:
-        sample_rate: of the audio, in Hz.
+        sample_rate: sampling rate of the audio, in Hz.
         frame_shift: seconds from frame to frame, if the model's configuration says it.
     """
 
@@ -190,12 +180,12 @@ class _Encoder(_Pretrained):
             model = self.model = model.get_encoder()
         inner = getattr(model, "encoder", model)
         if not hasattr(inner, "layers"):
-            raise OptionError(f"{folder} is a {type(model).__name__}, which has no encoder with layers")
+            raise DumpError(f"{folder} is a {type(model).__name__}, which has no encoder with layers")
         self.count = len(inner.layers)
         self.layers = self.layers or [self.count]
         deepest = max(self.layers)
         if deepest > self.count:
-            raise OptionError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
+            raise DumpError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
         if 0 < deepest < self.count:
             inner.layers = inner.layers[:deepest]  # the others would be computed in vain
         self.states: dict[int, Tensor] = {}
@@ -215,16 +205,14 @@ class _Encoder(_Pretrained):
         inputs, lengths = self.inputs(audio, "attention_mask", return_attention_mask=True)
         last = self.model(**inputs).last_hidden_state
         states = [last if number == self.count else self.states.pop(number) for number in self.layers]
-        samples = [len(each) for each in audio]
-        rows = states[0].shape[1]
+        samples, rows = [len(each) for each in audio], states[0].shape[1]
         if self.longest:  # the encoder computes its whole window
             counts = [max(1, rows * number // self.longest) for number in samples]
         elif self.lengths_of is not None and "input_values" in inputs:
             counts = self.lengths_of(torch.tensor(samples)).tolist()
         else:
             counts = [min(rows, -(-number * rows // max(lengths))) for number in lengths]
-        lengths_of_all = torch.tensor(counts)
-        found = {f"layer{n}": (state, lengths_of_all) for n, state in zip(self.layers, states, strict=True)}
+        found = {f"layer{n}": (state, np.array(counts)) for n, state in zip(self.layers, states, strict=True)}
         return found if len(found) > 1 else next(iter(found.values()))
 
 
@@ -239,7 +227,7 @@ class _Codec(_Pretrained):
         if codes.dim() == 4:  # EnCodec: a chunk for all of it
             codes = codes[0]
         longest, frames = max(map(len, audio)), codes.shape[-1]
-        counts = torch.tensor([-(-len(each) * frames // longest) for each in audio])
+        counts = np.array([-(-len(each) * frames // longest) for each in audio])
         if self.layers:
             if max(self.layers) >= codes.shape[1]:
                 raise ValueError(f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}")
