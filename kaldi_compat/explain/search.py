@@ -33,7 +33,7 @@ Changes = dict[str, Any]
 
 MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
-SETTLING_SECONDS = 1.0  # after a search that took all its time
+SETTLING_SECONDS = 1.5  # after a search that took all its time
 CALLS_PER_READING = 8  # of the clock
 MOST_SPECTRA = 300  # that are kept
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
