@@ -58,7 +58,10 @@ def diff(chosen: argparse.Namespace) -> int:
             only[chosen.second if one is None else chosen.first].append(key)
             continue
         compared += 1
-        found = compare_entries(key, one, other, chosen.worst)
+        if error := one.error or other.error:
+            found = Difference(key, f"unreadable: {error}", np.inf)
+        else:
+            found = compare(key, one.value, other.value, chosen.worst)
         worst = max(worst, found, key=lambda each: each.largest)
         if found.exceeds(chosen.tolerance):
             differing.append(found)
@@ -128,14 +131,6 @@ def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:
                 yield entry.key, entry, partner
     yield from ((key, entry, None) for key, entry in waiting[0].items())
     yield from ((key, None, entry) for key, entry in waiting[1].items())
-
-
-def compare_entries(key: str, one: Entry, other: Entry, worst: int = 3) -> Difference:
-    """Compare two entries of the same key."""
-    for entry in (one, other):
-        if entry.error is not None:
-            return Difference(key, f"unreadable: {entry.error}", np.inf)
-    return compare(key, one.value, other.value, worst)
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:

@@ -20,21 +20,14 @@ COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"
 BAR = "▏▎▍▌▋▊▉█"
 
 
-def has_colours(stream: Any = None) -> bool:
-    """Return True if a stream (standard output by default) is a terminal with colours, and NO_COLOR is not set."""
-    stream = sys.stdout if stream is None else stream
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return _is_terminal(stream) or bool(_PAGING)
-
-
 def colour_text(text: str, *names: str) -> str:
-    """Return a text with colours if standard output shows them.
+    """Return a text with colours if standard output is a terminal that shows them, and NO_COLOR is not set.
 
     >>> colour_text("utt1", "red")  # a test has no terminal
     'utt1'
     """
-    if not has_colours():
+    has_none = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if has_none or not (_is_terminal(sys.stdout) or _PAGING):
         return text
     return f"\x1b[{';'.join(COLOURS[name] for name in names)}m{text}\x1b[0m"
 

@@ -48,14 +48,6 @@ def _take_integer(value: Any) -> int | None:
     return value if type(value) is int and -_INT32_MAX <= value <= _INT32_MAX else None
 
 
-def _take_double(value: Any) -> float | None:
-    return value if type(value) is float else None
-
-
-def _take_float(value: Any) -> float | None:
-    return value if type(value) is float and -_FLOAT32_MAX <= value <= _FLOAT32_MAX else None
-
-
 def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     r"""Return entries of a table in text.
 
@@ -116,10 +108,13 @@ def floats(binary: bool, double: bool) -> Pack:
     """Return how single floats, or doubles, are written."""
     dtype = np.float64 if double else np.float32
 
+    def take(value: Any) -> float | None:
+        return value if type(value) is float and (double or -_FLOAT32_MAX <= value <= _FLOAT32_MAX) else None
+
     def encode(keys: Sequence[str], values: Sequence[float]) -> bytes:
         return _join_entries(_names(keys), *_numbers(binary, np.array(values, dtype)))
 
-    return Pack(_take_double if double else _take_float, encode, block=partial(_block, binary, dtype))
+    return Pack(take, encode, block=partial(_block, binary, dtype))
 
 
 def lines(take: Callable[[Any], str | None]) -> Pack:

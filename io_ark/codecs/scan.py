@@ -27,23 +27,10 @@ _SHORTEST_LIST = 4  # bytes: "[ ] "
 _MOST_BYTES = 4  # of a number for each character of its text: of "1 " as a float64
 # The order of `enum kind` in scan.c, by the names in io_ark.codecs.
 _KINDS = (
-    "vector",
-    "double-vector",
-    "matrix",
-    "double-matrix",
-    "int-vector",
-    "int8-vector",
-    "int-pair-vector",
-    "float-pair-vector",
-    "int",
-    "float",
-    "double",
-    "bool",
-    "token",
-    "token-vector",
-    "posterior",
+    "vector", "double-vector", "matrix", "double-matrix", "int-vector", "int8-vector", "int-pair-vector",
+    "float-pair-vector", "int", "float", "double", "bool", "token", "token-vector", "posterior",
     "int-vector-vector",
-)
+)  # fmt: skip
 # Kinds that are read as others are, into other values.
 _LAYOUTS = {"posterior-arrays": "posterior", "int-lists": "int-vector-vector"}
 _NESTED = ("posterior", "int-vector-vector")

@@ -399,14 +399,9 @@ class WaveCodec(Codec[Wave]):
             raise FormatError(
                 f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file"
             )
-        sink.write(_file_header(channels, rate, data.nbytes))
+        sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,
+                               2 * channels, 16, b"data", data.nbytes))  # fmt: skip
         sink.write(raw_bytes(data.T))
-
-
-def _file_header(channels: int, rate: int, size: int) -> bytes:
-    """Return what a wave file has before ``size`` bytes of 16-bit samples."""
-    return _PLAIN.pack(b"RIFF", 36 + size, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate, 2 * channels,
-                       16, b"data", size)  # fmt: skip
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:

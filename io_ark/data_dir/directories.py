@@ -297,7 +297,8 @@ def copy(
     with Stage(target, say) as stage, locked(source, change=False):
         utterances = Renaming(src.path("utt2spk"), utt_prefix, utt_suffix)
         with exits_with(DIED):
-            speakers = Renaming(src.need(say, "spk2utt"), spk_prefix, spk_suffix)
+            spk2utt = src.need(say, "spk2utt")
+        speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
         rename(stage, src, utterances, speakers, uniq=bool(utt_prefix or utt_suffix))
         segments = src.path("segments")
         if segments and not src.path("wav.scp"):

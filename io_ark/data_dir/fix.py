@@ -136,10 +136,10 @@ class _Fix:
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
             raise self.say.fails("", "is empty: remove it, or make it again", path)
         audio, bad = keys_of(stage.path("wav.scp")), bad_line("Bad line without a recording", path)
-        stage.write("segments", map(_four_fields, chunks(path)))
-        plain = stage.path("segments")
+        stage.write(SCRATCH, map(_four_fields, chunks(path)))
+        kept, total = select(audio, stage.path(SCRATCH), None, number=2, bad=bad)
         with stage.writing("segments") as write:
-            kept, total = select(audio, plain, write, number=2, bad=bad)
+            select(audio, stage.path(SCRATCH), write, number=2)
         if kept != total:
             self.say(f"filtered {self.folder}/segments from {total} to {kept} lines based on filter recordings.")
         named = lines.distinct(stage.path("segments"), 2, awk=False)  # as filter_scp.pl reads them

@@ -348,7 +348,7 @@ def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
     speaker = chunk = b""
     parts = iter(source)
     for chunk in parts:
-        c = _c() if len(chunk) >= IN_C else None
+        c = _c() if done or len(chunk) >= IN_C else None
         out = _room("bytes", 2 * len(chunk) + 1)
         used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out)) if c else -1
         if used < 0:

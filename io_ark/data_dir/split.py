@@ -111,7 +111,7 @@ class _Split:
             return
         lists = [self.stage.path(name) for name in self.names(listing)]
         if listing == "segments":
-            joined = [lines.distinct(path, 2) for path in lists]
+            joined = [lines.distinct(path, 2, awk=False) for path in lists]
             keys, counts = Keys(lambda: joined), [found.count(b"\n") for found in joined]
         else:
             keys, counts = Keys.of(*lists), [sum(map(lines.count_of, chunks(path))) for path in lists]

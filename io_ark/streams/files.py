@@ -142,7 +142,7 @@ class OpenFiles:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Descriptors are invalid in another process, which opens its own.
-        return _open_files, (self._limit, self._mmap, self._access)
+        return partial(OpenFiles, self._limit, mmap=self._mmap, access=self._access), ()
 
     def clear(self, keep_fewer: bool = False) -> None:
         """Close all kept files that no reader uses at this moment; with ``keep_fewer`` halve the limit, too."""
@@ -150,10 +150,6 @@ class OpenFiles:
             self._limit = max(1, self._limit // 2)
         self._files.clear()
         self.idle_sources.clear()
-
-
-def _open_files(limit: int, mmap: bool, access: Access) -> OpenFiles:
-    return OpenFiles(limit, mmap=mmap, access=access)
 
 
 # Not a WeakSet: making one entry of it takes as long as opening a file.

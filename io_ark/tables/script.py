@@ -11,7 +11,7 @@ import mmap
 import os
 import re
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -199,7 +199,7 @@ class Script(Mapping[str, str]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._stamp is None:
-            return _remake, (bytes(self._data), self.name, self._empty)
+            return partial(Script, empty=self._empty), (bytes(self._data), self.name)
         return _open_again, (*self._stamp, self._empty)
 
     def __len__(self) -> int:
@@ -478,17 +478,6 @@ class ScriptTable(Mapping[str, Value]):
 
     def __repr__(self) -> str:
         return f"<{self._script.name}: {len(self)} keys>"
-
-    def _repr_html_(self) -> str:
-        from io_ark.text import FIRST, html_table
-
-        rows = [self._script.line(line) for line in range(min(FIRST, len(self)))]
-        more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
-        return html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
-
-
-def _remake(data: bytes, name: str, empty: bool) -> Script:
-    return Script(data, name, empty=empty)
 
 
 def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:

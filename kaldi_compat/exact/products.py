@@ -125,7 +125,7 @@ def product(a: Floats, b: Floats) -> Floats:
 def scale_vector(x: Floats, factor: float) -> Floats:
     """Return ``x * factor`` as OpenBLAS's ``sscal``, which sets everything to zero if the factor is zero, NaN too.
 
-    >>> scaled(np.array([-1.0, np.nan], np.float32), 0.0)
+    >>> scale_vector(np.array([-1.0, np.nan], np.float32), 0.0)
     array([0., 0.], dtype=float32)
     """
     return x * np.float32(factor) if factor != 0.0 else np.zeros_like(x)

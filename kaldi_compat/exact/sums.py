@@ -25,7 +25,7 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
     The product is exact in float64. Their sum may not be: it is rounded to odd there, which keeps the second rounding,
     to float32, from going the wrong way.
 
-    >>> float(fused(np.float32(3), np.float32(4), np.float32(5)))
+    >>> float(fused_multiply_add(np.float32(3), np.float32(4), np.float32(5)))
     17.0
     """
     product = np.multiply(a, b, dtype=np.float64)

@@ -15,7 +15,7 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
     """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
 
     >>> before = SpliceOptions(left_context=1, right_context=0)
-    >>> spliced(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()
+    >>> splice_block(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()
     [[0.0, 0.0], [0.0, 1.0], [7.0, 7.0]]
     """
     firsts = range(-options.left_context, options.right_context + 1)

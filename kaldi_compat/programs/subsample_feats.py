@@ -70,7 +70,7 @@ def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integ
     Returns:
         The rows, counted over all utterances, and how many there are of each utterance.
 
-    >>> subsampled(np.array([3, 2]), 2, 0)
+    >>> choose_rows(np.array([3, 2]), 2, 0)
     (array([0, 2, 3]), array([2, 1]))
     """
     if n < 0:

@@ -280,10 +280,17 @@ def test_pieces_of_chunks_lack_lines(end: bytes) -> None:
     assert made == [b"a\n", b"b\nc\nd\n", b"", b"e" + end]
 
 
-def test_blank_line_of_recordings_empties_segments(tmp_path: Path) -> None:
-    data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 r2 0 1\n", wav_scp="r1 a\n\nr2 b\n")
+@pytest.mark.parametrize(
+    ("audio", "times", "text"),
+    [
+        ("r1 a\n\nr2 b\n", "r2 0 1", r"wav\.scp:1: Invalid id-list"),
+        ("r1 a\n", "", r"segments:2: Bad line without a recording"),
+    ],
+)
+def test_error_of_fix_empties_segments(tmp_path: Path, audio: str, times: str, text: str) -> None:
+    data = make(tmp_path / "data", 3, segments=f"u1 r1 0 1\nu2 {times}\nu3 r1 0 1\n", wav_scp=audio)
     before = Path(data.file("segments")).read_bytes()
-    with pytest.raises(DataDirError, match=r"wav\.scp:1: Invalid id-list"):
+    with pytest.raises(DataDirError, match=text):
         fix(Say("fix"), data.path)
     assert Path(data.file("segments")).read_bytes() == before
 
@@ -291,3 +298,16 @@ def test_blank_line_of_recordings_empties_segments(tmp_path: Path) -> None:
 def test_recording_with_a_carriage_return_before_it_is_lost(tmp_path: Path) -> None:
     data = make(tmp_path / "data", 2, segments="u1 r1 0 1\nu2 \rr2 0 1\n", wav_scp="r1 a\nr2 b\n").fix()
     assert Path(data.file("wav.scp")).read_text() == "r1 a\nr2 b\n"
+    assert Path(data.split(2)[1].file("wav.scp")).read_text() == "r2 b\n"
+
+
+def test_copy_without_speakers_ends_with_another_status(tmp_path: Path) -> None:
+    data = make(tmp_path / "data")
+    os.unlink(data.file("spk2utt"))
+    with pytest.raises(DataDirError) as found:
+        directories.copy(quiet(), data.path, str(tmp_path / "new"))
+    assert found.value.status == 255  # that of apply_map.pl, whose map of speakers is empty
+    Path(data.path, "spk2utt").write_text("u1 u1\n\n")
+    with pytest.raises(DataDirError) as found:
+        directories.copy(quiet(), data.path, str(tmp_path / "new"))
+    assert found.value.status == 25

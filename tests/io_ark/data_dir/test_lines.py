@@ -84,3 +84,10 @@ def test_large_files_are_read_in_c(tmp_path: Path) -> None:
     keys = lines.Keys(lambda: [b"utt0000003\n", b"utt0039999\n"])
     assert lines.select(keys, str(tmp_path / "utt2spk"), lambda part: written.append(bytes(part))) == (2, 40000)
     assert b"".join(written) == b"utt0000003 spk0000\nutt0039999 spk0799\n"
+
+
+def test_short_last_chunk_is_grouped_in_python(monkeypatch: Any) -> None:
+    source = [b"".join(b"u%06d s%04d\n" % (i, i // 50) for i in range(first, first + 20000)) for first in (0, 20000)]
+    grouped = lines.spk2utt([*source, b"u040000 s0800\n"], lambda *_: None)
+    monkeypatch.setattr(lines, "split_lines", lambda chunk: pytest.fail("read line by line"))
+    assert b"".join(grouped).endswith(b"\ns0800 u040000\n")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import io_ark
+from kaldi_compat.dump.cli import main
 from tests.support.dump_data import archive_bytes, keys_of
 
 MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
@@ -30,23 +31,16 @@ def tiny(audio):
 '''
 
 
-def start(root: Path, *arguments: str, size: int, nj: int) -> subprocess.Popen[str]:
-    """Start a dump in a process of its own."""
-    line = [
-        sys.executable,
-        "-c",
-        MAIN,
-        "dump",
-        "--module=tiny.py:tiny",
-        "data",
-        f"--shard-utterances={size}",
-        f"--nj={nj}",
-    ]
-    return subprocess.Popen([*line, *arguments], cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def arguments_of(size: int, nj: int, *more: str) -> list[str]:
+    """Return the arguments of a dump with archives of this many utterances."""
+    return ["dump", "--module=tiny.py:tiny", "data", f"--shard-utterances={size}", f"--nj={nj}", *more]
 
 
 @pytest.mark.parametrize("utterances, kills", [(200, 2), pytest.param(100_000, 20, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_and_resumed(tmp_path: Path, utterances: int, kills: int) -> None:
+def test_killed_at_random_moments_and_resumed(
+    tmp_path: Path, utterances: int, kills: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.py").write_text(MODEL)
     data, rng = tmp_path / "data", np.random.default_rng(0)
     data.mkdir()
@@ -54,8 +48,8 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, utterances: int, k
         for i in range(utterances):
             samples = rng.normal(0, 2000, (1, 1200 + 16 * int(rng.integers(50)))).astype(np.int16)
             writer[f"utt{i:06d}"] = io_ark.Wave(16000.0, samples)
-    began, size = time.monotonic(), max(50, utterances // 400)
-    assert start(tmp_path, size=size, nj=2).wait(500) == 0
+    began, size, nj = time.monotonic(), max(50, utterances // 400), 1 + (utterances > 1000)
+    assert main(arguments_of(size, nj)) == 0
     longest = 2 * (time.monotonic() - began) / kills
     undisturbed, outputs = archive_bytes(data), ("layer", "mean", "tokens")
     scripts = {name: (data / f"{name}.scp").read_bytes() for name in outputs}
@@ -64,7 +58,8 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, utterances: int, k
     chance, done = random.Random(3), 0
     while done < kills:
         before = set((data / "log").glob("*.json"))
-        process = start(tmp_path, "--resume", size=size, nj=chance.choice([1, 2]))
+        line = [sys.executable, "-c", MAIN, *arguments_of(size, chance.choice([1, nj]), "--resume")]
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         while process.poll() is None and not set((data / "log").glob("*.json")) - before:
             time.sleep(0.01)
         time.sleep(chance.uniform(0, longest))
@@ -76,7 +71,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, utterances: int, k
         done += process.returncode != 0
         there = {name: content for name, content in archive_bytes(data).items() if "unfinished" not in name}
         assert all(undisturbed[name] == content for name, content in there.items()), f"after {done} kills"
-    assert start(tmp_path, "--resume", size=size, nj=2).wait(500) == 0
+    assert main(arguments_of(size, nj, "--resume")) == 0
     assert archive_bytes(data) == undisturbed
     assert {name: (data / f"{name}.scp").read_bytes() for name in outputs} == scripts
     for name in outputs:

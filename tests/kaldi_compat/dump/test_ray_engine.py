@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from kaldi_compat.dump.cli import main
 from tests.kaldi_compat.dump.test_kill import slow_data
 from tests.support.dump_data import archive_bytes, dump, make_data, refused, said_by
+from tests.support.extractors import module_data
 
 
 @pytest.fixture
@@ -70,6 +72,19 @@ def test_progress_and_failures_of_a_cluster_are_counted(tmp_path: Path, monkeypa
     next((data / "wav").glob("*.wav")).write_bytes(b"RIFF")
     said = said_by(data, *options, "--max-failures=0", status=255)
     assert "1 utterances failed, and max_failures is 0" in said
+
+
+def test_extractor_on_a_cluster_gives_the_bytes_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", RAY_OF_THIS_PROCESS)  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    data = module_data(tmp_path, 6)
+    arguments = ["dump", "--module=extract.py:Mean", str(data), "--shard-utterances=2", "--nj=1"]
+    assert main([*arguments, "--runner=ray", "--address=local"]) == 0
+    on_cluster = archive_bytes(data)
+    assert main(arguments) == 0
+    assert archive_bytes(data) == on_cluster and len(on_cluster) == 12
 
 
 def test_missing_cluster_is_named(tmp_path: Path) -> None:
