@@ -94,9 +94,9 @@ def filters(kind: str, bins: int, points: int, rate: int, low: float, high: floa
         at, edges = np.log1p(at / 700), np.log1p(edges / 700)
     if kind == "snapped":
         edges = np.floor(edges * points / rate + 1e-9) * rate / points
-    left, centre, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
+    left, center, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     with np.errstate(all="ignore"):
-        weights = np.clip(np.fmin((at - left) / (centre - left), (right - at) / (right - centre)), 0, None)
+        weights = np.clip(np.fmin((at - left) / (center - left), (right - at) / (right - center)), 0, None)
     weights = np.nan_to_num(weights, posinf=0)
     return weights * 2 / (right - left) if kind == "slaney" else weights
 

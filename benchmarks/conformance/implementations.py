@@ -495,7 +495,7 @@ def implementations() -> list[Implementation]:
         ("python_speech_features", lambda: installed("python_speech_features"), "not meant to be Kaldi: mel bins are "
          "rounded to the FFT's, a power spectrum divided by its points", python_speech_features),
         ("speechbrain", lambda: installed("speechbrain"), "not meant to be Kaldi: decibels above the loudest less 80, "
-         "centred frames", speechbrain),
+         "centered frames", speechbrain),
         ("kaldiio", lambda: installed("kaldiio"), "archives only", archives("kaldiio")),
         ("kaldi_native_io", lambda: installed("kaldi_native_io"), "archives only", kaldi_native_io),
     ]  # fmt: skip

@@ -33,19 +33,12 @@ OF_A_STEP = 0.05  # by how much rounding again may change a rounded number
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Transformation of features after they have been computed.
+    """Transformation of features after they have been computed."""
 
-    Attributes:
-        said: what it is, in words; an empty string if nothing is done.
-        columns: the columns of the array that are features themselves, not copies of neighbours or deltas.
-        apply: does it to features (frames, columns).
-        stride: frames of the features from one row to the next.
-    """
-
-    said: str
-    columns: slice
-    apply: Callable[[Doubles], Doubles] = lambda features: features
-    stride: int = 1
+    said: str  # what it is, in words; an empty string if nothing is done
+    columns: slice  # the columns of the array that are features themselves, not copies of neighbours or deltas
+    apply: Callable[[Doubles], Doubles] = lambda features: features  # does it to features (frames, columns)
+    stride: int = 1  # frames of the features from one row to the next
 
     def is_whole(self, columns: int) -> bool:
         """Return True if all columns of an array are features themselves."""
@@ -55,7 +48,7 @@ class Arrangement:
 PLAIN = Arrangement("", slice(None))
 
 
-def checked(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
+def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     """Return an array of features in double precision, and in words what had to be done to its numbers.
 
     Raises:
@@ -156,19 +149,23 @@ def _joined(target: Doubles) -> Iterator[Arrangement]:
     columns = target.shape[1]
     if columns < 16 or len(target) < 8:
         return
-    centred = target - target.mean(0)
-    sizes = np.sqrt(np.einsum("ij,ij->j", centred, centred))
-    centred = centred / np.where(sizes > 0, sizes, 1)
+    centered = target - target.mean(0)
+    sizes = np.sqrt(np.einsum("ij,ij->j", centered, centered))
+    centered = centered / np.where(sizes > 0, sizes, 1)
 
     def alike(apart: int) -> float:
-        return float(np.median(np.einsum("ij,ij->j", centred[:, apart:], centred[:, :-apart])))
+        return float(np.median(np.einsum("ij,ij->j", centered[:, apart:], centered[:, :-apart])))
 
     for size in range(2, min(MAX_STACK, columns // 8) + 1):
         dim, rest = divmod(columns, size)
         if not rest and alike(dim) > max(ALIKE, alike(dim - 1), alike(dim + 1)):
-            options = StackFramesOptions(size=size)
-            joined = functools.partial(stack_frames, options=options)
-            yield Arrangement(f"{size} frames stacked, every {size}", slice(0, dim), joined, size)
+            yield joined(size, dim)
+
+
+def joined(size: int, columns: int) -> Arrangement:
+    """Return the arrangement of so many frames of so many columns joined without overlap."""
+    join = functools.partial(stack_frames, options=StackFramesOptions(size=size))
+    return Arrangement(f"{size} frames stacked, every {size}", slice(0, columns), join, size)
 
 
 def _windows(features: Doubles, stack: int, stride: int) -> Doubles:
@@ -190,12 +187,12 @@ def _with_deltas(target: Doubles) -> Iterator[Arrangement]:
             if similarity(add_deltas(target[:, :dim], options)[edge:-edge], target[edge:-edge]) < 10 * SAME:
                 said, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
                 yield Arrangement(said, block, functools.partial(add_deltas, options=options))
-                repeated = functools.partial(_repeated, order=order, window=window)
+                repeated = functools.partial(_repeat, order=order, window=window)
                 yield Arrangement(f"{said}, each of the padded one before", block, repeated)
                 return
 
 
-def _repeated(features: Doubles, order: int, window: int) -> Doubles:
+def _repeat(features: Doubles, order: int, window: int) -> Doubles:
     """Return deltas as torchaudio computes them: those of the second order are deltas of the first, with its edges."""
     parts = [features]
     for _ in range(order):
@@ -223,7 +220,7 @@ def _without_running_mean(features: Doubles) -> Doubles:
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
-def _compressed(values: Doubles, method: int) -> Doubles:
+def _compress(values: Doubles, method: int) -> Doubles:
     return np.asarray(compress(values, method), np.float64)
 
 
@@ -238,9 +235,9 @@ STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
     "stored as float16": lambda values: values.astype(np.float16).astype(np.float64),
     "stored as bfloat16": _of_bits,
-    "stored compressed, 8 bits a value in each column": functools.partial(_compressed, method=2),
-    "stored compressed, 8 bits a value": functools.partial(_compressed, method=5),
-    "stored compressed, 16 bits a value": functools.partial(_compressed, method=3),
+    "stored compressed, 8 bits a value in each column": functools.partial(_compress, method=2),
+    "stored compressed, 8 bits a value": functools.partial(_compress, method=5),
+    "stored compressed, 16 bits a value": functools.partial(_compress, method=3),
 }
 
 

@@ -200,10 +200,10 @@ def conform(
         OptionError: a level that does not exist.
         FeatureError: the kit is not found, or is damaged.
     """
-    return scored([_result(vector, implementation) for vector in vectors(level, kit)], explain=explain)
+    return score([_result(vector, implementation) for vector in vectors(level, kit)], explain=explain)
 
 
-def scored(results: list[Result], *, explain: bool) -> Scorecard:
+def score(results: list[Result], *, explain: bool) -> Scorecard:
     """Return the scorecard of results."""
     wrong = [
         WrongResult(vector.id, vector.options, vector.given, result.array, vector.expected, vector.tolerance)
@@ -214,7 +214,7 @@ def scored(results: list[Result], *, explain: bool) -> Scorecard:
     return Scorecard(results, causes(wrong) if explain else [])
 
 
-def graded(vector: Vector, result: npt.ArrayLike) -> Result:
+def grade(vector: Vector, result: npt.ArrayLike) -> Result:
     """Return the result of a vector for an array."""
     grade, why = vector.grade(result)
     return Result(vector, grade, why, np.asarray(result) if grade == "wrong" else None)
@@ -222,7 +222,7 @@ def graded(vector: Vector, result: npt.ArrayLike) -> Result:
 
 def _result(vector: Vector, implementation: Implementation) -> Result:
     try:
-        return graded(vector, implementation(vector.given.copy(), dict(vector.options)))
+        return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
         return Result(vector, "not supported")
     except (Exception, SystemExit) as error:

@@ -11,15 +11,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from io_ark.text import printable
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.explain.conform import Result, Scorecard, Vector, graded, scored, vectors
+from kaldi_compat.explain.conform import Result, Scorecard, Vector, grade, score, vectors
 
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0
@@ -58,13 +59,8 @@ def _parser() -> Parser:
     parser.add_argument("--level", type=_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
     parser.add_argument("--json", metavar="FILE", help="write the scorecard to a file, too")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=TIME_LIMIT_S,
-        metavar="SECONDS",
-        help="time for a vector, or for all with {list.json} (default: %(default)g)",
-    )
+    about = "time for a vector, or for all with {list.json} (default: %(default)g)"
+    parser.add_argument("--timeout", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help=about)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
     return parser
 
@@ -106,37 +102,21 @@ def conform_command(
         raise OptionError(f"--timeout={timeout:g} must be a positive number of seconds")
     asked = vectors(level, kit)
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
         if batch:
-            return scored(_batch(command, asked, folder, timeout), explain=True)
-        return scored([*_one_by_one(command, asked, folder, timeout)], explain=True)
+            return score(_results(command, asked, Path(scratch), timeout), explain=True)
+        results: list[Result] = []
+        for vector in asked:
+            if len(results) >= MOST_HUNG and all(each.why.startswith(TOO_LONG) for each in results[-MOST_HUNG:]):
+                why = f"not run: the {MOST_HUNG} vectors before ran longer than {timeout:g} s"
+                results += [Result(each, "failed", why) for each in asked[len(results) :]]
+                break
+            results += _results(command, [vector], Path(scratch), timeout)
+        return score(results, explain=True)
 
 
-def _one_by_one(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> Iterator[Result]:
-    """Run a program for each vector, as long as it does not hang again and again."""
-    hung = 0
-    for vector in asked:
-        if hung == MOST_HUNG:
-            yield Result(vector, "failed", f"not run: the {MOST_HUNG} vectors before ran longer than {timeout:g} s")
-            continue
-        result = _single(command, vector, folder, timeout)
-        hung = hung + 1 if result.why.startswith(TOO_LONG) else 0
-        yield result
-
-
-def _single(command: Sequence[str], vector: Vector, folder: Path, timeout: float) -> Result:
-    out, options = folder / "out.npy", folder / "options.json"
-    out.unlink(missing_ok=True)
-    options.write_text(json.dumps(vector.options))
-    places = {"{audio}": _input(vector, folder), "{options.json}": options, "{out.npy}": out}
-    status, why = _run(command, places, timeout)
-    if status == UNSUPPORTED_STATUS:
-        return Result(vector, "not supported")
-    return Result(vector, "failed", why) if status else _written(vector, out, why)
-
-
-def _batch(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    listed = [
+def _results(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
+    """Run a program once, for one vector or for all."""
+    listed: list[dict[str, Any]] = [
         {
             "id": vector.id,
             "audio": str(_input(vector, folder)),
@@ -146,14 +126,19 @@ def _batch(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeou
         for vector in asked
     ]
     (folder / "list.json").write_text(json.dumps(listed))
-    status, why = _run(command, {"{list.json}": folder / "list.json"}, timeout)
-    results = []
-    for vector in asked:
-        out = folder / f"{vector.id}.out.npy"
-        if out.exists():
-            results.append(_written(vector, out, ""))
+    (folder / "options.json").write_text(json.dumps(asked[0].options))
+    names = {"{list.json}": "list.json", "{options.json}": "options.json"}
+    places = {name: str(folder / file) for name, file in names.items()}
+    status, why = _run(command, places | {"{audio}": listed[0]["audio"], "{out.npy}": listed[0]["out"]}, timeout)
+    batch, results = any("{list.json}" in word for word in command), []
+    for vector, place in zip(asked, listed, strict=True):
+        is_missing = batch and not Path(place["out"]).exists()
+        if status == UNSUPPORTED_STATUS or (is_missing and not status):
+            results.append(Result(vector, "not supported"))
+        elif is_missing or (status and not batch):
+            results.append(Result(vector, "failed", why))
         else:
-            results.append(Result(vector, "failed", why) if status else Result(vector, "not supported"))
+            results.append(_read(vector, Path(place["out"]), why))
     return results
 
 
@@ -170,11 +155,11 @@ def _input(vector: Vector, folder: Path) -> Path:
     return file
 
 
-def _run(command: Sequence[str], places: dict[str, Path], timeout: float) -> tuple[int, str]:
+def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tuple[int, str]:
     """Run a program; return its exit status, and in words how it failed."""
     words = [*command]
     for name, path in places.items():
-        words = [word.replace(name, str(path)) for word in words]
+        words = [word.replace(name, path) for word in words]
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
@@ -213,9 +198,9 @@ def error_in(text: str) -> str:
     return printable(" ".join([lines[number], *more]))[:MOST_WORDS]
 
 
-def _written(vector: Vector, out: Path, hint: str) -> Result:
+def _read(vector: Vector, out: Path, hint: str) -> Result:
     try:
-        return graded(vector, np.load(out, allow_pickle=False))
+        return grade(vector, np.load(out, allow_pickle=False))
     except Exception as error:  # of a file that may hold anything
         why = "there is none" if isinstance(error, FileNotFoundError) else printable(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

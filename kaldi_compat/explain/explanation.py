@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -18,18 +19,16 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.explain import arrangements, fits, settling
-from kaldi_compat.explain.arrangements import Arrangement
-from kaldi_compat.explain.finding import Finding, found_in
-from kaldi_compat.explain.fits import Cells, Fit
+from kaldi_compat.explain.arrangements import Arrangement, Mask
+from kaldi_compat.explain.finding import Attempt, Finder
+from kaldi_compat.explain.fits import Cells
 from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.explain.search import UNLIKE, Sheet, TimeLimit
 from kaldi_compat.explain.settling import Settled
-from kaldi_compat.explain.sources import AudioSource, channels_of, checked_audio
+from kaldi_compat.explain.sources import AudioSource, channels_of, check_audio
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import list_presets
-from kaldi_compat.functional.stacking import stack_frames
 from kaldi_compat.options.base import require
-from kaldi_compat.options.frontend import StackFramesOptions
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
@@ -42,7 +41,6 @@ Verdict = Literal["explained", "partly", "not explained"]
 TOLERANCE = 1e-3
 SECONDS = 5.0  # of processor time that a search may take
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
-NOISE = "noise as of dithering"
 MOST_NOISE = 20.0  # of samples at Kaldi's scale
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
 ALIKE = 1.5  # times more or less noise than there should be
@@ -99,13 +97,12 @@ class Explanation:
         ended = "" if self.in_time else f" (the search ended after {SECONDS:g} s)"
         if self.is_exact:
             return f"{self.cause}: largest difference {self.residual:.2g}"
-        where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
-        if self.left:
-            largest = f"largest difference {self.residual:.2g}{where}{ended}"
-            return f"partly explained: {self.cause}; left: {self.left}: {largest}"
         if not len(self.computed):
             return f"not explained: {self.cause}"
-        return f"not explained; the nearest is: {self.cause}: largest difference {self.residual:.2g}{where}{ended}"
+        said = f"partly explained: {self.cause}; left: {self.left}" if self.left else (
+            f"not explained; the nearest is: {self.cause}")  # fmt: skip
+        where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
+        return f"{said}: largest difference {self.residual:.2g}{where}{ended}"
 
     def plot(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
         """Draw the array, the features as explained, and their difference, which shows the frames and columns.
@@ -141,7 +138,7 @@ def explain(
 
     Presets are tried first. Then the array itself is asked, one question after the other: which of its sides is time,
     which rows and columns are masked, padded, copies or deltas of others; by its correlation with the audio's energies,
-    the shift of its frames and the first one; and where the centres of its filters are. From there, options of Kaldi's
+    the shift of its frames and the first one; and where the centers of its filters are. From there, options of Kaldi's
     features, differences of other libraries and of ports, and changes of the audio are added, each time the one that
     explains most of what is left. The form of the logarithm, floors and normalization follow from the rest.
 
@@ -171,44 +168,42 @@ def explain(
     >>> print(found)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
-    said, target = arrangements.checked(features)
+    said, target = arrangements.check(features)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
-        return _between(
-            target, arrangements.checked(audio)[1], said, tolerance * max(1.0, float(np.abs(target).max()) / 100)
-        )
+        limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
+        return _explain_by(target, arrangements.check(audio)[1], said, limit)
     require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
-    recording = checked_audio(audio, sample_frequency)
-    why = arrangements.why_no_features(target)
-    if why:
+    recording = check_audio(audio, sample_frequency)
+    if why := arrangements.why_no_features(target):
         return _nothing(why, target)
     with np.errstate(all="ignore"):
-        return _explained(target, said, recording, sample_frequency, tolerance)
+        return _explain_of(target, said, recording, sample_frequency, tolerance)
 
 
 def _nothing(why: str, target: Doubles) -> Explanation:
     return Explanation(None, None, (why,), float(np.ptp(target)), False, 0, 0, given=target)
 
 
-def _explained(
+def _explain_of(
     target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float
 ) -> Explanation:
     """Return what explains an array: a preset, or else what the search finds."""
     clock, channels = TimeLimit(SECONDS), channels_of(recording, rate)
-    for turned, values in arrangements.orientations(target):
-        for source in channels:
-            preset = _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance))
-            if preset is not None:
-                return preset
+    for (turned, values), source in itertools.product(arrangements.orientations(target), channels):
+        if preset := _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance)):
+            return preset
     stored, step = arrangements.storage(target)
 
     def tolerated(sheet: Sheet) -> float:
         return max(_tolerance_of(sheet.values[sheet.rows], tolerance), step)
 
-    finding = found_in(target, said, channels, recording, tolerated, clock)
-    if finding is None:
+    finder = Finder(target, said, channels, recording, tolerated, clock)
+    found = finder.find()
+    if found is None:
         return _nothing("it has the form of no feature of this audio", target)
-    return _of_finding(finding, stored, tolerated(finding.sheet))
+    in_time = not clock.is_at_end()
+    return replace(_of_finding(finder, *found, stored, tolerated(found[0].search.sheet)), in_time=in_time)
 
 
 def _tolerance_of(values: Doubles, tolerance: float) -> float:
@@ -219,86 +214,75 @@ def _tolerance_of(values: Doubles, tolerance: float) -> float:
 
 def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: float) -> Explanation | None:
     """Return the preset that gives these features, if there is one. It takes audio in -1 to 1."""
-    samples = source.samples
-    if np.abs(samples).max() > 2:
-        samples = samples / np.float32(32768)
+    samples = source.samples / np.float32(source.full_scale)
     for name in list_presets():
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.suppress(KaldiCompatError):
             warnings.simplefilter("ignore")
-            try:
-                frontend = Frontend.from_preset(name)
-                if frontend.dim != target.shape[1]:
-                    continue
-                features = np.asarray(frontend(samples, sampling_rate=int(source.rate)), np.float64)
-            except KaldiCompatError:
+            frontend = Frontend.from_preset(name)
+            if frontend.dim != target.shape[1]:
                 continue
-        if features.shape == target.shape:
-            fit = Fit("", fits.residual_of(features, target), features)
-            if fit.residual <= tolerance:
+            features = np.asarray(frontend(samples, sampling_rate=int(source.rate)), np.float64)
+            if features.shape == target.shape and fits.residual_of(features, target) <= tolerance:
                 rate = frontend.sampling_rate
                 resampled = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
-                return _answer(
-                    name, None, [source.said, resampled, *said], fit, target, tolerance, Cells.all_of(target)
-                )
+                return _answer(name, None, [source.said, resampled, *said], features, target, tolerance)
     return None
 
 
-def _of_finding(finding: Finding, stored: list[str], tolerance: float) -> Explanation:
+def _of_finding(finder: Finder, found: Attempt, settled: Settled, stored: list[str], tolerance: float) -> Explanation:
     """Return the explanation by what was found, and by rounding, noise or a part of the array if these are left."""
-    sheet, settled, left = finding.sheet, finding.settled, ""
-    words = [settled.rounding] * bool(settled.rounding)
-    is_exact = (settled.fit.residual <= tolerance or bool(words)) and _is_surprising(settled)
-    unexplained = _unexplained_rows(settled, sheet)
-    others = (~settling.covered(sheet)).any()
-    if not is_exact and finding.cost < UNLIKE:
+    sheet, left = found.search.sheet, ""
+    words = [settled.rounding]
+    is_exact = settled.is_explained_by(tolerance) and _is_surprising(settled)
+    others = np.flatnonzero(~_covered_columns(sheet))
+    if is_exact:
+        left = _unexplained_rows(settled, sheet)
+    elif found.cost < UNLIKE:
         # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
-        tried = itertools.takewhile(
-            lambda _: not finding.clock.is_settled(), itertools.chain([settled], _plain_ones(finding))
-        )
-        noisy = ((each, noise) for each in tried if (noise := _dithering(each)))
-        other, noise = next(noisy, (None, ""))
-        if other is not None:
-            settled, words, left = other, [noise], "noise, which has no seed that is known"
-        elif not others and settled.left() < PARTLY and finding.cost < PARTLY:
-            settled, left = _focused(settled, sheet, tolerance)
-    if is_exact and unexplained:
-        is_exact, left = False, unexplained
-    if is_exact and others:
-        places = np.flatnonzero(~settling.covered(sheet))
-        pitch = _pitch(settled, sheet, places)
-        words += [pitch] * bool(pitch)
-        is_exact, left = bool(pitch), "" if pitch else arrangements.spans(places, "column")
-    candidate, model = settled.candidate, settled.candidate.model
-    loudness = candidate.source.loudness.get(model.scale, "")
-    masked = settling.masked_in_words(settled, sheet, tolerance)
-    padding = [each for each in masked if "padding" in each]
+        tried = itertools.takewhile(lambda _: not finder.clock.is_settled(), [settled, *_plain_ones(finder, sheet)])
+        noisy = next(((each, noise) for each in tried if (noise := _dithering(each))), None)
+        if noisy:
+            settled, words, left = noisy[0], [noisy[1]], "noise, which has no seed that is known"
+        elif not len(others) and settled.left() < PARTLY and found.cost < PARTLY:
+            settled, left = _focus(settled, sheet, tolerance)
+    if is_exact and len(others) and not left:
+        pitch = _pitch(settled, sheet, others)
+        words, left = [*words, pitch], "" if pitch else arrangements.spans(others, "column")
+    padding, masked = settling.masked_in_words(settled, sheet, tolerance)
+    candidate = settled.candidate
+    loudness = candidate.source.loudness.get(candidate.scale, "")
     steps = [
-        candidate.source.said, f"the samples' factor is {loudness}" if loudness else "", *sheet.said, *padding, *stored,
-        *settled.shift_words(), settled.order_words(), settled.arrangement.said, settled.fit.name,
-        *(each for each in masked if each not in padding), *words,
+        candidate.source.said, loudness and f"the samples' factor is {loudness}", *sheet.said, *padding, *stored,
+        *settled.shift_words(), settled.order_words(), settled.arrangement.said, settled.fit.name, *masked, *words,
     ]  # fmt: skip
-    answer = _answer(None, model, steps, settled.fit, settled.target, tolerance, settled.cells)
-    return replace(answer, is_exact=is_exact, left=left, in_time=finding.in_time)
+    answer = _answer(None, candidate, steps, settled.fit.mapped, settled.target, tolerance, settled.cells)
+    return replace(answer, is_exact=is_exact and not left, left=left)
 
 
-def _plain_ones(finding: Finding) -> Iterator[Settled]:
+def _covered_columns(sheet: Sheet) -> Mask:
+    """Return the mask of columns of which the sheet's arrangement speaks, or which say nothing."""
+    covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
+    covered[slice(None) if sheet.arrangement.said else sheet.arrangement.columns] = True
+    return covered
+
+
+def _plain_ones(finder: Finder, sheet: Sheet) -> Iterator[Settled]:
     """Yield the features with which the search began, as they are."""
-    for attempt in finding.begun[:2]:
-        begun = attempt.candidate
-        framed = (begun.changed(each) for each in attempt.search.framings(begun))
-        snipped = (each for each in framed if each.model.value("snip_edges") and not each.model.padding)
-        made = (settling.mapped(each, finding.sheet, np.inf) for each in (begun, *snipped))
-        yield from (each for each in made if each and attempt.search.sheet is finding.sheet)
+    for attempt in finder.begun[:2]:
+        if attempt.search.sheet is sheet:
+            framed = map(attempt.candidate.change, attempt.search.framings(attempt.candidate))
+            snipped = (each for each in framed if each.value("snip_edges") and not each.padding)
+            made = (settling.map_to(each, sheet, np.inf) for each in (attempt.candidate, *snipped))
+            yield from filter(None, made)
 
 
 def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
     """Return words if columns are Kaldi's pitch features of the audio, after which paste-feats cuts the longer ones."""
-    model, source = settled.candidate.model, settled.candidate.source
+    candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
     try:
-        options = PitchOptions(sample_frequency=source.rate, **{name: model.value(name) for name in names})
-        scale = 32768 if np.abs(source.samples).max() <= 2 else 1
-        track = np.asarray(track_pitch(source.samples * np.float32(scale), options), np.float32)
+        options = PitchOptions(sample_frequency=source.rate, **{name: candidate.value(name) for name in names})
+        track = np.asarray(track_pitch(source.samples * np.float32(32768 / source.full_scale), options), np.float32)
         processed, _ = process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())
     except KaldiCompatError:
         return ""
@@ -314,63 +298,60 @@ def _unexplained_rows(settled: Settled, sheet: Sheet) -> str:
     """Return in words the rows beyond the features that say something."""
     after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(after[-1]) + 1 if len(after) else 0, "start": int(sheet.rows[: settled.row].sum())}
-    return ", ".join(fits.frames_said(counts))
+    return ", ".join(fits.frames_in_words(counts))
 
 
 def _is_surprising(settled: Settled) -> bool:
     """Return True if a random array would not be explained as well."""
-    cells = settled.cells
-    numbers = 2 * cells.columns.sum() if settled.fit.words >= fits.WORDS_PER_COLUMN else 4
-    free = float(cells.rows.sum()) * float(cells.columns.sum()) - numbers
+    rows, columns = (each.size for each in settled.cells)
+    free = rows * columns - (2 * columns if settled.fit.words >= fits.WORDS_PER_COLUMN else 4)
     return free >= FEWEST_CELLS and settled.left() < SURPRISING
 
 
-def _focused(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[Settled, str]:
+def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[Settled, str]:
     """Return what explains some of the columns or frames exactly, or most of all, and in words what is left."""
-    first, second = settled.cells.of(settled.fit.mapped), settled.cells.of(settled.target)
+    first, second = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     wrong = np.abs(first - second) > tolerance
     rows = wrong.mean(1) > FEW
     if 0 < rows.sum() <= FEW * len(rows) and not wrong[~rows].any():
-        return settled, arrangements.spans(np.flatnonzero(settled.cells.rows)[rows] + settled.row, "frame")
+        return settled, arrangements.spans(settled.cells[0].ravel()[rows] + settled.row, "frame")
     alike = np.array([fits.similarity(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)])
     good = alike < GOOD_COLUMN
     if 0.25 * len(good) <= good.sum() < len(good):
-        columns = settled.cells.columns.copy()
-        columns[np.flatnonzero(columns)[~good]] = False
-        some = replace(sheet, columns=columns)
-        other = settling.mapped(settled.candidate, some, tolerance, arrangement=settled.arrangement)
+        places = settled.cells[1].ravel()[~good]
+        some = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), places))
+        other = settling.map_to(settled.candidate, some, tolerance, arrangement=settled.arrangement)
         if other is not None and other.fit.residual <= tolerance:
-            return other, arrangements.spans(np.flatnonzero(sheet.columns & ~columns), "column")
+            return other, arrangements.spans(places, "column")
     return settled, f"{settled.left():.2g} of the spread"
 
 
 def _dithering(settled: Settled) -> str:
     """Return words if noise on the samples explains what is left: its size, both where it changes much and little."""
-    candidate, count = settled.candidate, len(settled.target)
-    samples, rng = candidate.source.samples, np.random.default_rng(0)
-    noise = rng.normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.model.scale)
+    candidate, samples = settled.candidate, settled.candidate.source.samples
+    noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
-    def computed(source: AudioSource) -> Doubles:
-        features = settled.arrangement.apply(settling.features_of(candidate.changed({"source": source})))
-        return features[settled.frame : settled.frame + count]
+    def compute(size: float) -> Doubles:
+        source = replace(candidate.source, make=lambda: samples + np.float32(size) * noise)
+        features = settled.arrangement.apply(settling.features_of(candidate.change({"source": source})))
+        return features[settled.frame : settled.frame + len(settled.target)]
 
-    plain = computed(candidate.source)
+    plain = compute(0.0)
     if plain.shape != settled.target.shape:
         return ""
     left = _deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    size, made = 1.0, left
+    size, ratio, made = 1.0, 1.0, left
     for _ in range(NOISES):
-        noisy = replace(candidate.source, make=functools.partial(np.add, samples, np.float32(size) * noise))
-        made = slope * _deviation(computed(noisy) - plain)
-        ratio = float(np.median(left) / max(np.median(made), 1e-30))
         size *= ratio
+        made = slope * _deviation(compute(size) - plain)
+        ratio = float(np.median(left) / max(np.median(made), 1e-30))
     much = settling.spread_of(made) > np.median(settling.spread_of(made))
     if not much.any() or much.all():
         return ""
     shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
     is_noise = size < MOST_NOISE and 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
-    return f"{NOISE} with about {size:.2g}" if is_noise else ""
+    return f"noise as of dithering with about {size * ratio:.2g}" if is_noise else ""
 
 
 def _deviation(difference: Doubles) -> Doubles:
@@ -378,18 +359,17 @@ def _deviation(difference: Doubles) -> Doubles:
     return np.abs(difference - np.median(difference, axis=0))
 
 
-def _between(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> Explanation:
+def _explain_by(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> Explanation:
     """Explain one array by another."""
     ways = (target, features, said), (features, target, ["the other way round"])
-    answers = [answer for way in ways for answer in _mapped(*way, tolerance)]
+    answers = [answer for way in ways for answer in _maps(*way, tolerance)]
     if not answers:
-        raise FeatureError(
-            f"features of {target.shape[1]} and {features.shape[1]} columns cannot be mapped to each other"
-        )
+        columns = f"{target.shape[1]} and {features.shape[1]} columns"
+        raise FeatureError(f"features of {columns} cannot be mapped to each other")
     return next((answer for answer in answers if answer.is_exact), answers[0])
 
 
-def _mapped(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> list[Explanation]:
+def _maps(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> list[Explanation]:
     """Return what maps features to an array, the best first; nothing if their columns have nothing in common."""
     answers: list[Explanation] = []
     for turned, straight in arrangements.orientations(target):
@@ -397,65 +377,64 @@ def _mapped(target: Doubles, features: Doubles, said: list[str], tolerance: floa
             continue
         changes = list(turned)
         for where, way in (("end", 1), ("start", -1)):  # rows of the same values are padding if there are too many
-            padded = _padded(straight[::way], len(features))
-            if padded:
+            if padded := _padding(straight[::way], len(features)):
                 changes.append(f"{padded} rows of padding at the {where}")
-                straight = straight[: len(straight) - padded] if way == 1 else straight[padded:]
+                straight = straight[:-padded] if way == 1 else straight[padded:]
         stored, step = arrangements.storage(straight)
         limit = max(tolerance, step)
-        for arrangement in _arranged(straight, features):
+        for arrangement in _arrangements_between(straight, features):
             applied = arrangement.apply(features)
             if not len(applied) or applied.shape[1] != straight.shape[1]:
                 continue
-            shift, first, second = fits.shifted(applied, straight)
+            shift = fits.best_shift(applied, straight)
+            first, second = fits.overlap(applied, straight, shift)
             fit = fits.simplest(first, second, limit)
             counts = {"start": -shift, "end": 0 if changes else len(straight) + shift - len(applied)}
-            steps = [*said, *changes, *stored, arrangement.said, *fits.frames_said(counts), fit.name]
-            answers.append(_answer(None, None, steps, fit, second, limit, Cells.all_of(second)))
+            steps = [*said, *changes, *stored, arrangement.said, *fits.frames_in_words(counts), fit.name]
+            answers.append(_answer(None, None, steps, fit.mapped, second, limit))
             if answers[-1].is_exact:
                 break
     return sorted(answers, key=lambda each: (not each.is_exact, not each.where, each.residual))
 
 
-def _padded(target: Doubles, frames: int) -> int:
+def _padding(target: Doubles, frames: int) -> int:
     """Return the number of rows of one value, or of the same values, at the end of an array of too many frames."""
     same = [(target == target[-1]).all(1), (target == target[-1, 0]).all(1)]
     found = max(len(target) if each.all() else int(np.argmin(each[::-1])) for each in same)
     return found if len(target) - frames > 4 and 1 < found < len(target) else 0
 
 
-def _arranged(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
+def _arrangements_between(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
     """Yield what may have been done to features to give an array."""
-    columns = features.shape[1]
+    columns, whole = features.shape[1], slice(None)
     yield arrangements.PLAIN
     yield from (each for each in arrangements.arrangements_of(target) if each.said)
     for ratio in range(2, 11):
         if abs(len(features) / ratio - len(target)) <= 1:
-            yield Arrangement(
-                f"one frame in {ratio}", slice(None), operator.itemgetter(slice(None, None, ratio)), ratio
-            )
+            every = operator.itemgetter(slice(None, None, ratio))
+            yield Arrangement(f"one frame in {ratio}", whole, every, ratio)
             if target.shape[1] == ratio * columns:
-                joined = functools.partial(stack_frames, options=StackFramesOptions(size=ratio))
-                yield Arrangement(f"{ratio} frames stacked, every {ratio}", slice(0, columns), joined, ratio)
+                yield arrangements.joined(ratio, columns)
     for shift in (0, 1, -1, 2, -2):
         order = fits.columns_of(*fits.overlap(features, target, shift))
         if order is not None and order != list(range(columns)):
-            take = functools.partial(np.take, indices=order, axis=1)
-            yield Arrangement(fits.order_name(order, columns), slice(None), take)
+            yield Arrangement(fits.order_name(order, columns), whole, functools.partial(np.take, indices=order, axis=1))
             break
     yield from arrangements.sliding_arrangements()
 
 
 def _answer(
-    preset: str | None, model: FeatureModel | None, steps: list[str], fit: Fit, target: Doubles, tolerance: float,
-    cells: Cells,
+    preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
+    tolerance: float, cells: Cells | None = None,
 ) -> Explanation:  # fmt: skip
-    difference = np.where(cells.rows[:, None] & cells.columns, np.abs(fit.mapped - target), 0)
+    cells = cells or fits.all_cells(target)
+    difference = np.zeros_like(target)
+    difference[cells] = np.abs(computed - target)[cells]
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
-    said = tuple(step for step in steps if step)
+    is_exact = fits.residual_of(computed[cells], target[cells]) <= tolerance
     return Explanation(
-        preset, model, said, float(difference.max()), fit.residual <= tolerance, int(frame), int(column),
-        _where(difference > tolerance), computed=fit.mapped, given=target,
+        preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame), int(column),
+        _where(difference > tolerance), computed=computed, given=target,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +13,9 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.explain import arrangements
-from kaldi_compat.explain.search import (
-    EXPLAINED,
-    NEAR,
-    NOTHING,
-    UNLIKE,
-    Candidate,
-    Search,
-    Sheet,
-    TimeLimit,
-    alike_framings,
-)
-from kaldi_compat.explain.settling import Settled, Settling, mapped
-from kaldi_compat.explain.sources import AudioSource, mistaken, of_other_rates, part_of, resamplings
+from kaldi_compat.explain.search import EXPLAINED, NEAR, NOTHING, UNLIKE, Candidate, Search, Sheet, TimeLimit
+from kaldi_compat.explain.settling import Settled, Settling, map_to
+from kaldi_compat.explain.sources import AudioSource, of_other_rates, part_of, resamplings, with_mistakes
 from kaldi_compat.explain.timing import Timing
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
@@ -57,26 +47,9 @@ class Attempt:
         """Share of the array's variance that is left."""
         return self.search.cost(self.candidate)
 
-
-@dataclass(frozen=True)
-class Finding:
-    """What was found.
-
-    Attributes:
-        sheet: the array, upright.
-        settled: the candidate with all that is done to it.
-        cost: share of the array's variance that is left, whatever offset and scale each column has.
-        in_time: False if the search ended for want of time.
-        begun: where the search began.
-        clock: the time that is left.
-    """
-
-    sheet: Sheet
-    settled: Settled
-    cost: float
-    in_time: bool
-    begun: list[Attempt]
-    clock: TimeLimit
+    def descend(self) -> Attempt:
+        """Return the attempt with the options that explain most."""
+        return Attempt(self.search, self.search.descend(self.candidate))
 
 
 def _has_more(columns: int) -> bool:
@@ -84,12 +57,7 @@ def _has_more(columns: int) -> bool:
     return columns not in USUAL_COLUMNS and columns - PASTED[0] in USUAL_COLUMNS
 
 
-def _is_usual(timing: Timing, source: AudioSource, search: Search) -> bool:
-    """Return True if frames are 10 ms apart."""
-    return abs(1000 * timing.shift / source.rate / search.sheet.arrangement.stride - 10) < 0.1
-
-
-def sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
+def _sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
     """Yield an array in both orientations, and as the arrangements that it may have."""
     for turned, values in arrangements.orientations(target):
         if values.shape[1] <= MAX_COLUMNS and len(values) > 1:
@@ -104,149 +72,132 @@ def sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
 class Finder:
     """Goes on to more of what may have been done as long as an array is not explained.
 
-    Args:
-        sheets: the array as it may be meant.
-        sources: the audio's channels.
-        recording: the audio (channels, T).
-        tolerance: returns the largest absolute difference that counts as explained.
-        clock: when to end.
+    ``tolerance`` returns the largest absolute difference that counts as explained, ``begun`` holds the attempts with
+    which the search began, the best first.
     """
 
     def __init__(
-        self, sheets: Sequence[Sheet], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
+        self, target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
         tolerance: Callable[[Sheet], float], clock: TimeLimit,
     ) -> None:  # fmt: skip
-        self._sources, self._recording, self._tolerance, self._clock = sources, recording, tolerance, clock
-        self._unit = 1 / 32768 if max(float(np.abs(each.samples).max()) for each in sources) > 2 else 1.0
-        self._searches = [Search(sheet, clock, self._unit) for sheet in sheets]
+        self._sources, self._recording, self._tolerance, self.clock = sources, recording, tolerance, clock
+        self._unit = 1 / max(each.full_scale for each in sources)
+        self._searches = [Search(sheet, clock, self._unit) for sheet in _sheets_of(target, said)]
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
-        self._begun: list[Attempt] = []
-        self._score, self._is_usual = 0.0, False  # of the likeliest frames; True if they are 10 ms apart
+        self.begun: list[Attempt] = []
+        self._likeliest = -1.0, False  # score of the likeliest frames, and True if they are 10 ms apart
 
-    def find(self) -> Finding | None:
-        """Return what explains most of the array; None if it has the form of no feature."""
+    def find(self) -> tuple[Attempt, Settled] | None:
+        """Return what explains most of the array, and how; None if it has the form of no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
             (self._at_starts, 2.0), (self._plainly, 2.5), (self._in_windows, 1.0), (self._resampled, 2.5),
             (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
         ]  # fmt: skip
-        while stages and not self._clock.is_at_end():
+        while self._searches and stages and not self.clock.is_at_end():
             stage, seconds = stages.pop(0)
-            self._clock.stage(seconds)
+            self.clock.begin_stage(seconds)
             for attempt in stage():
                 self._attempts.append(attempt)
-                if found := self._explained(attempt):
-                    return found
+                if settled := self._explained(attempt):
+                    return attempt, settled
             self._attempts.sort(key=lambda each: each.cost)
-            begun = self._begun[:1] if stage == self._at_starts else []
-            if any(_has_more(each.search.sheet.values.shape[1]) for each in begun):
-                stages.sort(key=lambda each: each[0] != self._of_parts)
-            elif begun and self._least() > OTHER_AUDIO[self._is_usual]:
-                stages.sort(key=lambda each: each[0] != self._mistaken)
-            if self._score < LIKELY and self._least() >= HOPELESS:  # neither the features nor energies resemble it
+            if stage == self._at_starts and self.begun:
+                of_speech = self._likeliest[1]
+                if _has_more(self.begun[0].search.sheet.values.shape[1]):
+                    stages.sort(key=lambda each: each[0] != self._of_parts)
+                elif self._least() > OTHER_AUDIO[of_speech]:
+                    stages.sort(key=lambda each: each[0] != self._mistaken)
+            if self._likeliest[0] < LIKELY and self._least() >= HOPELESS:  # neither features nor energies resemble it
                 stages = [each for each in stages if each[0] == self._mistaken]
-        least: list[tuple[float, float, Settled, Attempt]] = []
+        nearest: list[tuple[Attempt, Settled]] = []
         for each in self._attempts[:3]:
-            if not (least and self._clock.is_settled()) and each.cost < NOTHING and (settled := self.settle(each)):
-                least.append((settled.left(), each.cost, settled, each))
-        return self._finding(*min(least, key=lambda each: each[:2])[2:]) if least else None
+            if not (nearest and self.clock.is_settled()) and each.cost < NOTHING and (settled := self._settle(each)):
+                nearest.append((each, settled))
+        return min(nearest, key=lambda each: (each[1].left(), each[0].cost), default=None)
 
     def _least(self) -> float:
         return min((each.cost for each in self._attempts), default=NOTHING)
 
-    def _finding(self, settled: Settled, attempt: Attempt) -> Finding:
-        in_time = not self._clock.is_at_end()
-        return Finding(attempt.search.sheet, settled, attempt.cost, in_time, self._begun, self._clock)
-
-    def _explained(self, attempt: Attempt) -> Finding | None:
-        """Return what was found if it explains the array."""
+    def _explained(self, attempt: Attempt) -> Settled | None:
+        """Return how an attempt explains the array, if it does."""
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
-        spread = float(np.median(sheet.own[sheet.rows].std(0)))
-        is_settled = (id(sheet), *attempt.candidate.key) in self._settled
-        if attempt.cost > NEAR + tolerance / max(spread, 1e-30) and not is_settled:
+        near = NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
+        if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
             return None
-        settled = self.settle(attempt)
+        settled = self._settle(attempt)
         if not settled or not (sheet.arrangement.said or sheet.arrangement.is_whole(columns) or _has_more(columns)):
             return None  # as long as all columns may be explained at once
-        is_explained = settled.fit.residual <= tolerance or bool(settled.rounding)
         is_certain = attempt.cost < EXPLAINED and not sheet.arrangement.said
-        return self._finding(settled, attempt) if is_explained or is_certain else None
+        return settled if is_certain or settled.is_explained_by(tolerance) else None
 
-    def settle(self, attempt: Attempt) -> Settled | None:
+    def _settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all that is done to it."""
-        if attempt.candidate.offset:
-            parts = [self.settle(each) for each in self._of_part(attempt)]
-            return min((each for each in parts if each), key=lambda each: each.fit.residual, default=None)
-        key = (id(attempt.search.sheet), *attempt.candidate.key)
+        key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt.search.sheet))
-            self._settled[key] = settling.settled(attempt.candidate)
+            made = [settling.settle(each) for each in _of_whole_or_part(attempt)]
+            self._settled[key] = min((each for each in made if each), key=lambda each: each.fit.residual, default=None)
         return self._settled[key]
-
-    def _begin(self, search: Search, sources: Sequence[AudioSource]) -> Iterator[tuple[AudioSource, list[Timing]]]:
-        """Yield when the frames of a search's array may have been in audio, if there is such a time."""
-        for source in sources:
-            found = search.pattern.timings(source, search.sheet.arrangement.stride) if search.pattern else []
-            if found:
-                best = max(found, key=lambda each: each.score)
-                if best.score > self._score:
-                    self._score, self._is_usual = best.score, _is_usual(best, source, search)
-                yield source, found
 
     # Stages.
 
+    def _begin(
+        self, searches: Iterable[Search], sources: Sequence[AudioSource], most: int = 1, *, parts: bool = True
+    ) -> list[Attempt]:
+        """Return where searches begin in audio, the best first; in the likeliest audio only without ``parts``."""
+        assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
+        for search, source in itertools.product(searches, sources):
+            if not search.pattern or source.length < source.rate / 40 or self.clock.is_over():
+                continue
+            stride = search.sheet.arrangement.stride
+            timings = search.pattern.timings(source, stride, parts=parts)
+            if timings:
+                best = max(timings, key=lambda each: each.score)
+                of_speech = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
+                score = best.score + (0 if parts else USUAL * of_speech)
+                self._likeliest = max(self._likeliest, (best.score, of_speech)) if parts else self._likeliest
+                assumed.append((not any(each.is_whole for each in timings), -score, search, source, timings))
+        assumed.sort(key=lambda each: each[:2])
+        found: list[Attempt] = []
+        for _, score, search, source, timings in assumed if parts else assumed[:most]:
+            if parts or -score > LIKELY:
+                found += [Attempt(search, each) for each in search.starts(source, timings if parts else timings[:1])]
+            is_found = any(each.cost < EXPLAINED for each in found) and not search.sheet.arrangement.said
+            if self.clock.is_over() or is_found:
+                break
+        return sorted(found, key=lambda each: each.cost)
+
     def _at_starts(self) -> Iterator[Attempt]:
         """Take the features with which the search begins."""
-        assumed = [(search, *each) for search in self._searches for each in self._begin(search, self._sources)]
-        assumed.sort(key=lambda each: (not any(timing.is_whole for timing in each[2]),
-                                       -max(timing.score for timing in each[2])))  # fmt: skip
-        for search, source, some in assumed:
-            self._begun += [Attempt(search, each) for each in search.starts(source, some)]
-            is_found = any(each.cost < EXPLAINED for each in self._begun) and not search.sheet.arrangement.said
-            if self._clock.is_over() or is_found:
-                break
-        self._begun.sort(key=lambda each: each.cost)
-        yield from self._begun[:2]
+        self.begun = self._begin(self._searches, self._sources)
+        yield from self.begun[:2]
 
     def _plainly(self) -> Iterator[Attempt]:
         """Change one option at a time, from the best starts on."""
-        for start in self._begun[:MOST_DESCENTS]:
-            if start.cost < UNLIKE or start is self._begun[0]:
-                attempt = Attempt(start.search, start.search.descend(start.candidate))
+        for start in self.begun[:MOST_DESCENTS]:
+            if start.cost < UNLIKE or start is self.begun[0]:
+                attempt = start.descend()
                 yield attempt
                 if attempt.cost < NEAR and start.search.sheet.arrangement.said:
                     yield from self._otherwise_arranged(attempt)
 
     def _otherwise_arranged(self, attempt: Attempt) -> Iterator[Attempt]:
         """Yield an attempt with other arrangements, in which other columns are the features themselves."""
+        about = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.said:
-                starts = range(attempt.candidate.start - MOST_STACK, attempt.candidate.start + MOST_STACK)
-                yield Attempt(search, min((attempt.candidate.changed({"start": n}) for n in starts), key=search.cost))
+                starts = (attempt.candidate.change({"start": about + n}) for n in range(-MOST_STACK, MOST_STACK))
+                yield Attempt(search, min(starts, key=search.cost))
 
     def _in_more_detail(self) -> Iterator[Attempt]:
         """Choose numbers finely, and the first sample, where the audio has been cut."""
-        for attempt in [*self._begun[:2], *self._attempts[:1]]:
-            if attempt.cost <= UNLIKE and not self._clock.is_over():
-                refined = attempt.search.refined(attempt.candidate)
-                yield Attempt(attempt.search, refined)
-                yield Attempt(attempt.search, attempt.search.descend(refined))
-
-    def _of_part(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield an attempt of frames between the usual ones as one of the whole or a part of the audio."""
-        candidate, sheet = attempt.candidate, attempt.search.sheet
-        usual = [each for each in alike_framings(candidate) if each.offset == 0]
-        if usual:
-            yield Attempt(attempt.search, usual[0])
-            return
-        for change in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
-            framed = candidate.changed(change | {"offset": 0, "start": 0})
-            first, rate = candidate.first() - framed.first(), candidate.source.rate
-            frames = len(sheet.values) * sheet.arrangement.stride
-            length = (frames - 1) * framed.model.shift(rate) + framed.model.size(rate) + 2 * framed.first()
-            if first >= 0 and length > 0:
-                yield Attempt(attempt.search, framed.changed({"source": part_of(candidate.source, first, length)}))
+        for attempt in [*self.begun[:2], *self._attempts[:1]]:
+            if attempt.cost <= UNLIKE and not self.clock.is_over():
+                refined = Attempt(attempt.search, attempt.search.refine(attempt.candidate))
+                yield refined
+                yield refined.descend()
 
     def _of_parts(self) -> Iterator[Attempt]:
         """Take some columns at an end for another feature, such as pitch."""
@@ -257,82 +208,72 @@ class Finder:
             parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
             for part in parts if columns >= 8 else ():
                 inside = np.isin(np.arange(columns), np.arange(columns)[part]) & sheet.columns
-                if self._clock.is_over() or not inside.any():
+                if self.clock.is_over() or not inside.any():
                     break
-                arrangement = arrangements.Arrangement("", part)
-                search = Search(
-                    dataclasses.replace(sheet, arrangement=arrangement, columns=inside), self._clock, self._unit
-                )
-                for source, some in self._begin(search, self._sources):
-                    found += [Attempt(search, each) for each in search.starts(source, some)[:1]]
+                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=inside)
+                found += self._begin([Search(narrow, self.clock, self._unit)], self._sources)[:1]
                 if found and min(each.cost for each in found) < PART * least:
                     break
-        for start in sorted(found, key=lambda each: each.cost)[:2]:
-            if start.cost < least:
-                yield Attempt(start.search, start.search.descend(start.candidate))
+        found.sort(key=lambda each: each.cost)
+        yield from (start.descend() for start in found[:2] if start.cost < least)
 
     def _in_windows(self) -> Iterator[Attempt]:
         """Compare changes in time only, where they are more alike, and then subtract means of windows."""
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
-            search, tolerance = Search(sheet, self._clock, self._unit, by_differences=True), self._tolerance(sheet)
+            search, tolerance = Search(sheet, self.clock, self._unit, by_differences=True), self._tolerance(sheet)
             if search.cost(attempt.candidate) > SLIDING * attempt.cost and attempt.cost < UNLIKE:
                 return
             candidate = search.descend(attempt.candidate)
             for arrangement in arrangements.sliding_arrangements() if search.cost(candidate) <= SLIDING_LEFT else ():
-                settled = mapped(candidate, sheet, tolerance, arrangement=arrangement)
+                settled = map_to(candidate, sheet, tolerance, arrangement=arrangement)
                 if settled is not None and settled.fit.residual <= tolerance:
-                    self._settled.update({(id(sheet), *candidate.key): settled})
+                    self._settled[sheet, candidate.key] = settled
                     yield Attempt(search, candidate)
                     return
 
     def _resampled(self) -> Iterator[Attempt]:
         """Take the audio at another rate, as each resampler gives it."""
-        for attempt in self._begun[:1]:
-            search, candidate, source = attempt.search, attempt.candidate, attempt.candidate.source
-            shift, size = candidate.model.shift(source.rate), candidate.model.size(source.rate)
-            starts = []
+        for attempt in self.begun[:1]:
+            search, candidate, source, starts = attempt.search, attempt.candidate, attempt.candidate.source, []
             for other in of_other_rates(source):
-                if self._clock.is_over():
+                if self.clock.is_over():
                     break
                 share = other.rate / source.rate
-                rows = round(shift * share) * search.sheet.arrangement.stride
-                starts += search.starts(other, [Timing(rows, (candidate.first() + size / 2) * share, 1.0, True)])[:1]
+                rows = round(candidate.shift * share) * search.sheet.arrangement.stride
+                center = (candidate.first_sample + candidate.size / 2) * share
+                starts += search.starts(other, [Timing(rows, center, 1.0, True)])[:1]
             for best in sorted(starts, key=search.cost)[:2]:
-                if search.cost(best) > CUT * attempt.cost or self._clock.is_over():
+                if search.cost(best) > CUT * attempt.cost or self.clock.is_over():
                     return
                 made = search.descend(best)
-                ways = [made.changed({"source": each}) for each in resamplings(source, int(best.source.rate))]
+                ways = [made.change({"source": each}) for each in resamplings(source, int(best.rate))]
                 for way in sorted(ways, key=search.cost)[:2]:
                     yield Attempt(search, way)
-                    yield Attempt(search, search.descend(way))
+                    yield Attempt(search, way).descend()
 
     def _mistaken(self) -> Iterator[Attempt]:
         """Take the audio at a wrong rate, at another speed, or of swapped bytes."""
-        found: list[tuple[float, Search, AudioSource, Timing]] = []
-        for source, search in itertools.product(self._sources, self._searches):
-            for other in mistaken(source, self._recording):
-                if other.length >= other.rate / 40 and search.pattern and not self._clock.is_over():
-                    best = search.pattern.timings(other, search.sheet.arrangement.stride, parts=False)[:1]
-                    found += [
-                        (each.score + USUAL * _is_usual(each, other, search), search, other, each) for each in best
-                    ]
-        found.sort(key=lambda each: -each[0])
-        starts: list[Attempt] = []
-        for score, search, other, timing in found[:MOST_MISTAKES]:
-            if score > LIKELY and not self._clock.is_over():
-                starts += [Attempt(search, each) for each in search.starts(other, [timing])[:1]]
-        for start in sorted(starts, key=lambda each: each.cost)[:2]:
+        sources = [each for source in self._sources for each in with_mistakes(source, self._recording)]
+        for start in self._begin(self._searches, sources, MOST_MISTAKES, parts=False)[:2]:
             if start.cost < UNLIKE:
-                candidate = start.search.descend(start.candidate)
-                yield Attempt(start.search, candidate)
-                yield Attempt(start.search, start.search.descend(start.search.refined(candidate)))
+                attempt = start.descend()
+                yield attempt
+                yield Attempt(start.search, start.search.refine(attempt.candidate)).descend()
 
 
-def found_in(
-    target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
-    tolerance: Callable[[Sheet], float], clock: TimeLimit,
-) -> Finding | None:  # fmt: skip
-    """Return what explains most of an array; None if it has the form of no feature."""
-    sheets = list(sheets_of(target, said))
-    return Finder(sheets, sources, recording, tolerance, clock).find() if sheets else None
+def _of_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
+    """Yield a candidate of frames between the usual ones as one of the whole audio, or else of a part of it."""
+    candidate, sheet = attempt.candidate, attempt.search.sheet
+    if not candidate.offset:
+        yield candidate
+        return
+    if usual := candidate.like_framings():
+        yield usual[0]
+        return
+    for change in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
+        framed = candidate.change(change | {"offset": 0, "start": 0})
+        first, frames = candidate.first_sample - framed.first, len(sheet.values) * sheet.arrangement.stride
+        length = (frames - 1) * framed.shift + framed.size + 2 * framed.first
+        if first >= 0 and length > 0:
+            yield framed.change({"source": part_of(candidate.source, first, length)})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,50 +25,30 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (2.0, None, "logarithms of squares"),
     (-1.0, None, "the sign changed"),
 )
+MEAN = "minus the mean of each column over the recording"
 LOG_OF_SCALE = 2 * math.log(32768)  # between log energies of samples in -1 to 1 and of 16-bit samples
 FFT_POINTS = [2**n for n in range(7, 13)]
 LEAST_OFFSET, LARGEST_OFFSET = 1e-3, 50.0  # of log energies, if it may come from another scale of the samples
 WORDS_PER_COLUMN = 5  # of a map with numbers for each column: more than any other
 LEAST_FRAMES_PER_COLUMN = 10  # with fewer frames, numbers for each column map anything to anything
 FEW_CELLS = 0.1  # share of cells that may differ where the others are mapped exactly
+Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of those that count
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A map from one array to another.
+    """A map from one array to another."""
 
-    Attributes:
-        name: what it does, in words; an empty string if the arrays are equal.
-        residual: absolute difference after it, see :func:`residual_of`.
-        mapped: the first array, mapped.
-        words: how much the map says: 0 for none, more for one with numbers, most for one with numbers of each column.
-    """
-
-    name: str
-    residual: float
-    mapped: Doubles
+    name: str  # what it does, in words; an empty string if the arrays are equal
+    residual: float  # absolute difference after it, see :func:`residual_of`
+    mapped: Doubles  # the first array, mapped
+    # how much the map says: 0 for none, more for one with numbers, most for one with numbers of each column
     words: int = 1
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of an array that count.
-
-    Attributes:
-        rows, columns: masks.
-    """
-
-    rows: npt.NDArray[np.bool_]
-    columns: npt.NDArray[np.bool_]
-
-    @classmethod
-    def all_of(cls, array: Doubles) -> Cells:
-        """Return all cells of an array."""
-        return cls(np.ones(len(array), bool), np.ones(array.shape[1], bool))
-
-    def of(self, array: Doubles) -> Doubles:
-        """Return these cells of an array."""
-        return array[self.rows][:, self.columns]
+def all_cells(array: Doubles) -> Cells:
+    """Return the cells of a whole array."""
+    return np.ix_(*map(np.arange, array.shape))
 
 
 def residual_of(first: Doubles, second: Doubles) -> float:
@@ -85,6 +66,8 @@ def similarity(features: Doubles, target: Doubles) -> float:
 
     It is the root of the share of the variance that is not explained, averaged over the columns.
     """
+    if not len(features):
+        return 1.0
     a, b = (x - x.mean(0) for x in (features, target))
     power, other, common = (np.einsum("ij,ij->j", x, y) for x, y in ((a, a), (b, b), (a, b)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -100,77 +83,61 @@ def simplest(
     """Return the simplest map whose residual is below the tolerance.
 
     If there is none, it is the simplest one that leaves few values different, or else near the least residual of all.
-    The arguments are those of :func:`fits`.
+    Means and deviations may be those of ``others``, features of more or fewer frames.
     """
-    cells, found = cells or Cells.all_of(target), []
-    for fit in fits(features, target, cells, others):
+    cells, found = cells or all_cells(target), list[Fit]()
+    for name, mapped, words in _maps(features, target, cells, others):
+        fit = Fit(name, residual_of(mapped[cells], target[cells]), mapped, words)
         if fit.residual <= tolerance:
             return fit
         found.append(fit)
     enough = 1.25 * min((fit.residual for fit in found if math.isfinite(fit.residual)), default=math.inf)
-    few = (fit for fit in found if np.mean(np.abs(cells.of(fit.mapped - target)) > tolerance) < FEW_CELLS)
+    few = (fit for fit in found if np.mean(np.abs((fit.mapped - target)[cells]) > tolerance) < FEW_CELLS)
     return next(few, next((fit for fit in found if fit.residual <= enough), found[0]))
 
 
-def fits(features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles] = ()) -> Iterator[Fit]:
-    """Yield maps between arrays of the same shape, the simplest first.
-
-    Args:
-        features, target: the arrays.
-        cells: the cells that count.
-        others: features of more or fewer frames, whose means and deviations may have been subtracted.
-    """
-
-    def fit(name: str, mapped: Doubles, words: int = 1) -> Fit:
-        return Fit(name, residual_of(cells.of(mapped), cells.of(target)), mapped, words)
-
-    yield fit("", features, 0)
+def _maps(
+    features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles]
+) -> Iterator[tuple[str, Doubles, int]]:
+    """Yield maps between arrays, the simplest first: name, features mapped, and how much it says."""
+    yield "", features, 0
     for each in (features, *others):
-        yield from _normalized(features, each, fit)
-    yield fit("minus the mean of each frame over its columns", features - features.mean(1, keepdims=True))
-    yield fit("divided by the largest value", features / max(float(np.abs(features).max()), 1e-30))
-    chosen, wanted = cells.of(features), cells.of(target)
+        yield from _normalizations(features, each)
+    chosen, wanted = features[cells], target[cells]
     offset = float(np.median(wanted - chosen))
-    yield fit(offset_name(offset), features + offset, 3)
-    for slope, known, words in LINES:
+    yield offset_name(offset), features + offset, 3
+    for slope, known, name in LINES:
         offset = float(np.median(wanted - slope * chosen)) if known is None else known
-        said = (
-            words
-            if known is not None or abs(offset) < 1e-3 * max(1.0, slope)
-            else f"{words}, {offset_name(offset, slope)}"
-        )
-        yield fit(said, slope * features + offset, 1 if said == words else 3)
+        is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
+        yield name if is_named else f"{name}, {offset_name(offset, slope)}", slope * features + offset, 3 - 2 * is_named
+    centered = features - features.mean(0)
+    yield from ((f"{name}; {MEAN}", slope * centered, 3) for slope, known, name in LINES if known is None)
     slope, offset = line(chosen.ravel(), wanted.ravel())
     if abs(offset) < 1e-6 * np.abs(wanted).max():
-        yield fit(f"times {slope:.6g}", slope * features, 3)
-    yield fit(f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3)
-    if len(chosen) < LEAST_FRAMES_PER_COLUMN:
-        return
-    numbers = np.zeros(features.shape[1])
-    numbers[cells.columns] = (wanted - chosen).mean(0)
-    yield fit("plus a number for each column (global mean)", features + numbers, WORDS_PER_COLUMN)
-    slopes, offsets = np.ones(features.shape[1]), np.zeros(features.shape[1])
-    lines = [line(a, b) for a, b in zip(chosen.T, wanted.T, strict=True)]
-    slopes[cells.columns], offsets[cells.columns] = np.array(lines).T
-    said = "times and plus a number for each column (global CMVN)"
-    yield fit(said, slopes * features + offsets, WORDS_PER_COLUMN)
+        yield f"times {slope:.6g}", slope * features, 3
+    yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3
+    if len(chosen) >= LEAST_FRAMES_PER_COLUMN:
+        slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
+        offsets[columns] = (wanted - chosen).mean(0)
+        yield "plus a number for each column (global mean)", features + offsets, WORDS_PER_COLUMN
+        slopes[columns], offsets[columns] = zip(*map(line, chosen.T, wanted.T), strict=True)
+        name = "times and plus a number for each column (global CMVN)"
+        yield name, slopes * features + offsets, WORDS_PER_COLUMN
 
 
-def _normalized(features: Doubles, of: Doubles, fit: Callable[[str, Doubles], Fit]) -> Iterator[Fit]:
+def _normalizations(features: Doubles, of: Doubles) -> Iterator[tuple[str, Doubles, int]]:
     """Yield what means and deviations of features, or of more or fewer frames of them, make of them."""
     where = "" if of is features else f" of {len(of)} frames"
+    divided = "minus the mean and divided by the standard deviation"
     without = features - of.mean(0)
-    yield fit(f"minus the mean of each column over the recording{where}", without)
+    yield f"{MEAN}{where}", without, 1
     for ddof, sample in ((0, ""), (1, " (of a sample)")):
         if len(of) > ddof:
             deviation = np.maximum(of.std(0, ddof=ddof), 1e-10)
-            said = f"minus the mean and divided by the standard deviation{sample} of each column{where}"
-            yield fit(said, without / deviation)
-    yield fit(f"minus the mean over all columns and frames{where}", features - of.mean())
-    deviation = max(float(of.std()), 1e-10)
-    yield fit(
-        f"minus the mean and divided by the standard deviation over all{where}", (features - of.mean()) / deviation
-    )
+            yield f"{divided}{sample} of each column{where}", without / deviation, 1
+    without = features - of.mean()
+    yield f"minus the mean over all columns and frames{where}", without, 1
+    yield f"{divided} over all{where}", without / max(float(of.std()), 1e-10), 1
 
 
 def offset_name(offset: float, slope: float = 1.0) -> str:
@@ -202,21 +169,17 @@ def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Do
     return first[:count], second[:count]
 
 
-def shifted(features: Doubles, target: Doubles, most: int = 4) -> tuple[int, Doubles, Doubles]:
-    """Return the shift in frames at which arrays agree best, and the frames that both have.
-
-    A shift of 1 means that the first frame of the target is the second one of the features.
-    """
+def best_shift(features: Doubles, target: Doubles, about: int = 0, most: int = 4) -> int:
+    """Return the shift in frames near another one at which arrays agree best, as :func:`overlap` takes it."""
 
     def cost(shift: int) -> tuple[float, int]:
         a, b = overlap(features, target, shift)
-        return (round(similarity(a, b), 6) if len(a) > 1 else 1.0, abs(shift))
+        return (round(similarity(a, b), 6) if len(a) > 1 else 1.0, abs(shift - about))
 
-    best = min(range(-most, most + 1), key=cost)
-    return (best, *overlap(features, target, best))
+    return min(range(about - most, about + most + 1), key=cost)
 
 
-def frames_said(counts: dict[str, int]) -> list[str]:
+def frames_in_words(counts: dict[str, int]) -> list[str]:
     """Return in words how many frames an array has too many (or, below zero, lacks) at its ends."""
     return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
             for where, n in counts.items() if n]  # fmt: skip
@@ -225,9 +188,8 @@ def frames_said(counts: dict[str, int]) -> list[str]:
 def correlations(features: Doubles, target: Doubles) -> Doubles:
     """Return the correlation of each of the target's columns with each of the features'; 0 of a constant column."""
     a, b = (x - x.mean(0) for x in (features, target))
-    sizes = np.sqrt((a * a).sum(0)), np.sqrt((b * b).sum(0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Doubles = np.nan_to_num((b.T @ a) / np.outer(sizes[1], sizes[0]))
+        found: Doubles = np.nan_to_num((b.T @ a) / np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0))))
     return found
 
 
@@ -241,19 +203,17 @@ def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
     return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None
 
 
-def order_name(order: list[int], columns: int) -> str:
+def order_name(order: Sequence[int], columns: int) -> str:
     """Return in words which columns these are, of so many."""
-    every = list(range(columns))
+    order, every = list(order), list(range(columns))
     names = {
-        "": every,
         "the first column last": [*every[1:], 0],
         "the last column first": [columns - 1, *every[:-1]],
         "the columns in reverse order": every[::-1],
         "the first column left out": every[1:],
         "the last column left out": every[:-1],
+        f"columns {order[0]} to {order[-1]} only": [*range(order[0], order[-1] + 1)],
+        "": every,
     }
-    known = next((said for said, each in names.items() if each == order), None)
-    if known is None and order == list(range(order[0], order[0] + len(order))):
-        known = f"columns {order[0]} to {order[-1]} only"
     shown = ", ".join(map(str, order[:8])) + ", ..." * (len(order) > 8)
-    return f"columns {shown}" if known is None else known
+    return next((said for said, each in names.items() if each == order), f"columns {shown}")

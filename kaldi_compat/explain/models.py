@@ -1,6 +1,6 @@
 """Models of features: Kaldi's options, and what other libraries and ports of Kaldi compute otherwise.
 
-The exact engine computes what Kaldi has. Of everything else it computes the FFT, and NumPy the rest.
+The exact engine computes what Kaldi has, NumPy the rest in double precision.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,10 @@ from kaldi_compat.exact.engine import features_of_list
 from kaldi_compat.exact.fft import prime_factors
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.exact.plan import Plan, plan_of
+from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
-from kaldi_compat.options.spectral import FbankOptions
+from kaldi_compat.options.spectral import FbankOptions, SpectrogramOptions
 
 F32 = np.float32
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
@@ -40,105 +41,109 @@ MELS = {
 }
 SLANEYS = ("slaney", "slaney-height")
 PADDINGS = {
-    "reflect": "frames centred by padding (reflect)",
-    "constant": "frames centred by padding (constant)",
-    "reflect-window": "frames centred by padding (reflect) of half a window",
-    "constant-window": "frames centred by padding (constant) of half a window",
+    "reflect": "frames centered by padding (reflect)",
+    "constant": "frames centered by padding (constant)",
+    "reflect-window": "frames centered by padding (reflect) of half a window",
+    "constant-window": "frames centered by padding (constant) of half a window",
     "reflect-shift": "padding (reflect) of half of the FFT less the shift, as in HiFi-GAN",
     "inside": "frames as long as the FFT, the window in their middle",
     "zeros": "zeros fill the last frame, as in python_speech_features",
 }
 DCTS = {"htk": "C0 times the root of 2, as in HTK", "sum": "a DCT that is not normalized"}
-WHOLE = {"preemphasis": "preemphasis", "offset": "DC removal"}
-BINS = {"log": "log power of all bins", "power": "power, no logarithm", "magnitude": "magnitudes, no logarithm"}
-IN_PLACE = "preemphasis in place, from the first sample to the last"
+COUNTS = ("num_ceps", "num_mel_bins")  # options that are named first
+OFFSET, PREEMPHASIS = "DC removal of the whole recording", "preemphasis of the whole recording"
 EPSILON = float(np.finfo(F32).eps)
+# Words for the attributes of a model; a format, or the words for each value.
+WORDS: dict[str, str | dict[Any, str]] = {
+    "scale": "samples times {:g}",
+    "window": {"periodic": "a periodic window"},
+    "points": "an FFT of {} points",
+    "mel": MELS,
+    "corner": "mel scale ln(1 + f / {:g})",
+    "floor": "a floor of {:g}",
+    "added": "{:g} added before the logarithm",
+    "root": "{:g} added to the power",
+    "span": "at least the largest less {:g} dB",
+    "padding": PADDINGS,
+    "whole": {
+        ("preemphasis",): PREEMPHASIS,
+        ("offset",): OFFSET,
+        ("offset", "preemphasis"): f"{OFFSET}, {PREEMPHASIS}",
+    },
+    "warp": "VTLN factor {:g}",
+    "bins": {
+        "log": "log power of all bins",
+        "power": "power, no logarithm",
+        "magnitude": "magnitudes, no logarithm",
+    },
+    "dct": DCTS,
+    "energy": {"spectrum": "the energy is the sum of the power of all bins"},
+    "in_place": {True: "preemphasis in place, from the first sample to the last"},
+    "precise": {True: "an FFT in double precision"},
+}
+OF_KALDI = {"scale", "padding", "whole", "warp", "precise"}  # attributes that the exact engine has, or that precede it
+NO_FLOOR = "no floor"
 LARGEST_FACTOR = 29  # of the points of an FFT: others take long, and are rare
 LEAST = 1e-300  # under the logarithm where there is no floor
+BLOCK = 4096  # frames that are computed at once
+Model = TypeVar("Model", bound="FeatureModel")
 
 
 @dataclass(frozen=True)
 class FeatureModel:
-    """One way to compute features of audio.
+    """One way to compute features of audio."""
 
-    Attributes:
-        kind: "fbank", "mfcc", "plp" or "spectrogram".
-        options: Kaldi's options by name, as far as they are not its defaults; without dithering.
-        scale: the samples are multiplied by it.
-        window: "kaldi", or "periodic" for the period of a cosine window, as torch and SciPy have it.
-        points: points of the FFT; 0 for Kaldi's choice.
-        mel: one of ``MELS``.
-        corner: of the mel scale, ``ln(1 + f / corner)``, in Hz: 700 in Kaldi.
-        floor: floor under energies before the logarithm; 0 for none.
-        added: number added to energies before the logarithm.
-        root: number added to the power before the root that gives magnitudes.
-        span: log energies are at least the largest one less this; 0 leaves them.
-        padding: "" for Kaldi's edges, or one of ``PADDINGS``.
-        whole: what is done to the whole recording in place of each frame: "preemphasis", "offset" (DC removal).
-        warp: VTLN factor.
-        bins: of a spectrogram: "kaldi" with the energy in the first column; "log", "power" or "magnitude".
-        dct: of cepstra: "kaldi", or one of ``DCTS``.
-        energy: "kaldi", or "spectrum" for the sum of the power of all bins.
-        in_place: preemphasis overwrites the samples that it still needs.
-        precise: True for an FFT in double precision.
-    """
-
-    kind: str
+    kind: str  # "fbank", "mfcc", "plp" or "spectrogram"
+    rate: float = 16000.0  # sampling rate in Hz
+    # Kaldi's options by name, as far as they are not its defaults; without dithering
     options: dict[str, Any] = field(default_factory=dict)
-    scale: float = 1.0
-    window: str = "kaldi"
-    points: int = 0
-    mel: str = "kaldi"
-    corner: float = 700.0
-    floor: float = EPSILON
-    added: float = 0.0
-    root: float = 0.0
-    span: float = 0.0
-    padding: str = ""
+    scale: float = 1.0  # the samples are multiplied by it
+    window: str = "kaldi"  # "kaldi", or "periodic" for the period of a cosine window, as torch and SciPy have it
+    points: int = 0  # points of the FFT; 0 for Kaldi's choice
+    mel: str = "kaldi"  # one of ``MELS``
+    corner: float = 700.0  # of the mel scale, ``ln(1 + f / corner)``, in Hz: 700 in Kaldi
+    floor: float = EPSILON  # floor under energies before the logarithm; 0 for none
+    added: float = 0.0  # number added to energies before the logarithm
+    root: float = 0.0  # number added to the power before the root that gives magnitudes
+    span: float = 0.0  # log energies are at least the largest one less so many dB; 0 leaves them
+    padding: str = ""  # "" for Kaldi's edges, or one of ``PADDINGS``
+    # what is done to the whole recording in place of each frame: "offset" (DC removal), "preemphasis"
     whole: tuple[str, ...] = ()
-    warp: float = 1.0
-    bins: str = "kaldi"
-    dct: str = "kaldi"
-    energy: str = "kaldi"
-    in_place: bool = False
-    precise: bool = False
+    warp: float = 1.0  # VTLN factor
+    bins: str = "kaldi"  # of a spectrogram: "kaldi" with the energy in the first column; "log", "power" or "magnitude"
+    dct: str = "kaldi"  # of cepstra: "kaldi", or one of ``DCTS``
+    energy: str = "kaldi"  # "kaldi", or "spectrum" for the sum of the power of all bins
+    in_place: bool = False  # preemphasis overwrites the samples that it still needs
+    precise: bool = False  # True for an FFT in double precision
 
-    def changed(self, name: str, value: Any) -> FeatureModel:
-        """Return this model with another option or attribute; snip_edges takes the place of a padding."""
-        if name in ATTRIBUTES:
-            return dataclasses.replace(self, **{name: value})
-        padding = "" if name == "snip_edges" else self.padding
-        return dataclasses.replace(self, options=self.options | {name: value}, padding=padding)
+    def change(self: Model, changes: Mapping[str, Any]) -> Model:
+        """Return this model with other options or attributes; a padding and snip_edges take each other's place."""
+        edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
+        names = {each.name for each in dataclasses.fields(self)}
+        own, options = dict[str, Any](), dict(self.options)
+        for name, value in (edges | {**changes}).items():
+            (own if name in names else options)[name] = value
+        options = {name: value for name, value in options.items() if value != self.default(name)}
+        return dataclasses.replace(self, options=options, **own)
 
     def value(self, name: str) -> Any:
         """Return the value of an option or an attribute."""
-        if name in ATTRIBUTES:
-            return getattr(self, name)
-        return self.options.get(name, getattr(KINDS[self.kind], name, None))
+        return self.options.get(name, getattr(self, name, self.default(name)))
+
+    def default(self, name: str) -> Any:
+        """Return Kaldi's value of an option or an attribute; None for an option that the feature does not have."""
+        return getattr(KINDS[self.kind], name, getattr(FeatureModel, name, None))
 
     def settings(self) -> list[str]:
-        """Return in words what distinguishes the model from Kaldi's defaults."""
-        plain = FeatureModel(self.kind)
-        return [
-            *(f"{name}={value!r}" for name, value in self.options.items() if value != plain.value(name)),
-            *([] if self.scale == 1 else [f"samples times {self.scale:g}"]),
-            *([] if self.window == "kaldi" else ["a periodic window"]),
-            *([] if not self.points else [f"an FFT of {self.points} points"]),
-            *([] if self.mel == "kaldi" else [MELS[self.mel]]),
-            *([] if self.corner == 700 else [f"mel scale ln(1 + f / {self.corner:g})"]),
-            *([] if self.floor == EPSILON else [f"a floor of {self.floor:g}" if self.floor else "no floor"]),
-            *([] if not self.added else [f"{self.added:g} added before the logarithm"]),
-            *([] if not self.root else [f"{self.root:g} added to the power"]),
-            *([] if not self.span else [f"at least the largest less {10 * self.span / math.log(10):g} dB"]),
-            *([] if not self.padding else [PADDINGS[self.padding]]),
-            *(f"{WHOLE[step]} of the whole recording" for step in self.whole),
-            *([] if self.warp == 1 else [f"VTLN factor {self.warp:g}"]),
-            *([] if self.bins == "kaldi" else [BINS[self.bins]]),
-            *([] if self.dct == "kaldi" else [DCTS[self.dct]]),
-            *([] if self.energy == "kaldi" else ["the energy is the sum of the power of all bins"]),
-            *([] if not self.in_place else [IN_PLACE]),
-            *([] if not self.precise else ["an FFT in double precision"]),
-        ]
+        """Return in words what distinguishes the model from Kaldi's defaults, options last."""
+        said = []
+        for name, words in WORDS.items():
+            value = getattr(self, name)
+            if value != self.default(name):
+                said.append(words.get(value, "") if isinstance(words, dict) else words.format(value))
+        names = dict.fromkeys([*COUNTS, *(each.name for each in dataclasses.fields(KINDS[self.kind]))])
+        options = [f"{name}={self.value(name)!r}" for name in names if self.value(name) != self.default(name)]
+        return options + [NO_FLOOR if each == "a floor of 0" else each for each in said]
 
     def __str__(self) -> str:
         """Return the model in words: its options that are not Kaldi's defaults, and what is not Kaldi's."""
@@ -148,52 +153,48 @@ class FeatureModel:
 
     # Framing, in samples.
 
-    def size(self, rate: float) -> int:
-        """Return the number of samples in a frame."""
-        return int(F32(rate) * 0.001 * F32(self.value("frame_length")))
+    @property
+    def size(self) -> int:
+        """Number of samples in a frame."""
+        return int(F32(self.rate) * 0.001 * F32(self.value("frame_length")))
 
-    def shift(self, rate: float) -> int:
-        """Return the number of samples from one frame to the next."""
-        return int(F32(rate) * 0.001 * F32(self.value("frame_shift")))
+    @property
+    def shift(self) -> int:
+        """Number of samples from one frame to the next."""
+        return int(F32(self.rate) * 0.001 * F32(self.value("frame_shift")))
 
-    def fft_points(self, rate: float) -> int:
-        """Return the number of points of the FFT."""
-        size = self.size(rate)
-        return self.points or (1 << (size - 1).bit_length() if self.value("round_to_power_of_two") else size)
+    @property
+    def fft_points(self) -> int:
+        """Number of points of the FFT."""
+        return self.points or (1 << (self.size - 1).bit_length() if self.value("round_to_power_of_two") else self.size)
 
-    def first(self, rate: float) -> int:
-        """Return the first sample of the first frame, from the beginning of the audio."""
+    @property
+    def first(self) -> int:
+        """First sample of the first frame, from the beginning of the audio."""
         if self.padding or self.value("snip_edges"):
-            return -self._around(rate)[0]
-        return self.shift(rate) // 2 - self.size(rate) // 2
+            return -self._around[0]
+        return self.shift // 2 - self.size // 2
 
-    def frames(self, length: float, rate: float) -> int:
-        """Return the number of frames of so many samples."""
-        size, shift = self.size(rate), self.shift(rate)
-        if not self.padding and not self.value("snip_edges"):
-            return int((length + shift // 2) // shift)
-        if self.padding == "zeros":
-            return 1 + max(0, math.ceil((length - size) / shift))
-        return max(0, 1 + int(length + sum(self._around(rate)) - size) // shift)
-
-    def _around(self, rate: float) -> tuple[int, int]:
-        """Return the number of samples that padding adds before and after the audio; negative ones are left out."""
+    @property
+    def _around(self) -> tuple[int, int]:
+        """Number of samples that padding adds before and after the audio; negative ones are left out."""
         if not self.padding or self.padding == "zeros":
             return 0, 0
-        size, points = self.size(rate), self.fft_points(rate)
+        size, points = self.size, self.fft_points
         if self.padding in ("reflect", "constant"):
             return points // 2, points // 2
         # Frames are as long as the FFT, with the window in their middle.
-        around = {"inside": 0, "reflect-shift": (points - self.shift(rate)) // 2}.get(self.padding, points // 2)
+        around = {"inside": 0, "reflect-shift": (points - self.shift) // 2}.get(self.padding, points // 2)
         before = around - (points - size) // 2
         return before, 2 * around - points + size - before
 
-    def padded(self, audio: Floats, rate: float) -> Floats:
+    def _padded(self, audio: Floats) -> Floats:
         """Return audio with this model's padding."""
         if self.padding == "zeros":
-            more = (self.frames(len(audio), rate) - 1) * self.shift(rate) + self.size(rate) - len(audio)
-            return np.pad(audio, (0, max(more, 0)))
-        before, after = self._around(rate)
+            return np.pad(audio, (0, -(max(len(audio), self.size) - self.size) % self.shift))
+        before, after = self._around
+        if not before and not after:
+            return audio
         if self.padding == "inside":
             return audio[-before : len(audio) + after]
         mode = self.padding.partition("-")[0]
@@ -201,153 +202,120 @@ class FeatureModel:
             raise OptionError("the audio is shorter than the padding, or the shift longer than the FFT")
         return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
 
+    def _cut(self, audio: Floats) -> Floats:
+        """Return the frames (frames, size) of padded audio."""
+        if not self.padding and not self.value("snip_edges"):
+            count, before = (len(audio) + self.shift // 2) // self.shift, max(-self.first, 0)
+            audio = np.pad(audio, (before, self.size), mode="symmetric")[max(self.first, 0) :]
+            return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift][:count]
+        if len(audio) < self.size:
+            return np.zeros((0, self.size), F32)
+        return np.lib.stride_tricks.sliding_window_view(audio, self.size)[:: self.shift]
+
     # Computation.
 
     @property
     def is_kaldis(self) -> bool:
         """True if the exact engine has all of it."""
-        return self == FeatureModel(self.kind, self.options, self.scale, warp=self.warp, precise=self.precise)
+        return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in WORDS.keys() - OF_KALDI)
 
-    def prepared(self, samples: Floats) -> Floats:
+    def prepare(self, samples: Floats) -> Floats:
         """Return samples after what is done to the whole recording."""
-        audio = samples * F32(self.scale) if self.scale != 1 else samples
-        if "offset" in self.whole:
-            audio = audio - audio.mean()
+        audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.value("preemphasis_coefficient"))
             audio = np.append(audio[:1], audio[1:] - factor * audio[:-1])
         return audio
 
-    def compute(self, samples: Floats, sample_frequency: float) -> Floats:
+    def compute(self, samples: Floats) -> Floats | Doubles:
         """Compute the features of audio (T,): float32 or float64 (frames, dim).
 
         Raises:
-            OptionError: Kaldi would refuse the options, or the bins of an FFT of odd length are asked for.
+            OptionError: Kaldi would refuse the options, or nobody has such an FFT.
         """
-        audio, snips = self.prepared(samples), bool(self.padding or self.value("snip_edges"))
-        audio = self.padded(audio, sample_frequency) if self.padding else audio
-        if self.is_kaldis or self.kind == "plp":
-            own = {"dither": 0.0, "sample_frequency": sample_frequency, "snip_edges": snips}
-            return self._by_engine(audio, own)
-        power = self._power(audio, sample_frequency, self.value("frame_shift"), snips)
-        energies = np.zeros(len(power))
-        if self.has_energy:
-            frames = self._cut(audio, sample_frequency, self.shift(sample_frequency), snips)
-            energies = self._frame_energies(frames, power, sample_frequency)
-        return self.finished(power, energies, sample_frequency)  # type: ignore[return-value]
+        audio = self._padded(self.prepare(samples))
+        if self.is_kaldis:
+            return self._by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
+        frames = self._cut(audio)
+        blocks = [self.spectra(frames[first : first + BLOCK]) for first in range(0, max(len(frames), 1), BLOCK)]
+        power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return self.finish(power, energies)
 
-    def of_frames(self, audio: Floats, rate: float) -> tuple[Floats, Doubles]:
-        """Return the power spectrum and the energies of frames (frames, size) that have been cut."""
-        flat, size = audio.ravel(), milliseconds(audio.shape[1], rate)
-        power = self._power(flat, rate, size, True)
-        return power, self._frame_energies(audio, power, rate)
-
-    def plp_of_frames(self, audio: Floats, rate: float) -> Floats:
-        """Return the features of frames (frames, size) that have been cut, by the exact engine."""
-        changes = {"dither": 0.0, "sample_frequency": rate, "frame_shift": milliseconds(audio.shape[1], rate)}
-        return self._by_engine(audio.ravel(), changes | {"snip_edges": True})
+    def plp_of_frames(self, frames: Floats) -> Floats:
+        """Return the PLP features of prepared frames (frames, size)."""
+        shift = {"frame_shift": milliseconds(frames.shape[1], self.rate), "snip_edges": True}
+        return self._by_engine(frames.ravel(), shift)
 
     def _by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
-        changes = self.options | changes
+        audio = audio * F32(self.scale) if self.scale != 1 else audio
+        options = self.options | changes | {"dither": 0.0, "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
-            changes = changes | {"preemphasis_coefficient": 0.0}
+            options["preemphasis_coefficient"] = 0.0
         if "offset" in self.whole:
-            changes = changes | {"remove_dc_offset": False}
-        plan = _plan(self.kind, tuple(sorted(changes.items())), self.window, 0, self.precise)
+            options["remove_dc_offset"] = False
+        if self.kind != "spectrogram":
+            options["allow_empty_bins"] = True
+        plan = plan_of(make_options(self.kind, KINDS[self.kind], None, options))
+        plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
         [features] = features_of_list(plan, [audio], [self.warp], _no_seeds)
         return features
 
-    def _power(self, audio: Floats, rate: float, shift: float, snips: bool) -> Floats:
-        """Return the power spectrum (frames, points / 2 + 1) of audio as it has been prepared."""
-        names = ("frame_length", "window_type", "blackman_coeff", "round_to_power_of_two")
-        options = {name: self.value(name) for name in names if name in self.options}
-        options |= {"frame_shift": shift, "snip_edges": snips, "dither": 0.0}
-        options |= {"sample_frequency": rate, "return_raw_fft": True}
-        options["preemphasis_coefficient"] = (
-            0.0 if "preemphasis" in self.whole or self.in_place else self.value("preemphasis_coefficient")
-        )
-        options["remove_dc_offset"] = self.value("remove_dc_offset") and "offset" not in self.whole
-        points = self.fft_points(rate)
-        if points < self.size(rate):
-            raise OptionError(f"an FFT of {points} points is shorter than the frame")
-        plan = _plan("spectrogram", tuple(sorted(options.items())), self.window, self.points, self.precise)
-        if plan.points % 2 or max(prime_factors(plan.points)) > LARGEST_FACTOR:
-            raise OptionError(f"nobody has an FFT of {plan.points} points")
+    def spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
+        """Return the power spectrum (frames, points / 2 + 1) and the energies (frames,) of prepared frames."""
+        points, factor = self.fft_points, self.value("preemphasis_coefficient")
+        if points < frames.shape[1] or points % 2 or max(prime_factors(points)) > LARGEST_FACTOR:
+            raise OptionError(f"nobody has an FFT of {points} points for a frame of {frames.shape[1]} samples")
+        samples = frames.astype(np.float64)
+        if self.value("remove_dc_offset") and "offset" not in self.whole:
+            samples -= samples.mean(1, keepdims=True)
+        energies = np.einsum("ij,ij->i", samples, samples)
         if self.in_place:
-            frames = self._cut(audio, rate, plan.shift, snips)
-            frames = frames - frames.mean(1, keepdims=True) if options["remove_dc_offset"] else frames
-            for n in range(1, frames.shape[1]):
-                frames[:, n] -= F32(self.value("preemphasis_coefficient")) * frames[:, n - 1]
-            spectrum = np.fft.rfft(frames * plan.window, points)
-            return (spectrum.real**2 + spectrum.imag**2).astype(F32)
-        [raw] = features_of_list(plan, [audio], [1.0], _no_seeds)
-        first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
-        return np.concatenate((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2), axis=1)
-
-    def _cut(self, audio: Floats, rate: float, shift: int, snips: bool) -> Floats:
-        """Return the frames (frames, size) of audio."""
-        size = self.size(rate)
-        count = 1 + (len(audio) - size) // shift if snips else int((len(audio) + shift // 2) // shift)
-        index = np.arange(max(count, 0))[:, None] * shift + np.arange(size) + (0 if snips else shift // 2 - size // 2)
-        index = np.where(index < 0, -index - 1, index) % (2 * len(audio))  # mirrored at the ends, as in Kaldi
-        return np.asarray(audio[np.minimum(index, 2 * len(audio) - 1 - index)], F32)
-
-    @property
-    def has_energy(self) -> bool:
-        """True if a column holds the frame's log energy."""
-        return bool(self.value("use_energy")) or (self.kind == "spectrogram" and self.bins == "kaldi")
-
-    def _frame_energies(self, frames: Floats, power: Floats, rate: float) -> Doubles:
-        """Return the energies of frames: of the samples, or of their spectrum."""
-        points = self.fft_points(rate)
+            for n in range(1, samples.shape[1]):
+                samples[:, n] -= factor * samples[:, n - 1]
+        elif factor and "preemphasis" not in self.whole:
+            samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
+        windowed = samples * _window(
+            self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
+        )
+        power = _power(windowed, points) if self.precise else _rounded_power(windowed.astype(F32), points, self.rate)
         if self.energy == "spectrum":
-            return power.sum(1, dtype=np.float64) / points  # type: ignore[no-any-return]
-        if self.value("raw_energy"):
-            offset = self.value("remove_dc_offset") and "offset" not in self.whole
-            wide = frames.astype(np.float64)
-            wide = wide - wide.mean(1, keepdims=True) if offset else wide
-            return np.einsum("ij,ij->i", wide, wide)  # type: ignore[no-any-return]
-        return (2 * power.sum(1, dtype=np.float64) - power[:, 0] - power[:, -1]) / points  # type: ignore[no-any-return]
+            energies = power.sum(1) / points
+        elif not self.value("raw_energy"):
+            energies = (2 * power.sum(1) - power[:, 0] - power[:, -1]) / points
+        return power, energies
 
-    def finished(self, power: Floats, energies: Doubles, rate: float, largest: float = -np.inf) -> Doubles:
-        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,).
-
-        Args:
-            power: the spectra.
-            energies: the energies.
-            rate: sampling rate in Hz.
-            largest: largest log energy of other frames, for ``span``.
-        """
-        spectrum = power.astype(np.float64)
+    def finish(self, power: Doubles, energies: Doubles) -> Doubles:
+        """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples."""
+        power, energies = power * self.scale**2, energies * self.scale**2
         magnitude = self.value("use_power") is False or self.bins == "magnitude"
-        if magnitude:
-            spectrum = np.sqrt(spectrum + self.root)
-        log_energy = np.log(np.maximum(energies, max(self.value("energy_floor") or 0.0, EPSILON)))
+        spectrum = np.sqrt(power + self.root) if magnitude else power
+        floor = max(self.value("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
-            log_energy = np.log(np.maximum(energies, self.floor / self.fft_points(rate) or LEAST))
+            floor = self.floor / self.fft_points or LEAST
+        log_energy = np.log(np.maximum(energies, floor))
         if self.kind == "spectrogram":
             if self.bins in ("power", "magnitude"):
                 return spectrum
-            features = self._logarithm(spectrum, largest)
+            features = self._logarithm(spectrum)
             if self.bins == "kaldi":
                 features[:, 0] = log_energy
             return features
-        filters = mel_filters(
-            self.mel, rate, self.fft_points(rate), self.value("num_mel_bins"), self.value("low_freq"),
+        bins, weights, starts = mel_filters(
+            self.mel, self.rate, self.fft_points, self.value("num_mel_bins"), self.value("low_freq"),
             self.value("high_freq"), self.warp, self.corner,
         )  # fmt: skip
-        bands = filters(spectrum)
+        bands = np.add.reduceat(spectrum[:, bins] * weights, starts, axis=1)
         if self.kind == "fbank":
-            features = self._logarithm(bands, largest) if self.value("use_log_fbank") else bands
-            if self.value("use_energy"):
-                parts = (features, log_energy[:, None])
-                features = np.hstack(parts if self.value("htk_compat") else parts[::-1])
-            return features
-        return self._cepstra(self._logarithm(bands, largest), log_energy)
+            features = self._logarithm(bands) if self.value("use_log_fbank") else bands
+            parts = (features, log_energy[:, None])
+            has_energy, at_end = self.value("use_energy"), self.value("htk_compat")
+            return np.hstack(parts if at_end else parts[::-1]) if has_energy else features
+        return self._cepstra(self._logarithm(bands), log_energy)
 
-    def _logarithm(self, energies: Doubles, largest: float) -> Doubles:
+    def _logarithm(self, energies: Doubles) -> Doubles:
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, LEAST))
-        return np.maximum(features, features.max(initial=largest) - self.span) if self.span else features
+        least = features.max(initial=-np.inf) - self.span * math.log(10) / 10
+        return np.maximum(features, least) if self.span else features
 
     def _cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         count, bins = self.value("num_ceps"), self.value("num_mel_bins")
@@ -363,9 +331,6 @@ class FeatureModel:
         return np.roll(features, -1, 1) if self.value("htk_compat") else features
 
 
-ATTRIBUTES = [each.name for each in dataclasses.fields(FeatureModel) if each.name not in ("kind", "options")]
-
-
 def milliseconds(samples: int, rate: float) -> float:
     """Return a time of few digits that Kaldi takes for so many samples."""
     for digits in range(1, 8):
@@ -375,56 +340,45 @@ def milliseconds(samples: int, rate: float) -> float:
     return 1000 * (samples + 0.5) / rate
 
 
-@functools.lru_cache(maxsize=64)
-def _cosines(count: int, bins: int) -> Doubles:
-    return np.ascontiguousarray(tables.dct(count, bins).T.astype(np.float64))
+def _power(windowed: Doubles, points: int) -> Doubles:
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames."""
+    spectrum = np.fft.rfft(windowed, points)
+    return np.asarray(spectrum.real**2 + spectrum.imag**2)
+
+
+def _rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
+    """Return the power spectrum by Kaldi's FFT in single precision."""
+    length = milliseconds(windowed.shape[1], rate)
+    options = SpectrogramOptions(
+        sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,
+        preemphasis_coefficient=0.0, remove_dc_offset=False, return_raw_fft=True,
+    )  # fmt: skip
+    plan = dataclasses.replace(plan_of(options), points=points, dim=points)
+    [raw] = features_of_list(plan, [windowed.ravel()], [1.0], _no_seeds)
+    first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
+    return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
 
 
 def _no_seeds(count: int) -> npt.NDArray[np.int32]:
     return np.zeros(count, np.int32)
 
 
-@functools.lru_cache(maxsize=512)
-def _plan(kind: str, items: tuple[tuple[str, Any], ...], window: str, points: int, precise: bool) -> Plan:
-    empty = {} if kind == "spectrogram" else {"allow_empty_bins": True}
-    options = make_options(kind, KINDS[kind], None, dict(items) | empty)
-    plan = plan_of(options)
-    changes: dict[str, Any] = {"accurate_fft": True} if precise else {}
-    if window == "periodic":
-        # A period is a window of one sample more, without its last one.
-        changes["window"] = tables.window(options.window_type, plan.size + 1, options.blackman_coeff)[:-1].copy()
-    if points:
-        changes |= {"points": points, "dim": points}
-    return dataclasses.replace(plan, **changes) if changes else plan
+@functools.lru_cache(maxsize=64)
+def _cosines(count: int, bins: int) -> Doubles:
+    return np.ascontiguousarray(tables.dct(count, bins).T.astype(np.float64))
 
 
-class MelFilters:
-    """Filters on a spectrum, which hold few bins each.
-
-    Args:
-        weights: (points / 2 + 1, bins).
-    """
-
-    def __init__(self, weights: Doubles) -> None:
-        used = weights != 0
-        first = used.argmax(0)
-        last = np.maximum(len(weights) - used[::-1].argmax(0), first + 1)
-        last = np.where(used.any(0), last, first + 1)
-        self._bins = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
-        self._starts = np.cumsum(last - first) - (last - first)
-        self._weights = weights[self._bins, np.repeat(np.arange(len(first)), last - first)]
-
-    def __call__(self, spectrum: Doubles) -> Doubles:
-        """Return the energies (frames, bins) of spectra (frames, points / 2 + 1)."""
-        energies: Doubles = np.add.reduceat(spectrum[:, self._bins] * self._weights, self._starts, axis=1)
-        return energies
+@functools.lru_cache(maxsize=64)
+def _window(window_type: str, size: int, blackman_coeff: float, periodic: bool) -> Doubles:
+    """Return a window (size,); a period is one of a sample more, without its last one."""
+    return tables.window(window_type, size + periodic, blackman_coeff)[:size].astype(np.float64)
 
 
 @functools.lru_cache(maxsize=256)
 def mel_filters(
     mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
-) -> MelFilters:
-    """Return filters on a spectrum.
+) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
+    """Return filters on a spectrum: bins of the FFT and weights, one filter after the other, and where each begins.
 
     Raises:
         OptionError: Kaldi refuses the options, or the edges are out of order.
@@ -434,41 +388,41 @@ def mel_filters(
             sample_frequency=rate, frame_length=milliseconds(points, rate), round_to_power_of_two=False,
             num_mel_bins=bins, low_freq=low, high_freq=high, allow_empty_bins=True,
         )  # fmt: skip
-        return MelFilters(mel_banks(options, warp).weights.astype(np.float64))
-    high = high if high > 0 else 0.5 * rate + high
-    if not 0 <= low < high <= 0.5 * rate + 1:
-        raise OptionError(f"low_freq={low:g} and high_freq={high:g} Hz are out of order")
-    scale = Scale("slaney" if mel in SLANEYS else "mel", corner)
-    edges = scale.hertz(np.linspace(*scale.of(np.array([low, high])), bins + 2))  # type: ignore[call-overload]
+        weights = mel_banks(options, warp).weights.astype(np.float64)
+    else:
+        high = high if high > 0 else 0.5 * rate + high
+        if not 0 <= low < high <= 0.5 * rate + 1:
+            raise OptionError(f"low_freq={low:g} and high_freq={high:g} Hz are out of order")
+        weights = _triangles(mel, rate, points, bins, low, high, corner)
+    used = weights.T != 0
+    used[~used.any(1), 0] = True  # a filter without a bin is zero
+    filters, places = np.nonzero(used)
+    return places, weights.T[used], np.searchsorted(filters, np.arange(bins))
+
+
+def _triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
+    """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's."""
+    is_slaney = mel in SLANEYS
+    edges = hertz_of(np.linspace(*mel_of(np.array([low, high]), is_slaney, corner), bins + 2), is_slaney, corner)  # type: ignore[call-overload]
     if mel.startswith("snapped"):
         # An edge on a bin stays, whatever its rounding.
         edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
     at = (np.arange(points // 2 + 1) * rate / points)[:, None]
     if mel == "kaldi":
-        edges, at = scale.of(edges), scale.of(at)
+        edges, at = mel_of(edges, False, corner), mel_of(at, False, corner)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     right = 2 * center - left if mel == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = np.where(at <= center, (at - left) / (center - left), (right - at) / (right - center))
     weights = np.where((at >= left) & (at <= right) & np.isfinite(weights), weights, 0).clip(0)
-    return MelFilters(weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1))
+    return weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Scale of frequencies on which the centres of filters are equally far apart: "mel", "slaney" or "linear"."""
+def mel_of(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
+    """Convert Hz to the mel scale, up to a factor, or to Slaney's."""
+    return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
-    name: str
-    corner: float = 700.0
 
-    def of(self, hertz: Doubles) -> Doubles:
-        """Convert Hz to this scale."""
-        if self.name == "mel":
-            return np.log1p(hertz / self.corner)
-        return np.asarray(slaney_mel(hertz) if self.name == "slaney" else hertz, np.float64)
-
-    def hertz(self, values: Doubles) -> Doubles:
-        """Convert this scale to Hz."""
-        if self.name == "mel":
-            return self.corner * np.expm1(values)
-        return np.asarray(slaney_hertz(values) if self.name == "slaney" else values, np.float64)
+def hertz_of(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
+    """Convert the scale of :func:`mel_of` to Hz."""
+    return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)

@@ -33,28 +33,16 @@ MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are f
 
 @dataclass(frozen=True)
 class Timing:
-    """Assumption of when the rows of an array were.
+    """Assumption of when the rows of an array were."""
 
-    Attributes:
-        shift: samples from one row to the next.
-        centre: sample in the middle of the first row's frame.
-        score: share of the array's variance that the audio's energies explain, 0 to 1.
-        is_whole: True if the rows span the whole audio.
-    """
-
-    shift: int
-    centre: float
-    score: float
-    is_whole: bool
+    shift: int  # samples from one row to the next
+    center: float  # sample in the middle of the first row's frame
+    score: float  # share of the array's variance that the audio's energies explain, 0 to 1
+    is_whole: bool  # True if the rows span the whole audio
 
 
 class Pattern:
-    """A few components of an array's columns, which show time, from the first row that counts to the last.
-
-    Args:
-        target: the array (frames, dim).
-        rows: the rows that count.
-    """
+    """A few components of an array's columns, which show time, from the first row that counts to the last."""
 
     def __init__(self, target: Doubles, rows: Mask) -> None:
         told = np.flatnonzero(rows)
@@ -64,13 +52,7 @@ class Pattern:
         self.components = components_of(target[self.begin : end], self.rows)
 
     def timings(self, source: AudioSource, stride: int = 1, *, parts: bool = True) -> list[Timing]:
-        """Return when the first row of the array may have been, the best first.
-
-        Args:
-            source: the audio.
-            stride: frames from one row to the next.
-            parts: look for parts of the audio as well.
-        """
+        """Return when the first row of the array, of each so many frames, may have been in audio or its parts."""
         count = len(self.rows)
 
         def off(shift: float) -> float:
@@ -89,7 +71,7 @@ class Pattern:
             found = [*found[:2], *[each for each in found[2:] if off(each.shift / stride) <= 2][:2]]
         else:
             exact = [each for each in found if off(each.shift / stride) <= 1][:3]
-            centred = [Timing(each.shift, 0.0, each.score, True) for each in exact]  # whatever the correlation says
+            centered = [Timing(each.shift, 0.0, each.score, True) for each in exact]  # whatever the correlation says
             estimated = round(source.length / count / stride)
             if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
                 found.append(self._best(source, estimated * stride, is_whole=True)[0])
@@ -97,8 +79,8 @@ class Pattern:
             found += [best for each in possible for best in self._best(source, each, is_whole=False)]
             found.sort(key=lambda each: -each.score)
             likely = [each for each in found if each.score > UNLIKELY * found[0].score][:MOST]
-            found = [*dict.fromkeys([*exact, *centred, *likely])]
-        return [Timing(each.shift, each.centre - self.begin * each.shift, each.score, each.is_whole) for each in found]
+            found = [*dict.fromkeys([*exact, *centered, *likely])]
+        return [Timing(each.shift, each.center - self.begin * each.shift, each.score, each.is_whole) for each in found]
 
     def _best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
         """Return the two best assumptions with a shift in samples that are some frames apart."""
@@ -110,8 +92,8 @@ class Pattern:
         total = max(int(source.length / shift), count) + 2 * MARGIN
         lags = np.arange(total - count + 1)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
-            centres = offset + (np.arange(total) - MARGIN) * shift
-            at = (centres - 2.5 * step) / step
+            centers = offset + (np.arange(total) - MARGIN) * shift
+            at = (centers - 2.5 * step) / step
             bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
             near = correlations_at(self.components, self.rows, bands)
             inside = (lags > MARGIN - 3) & (lags < len(lags) - MARGIN + 3)
@@ -121,9 +103,9 @@ class Pattern:
                 near[max(lag - APART, 0) : lag + APART + 1] = 0
                 told = bands[:, lag : lag + count][:, self.rows]
                 score = explained_share(self.components[:, self.rows], told, independent)
-                found.append(Timing(shift, float(centres[lag]), score, is_whole))
+                found.append(Timing(shift, float(centers[lag]), score, is_whole))
         found.sort(key=lambda each: -each.score)
-        other = (each for each in found if abs(each.centre - found[0].centre) > APART * shift)
+        other = (each for each in found if abs(each.center - found[0].center) > APART * shift)
         return [found[0], *itertools.islice(other, 1)]
 
 
@@ -134,12 +116,9 @@ def usual_shifts(rate: float) -> list[int]:
 
 
 def explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
-    """Return the share of the components' variance that is linear in the bands, less what chance explains.
+    """Return the share of the variance of components (n, frames) that is linear in bands (m, frames).
 
-    Args:
-        components: (n, frames).
-        bands: (m, frames).
-        independent: share of the frames that are not like their neighbours.
+    What chance explains is subtracted; ``independent`` is the share of the frames that are not like their neighbours.
     """
     design = np.vstack((bands, np.ones(bands.shape[1]))).T
     wanted = components.T - components.mean(1)
@@ -175,12 +154,13 @@ def _energies(source: AudioSource, step: int, count: int) -> Doubles:
     if len(source.samples) < size:
         return np.zeros((1, count))
     frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
-    filters = mel_filters("hertz", rate, points, count, 0.0, 0.0)
+    bins, weights, starts = mel_filters("hertz", rate, points, count, 0.0, 0.0)
     window = np.hanning(size).astype(np.float32)
     found = []
     for first in range(0, len(frames), 4096):
         spectrum = np.fft.rfft(frames[first : first + 4096] * window, points)
-        found.append(filters(spectrum.real**2 + spectrum.imag**2))
+        power = spectrum.real**2 + spectrum.imag**2
+        found.append(np.add.reduceat(power[:, bins] * weights, starts, axis=1))
     return np.concatenate(found)
 
 
@@ -199,10 +179,7 @@ def _uncorrelated(energies: Doubles, width: int) -> Doubles:
 def correlations_at(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
     """Return for each lag how much of series (n, T) uncorrelated longer ones (m, U) explain: from 0 to about 1.
 
-    Args:
-        first: the series.
-        rows: the times (T,) that count; the series are zero at others.
-        second: the longer ones.
+    ``rows`` (T,) are the times that count; the series are zero at others.
     """
     count, total = first.shape[1], second.shape[1]
     size, inside, number = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
@@ -213,7 +190,7 @@ def correlations_at(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
 
     mask = rows.astype(np.float64)
     power = np.maximum(products(squares, mask) - products(wide, mask) ** 2 / number, 0.1 * number)
-    centred = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
-    norms = (centred**2).sum(1)
-    explained = sum((products(wide, series) ** 2 / power).sum(0) for series in centred)
+    centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
+    norms = (centered**2).sum(1)
+    explained = sum((products(wide, series) ** 2 / power).sum(0) for series in centered)
     return np.asarray(explained / max(float(norms.sum()), 1e-30))

@@ -53,14 +53,14 @@ WESPEAKER = "WeSpeaker dfa7419 (2026-07-08), `wespeaker/dataset/processor.py:524
 CASES = (
     Case(
         "JavaScript, speaker models of WeSpeaker and 3D-Speaker in a browser", WESPEAKER,
-        "frames of 32 ms, centred, a periodic Hann window, no preemphasis, DC kept, filters of equal area from 0 Hz, "
+        "frames of 32 ms, centered, a periodic Hann window, no preemphasis, DC kept, filters of equal area from 0 Hz, "
         "audio in -1 to 1 with a floor of 1e-10, divided by the standard deviation",
         "frames of 25 ms that lie in the audio, a Hamming window, preemphasis, DC removed, triangles from 20 Hz, "
         "16-bit samples, minus the mean",
         {"window": "hann-periodic", "preemphasis": 0.0, "remove_dc": False, "edges": "reflect", "filter_kind": "area",
          "floor": 1e-10, "scale": 1 / 32768, "low": 0.0, "length": 32.0},
         "wespeaker", "normalize",
-        ("window_type='hanning'", "periodic window", "frames centred by padding", "preemphasis_coefficient=0.0",
+        ("window_type='hanning'", "periodic window", "frames centered by padding", "preemphasis_coefficient=0.0",
          "remove_dc_offset=False", "divided by the standard deviation")),
     Case(
         "C++, speaker models of WeSpeaker in sherpa-onnx",

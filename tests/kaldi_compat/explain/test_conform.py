@@ -110,7 +110,7 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
     "one less": (with_frames("one less", port_with()), ["1 frame left out at the end: 27, not 28"]),
     "first missing": (with_frames("first missing", port_with()), ["1 frame left out at the start: 27, not 28"]),
     "one before": (with_frames("one before", port_with()), ["1 frame too many at the start: 29, not 28"]),
-    "centred": (port_with(edges="reflect"), ["frames centred by padding (reflect)"]),
+    "centered": (port_with(edges="reflect"), ["frames centered by padding (reflect)"]),
     "snip_edges": (port_with(edges="kaldi"), ["snip_edges=False"]),
     "two": (with_frames("n // hop", port_with(window="hamming")),
             ["window_type='hamming'", "2 frames too many at the end: 30, not 28"]),
@@ -144,7 +144,7 @@ def test_scorecard_survives_a_result_without_frames() -> None:
 
 
 def test_mistake_in_finding_mistakes_does_not_lose_the_scorecard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WrongResult, "aligned", lambda *_: 1 / 0)
+    monkeypatch.setattr(WrongResult, "align", lambda *_: 1 / 0)
     card = conform(lambda samples, options: port_with(window="hamming")(samples, options), level=1)
     assert "not explained, compute-fbank-feats: 16 vectors" in str(card)
 

@@ -160,7 +160,7 @@ def test_other_features_are_named(kind: Any, options: dict[str, Any], rate: int)
 
 
 def bins(points: int, power: float, scale: float, *, mode: str = "reflect") -> Any:
-    """Return the STFT of librosa and torch: centred, of a periodic Hann window; or with Kaldi's edges ("symmetric")."""
+    """Return the STFT of librosa and torch, centered, with a periodic Hann window; or Kaldi's edges ("symmetric")."""
     around = (points // 2, points // 2) if mode == "reflect" else (points // 2 - 80, points // 2)
     padded = np.pad(SPEECH * scale, around, mode=mode)  # type: ignore[call-overload]
     frames = np.lib.stride_tricks.sliding_window_view(padded, points)
@@ -448,7 +448,7 @@ def test_answer_comes_in_time(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
     features = kind(dither=0.0)(SAMPLES)
     features += 0.3 * features.std(0) * np.random.default_rng(0).normal(size=features.shape)
-    for name, seconds in (("compute", 0.1), ("of_frames", 0.05), ("finished", 0.01)):
+    for name, seconds in (("compute", 0.1), ("spectra", 0.05), ("finish", 0.01)):
         timed(name, seconds)
     monkeypatch.setattr("time.thread_time", lambda: now[0])
     found = explain(features, SAMPLES, 16000)
