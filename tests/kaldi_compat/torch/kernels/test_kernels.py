@@ -546,8 +546,8 @@ def test_a_graph_of_kernels_is_captured_and_replayed() -> None:
     [
         ("90", ("energy",), 1),
         ("75", ("spectrum",), 1),
-        pytest.param("90", (), 13, marks=pytest.mark.slow),
-        pytest.param("75", (), 12, marks=pytest.mark.slow),
+        pytest.param("90", (), 9, marks=pytest.mark.slow),
+        pytest.param("75", (), 9, marks=pytest.mark.slow),
     ],
 )
 def test_kernels_compile_without_spilling_and_keep_nan(
