@@ -1,10 +1,13 @@
-"""Split lines of text into words as Kaldi does, and make text safe to show."""
+"""Split lines of text into words as Kaldi does, make text safe to show, and write tables for notebooks."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 WHITE_SPACE = " \t\n\v\f\r"
+FIRST = 5
+"""Entries that notebooks show of a long list."""
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
@@ -37,3 +40,19 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
+    """Write a table as HTML, for Jupyter. Without colours, to fit light and dark themes.
+
+    >>> html_table("utt1", [("frames", 98)])
+    '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'
+    """
+    head = "".join(f'<th style="text-align: left">{_escape(name)}</th>' for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{_escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    table = f"<table>{f'<tr>{head}</tr>' if head else ''}{body}</table>" if head or body else ""
+    return f"<div><b>{_escape(title)}</b>{table}{f'<small>{_escape(note)}</small>' if note else ''}</div>"
+
+
+def _escape(value: object) -> str:
+    return str(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

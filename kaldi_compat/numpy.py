@@ -103,6 +103,11 @@ class ArrayFeature(AudioFeature):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({changes(self.options)})"
 
+    def _repr_html_(self) -> str:
+        from kaldi_compat.options import describe
+
+        return describe.html(f"{type(self).__name__} (NumPy)", self.options, engine="exact")
+
     @property
     def dim(self) -> int:
         """Number of columns of the features."""

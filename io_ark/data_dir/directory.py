@@ -17,6 +17,7 @@ from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
+from io_ark.text import html_table
 
 __all__ = ["DataDir"]
 
@@ -85,6 +86,12 @@ class DataDir(os.PathLike[str]):
         hours = self.hours()
         parts += [] if hours is None else [f"{hours:,.2f} hours"]
         return f"<DataDir {self.path}: {', '.join([*parts, ' '.join(counts)])}>"
+
+    def _repr_html_(self) -> str:
+        hours = self.hours()
+        note = "" if hours is None else f"{hours:,.2f} hours"
+        rows = [(name, f"{count:,}") for name, count in self.counts().items()]
+        return html_table(self.path, rows, ("file", "lines"), note)
 
     def file(self, name: str) -> str:
         """Return the path of a file.

@@ -479,6 +479,13 @@ class ScriptTable(Mapping[str, Value]):
     def __repr__(self) -> str:
         return f"<{self._script.name}: {len(self)} keys>"
 
+    def _repr_html_(self) -> str:
+        from io_ark.text import FIRST, html_table
+
+        rows = [self._script.line(line) for line in range(min(FIRST, len(self)))]
+        more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
+        return html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
+
 
 def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:
     """Open a script file in another process and check that it has not changed."""

@@ -1,10 +1,11 @@
-"""Describe presets to people: on the command line."""
+"""Describe presets to people: on the command line and in Jupyter."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+from io_ark.text import html_table
 from kaldi_compat.frontends.base import columns_of
 from kaldi_compat.frontends.preset import FORMAT, SET_BY_PRESET, Preset
 
@@ -36,6 +37,11 @@ def text(preset: Preset) -> str:
     """Return the description as lines of text."""
     lines = [f"{preset.name}: {preset.title}", *(f"  {name:9} {about}".rstrip() for name, about in rows(preset))]
     return "\n".join(lines)
+
+
+def html(preset: Preset, title: str) -> str:
+    """Return the description as a table for Jupyter, under a title."""
+    return html_table(f"{title}: {preset.title}", rows(preset))
 
 
 def as_dict(preset: Preset) -> dict[str, Any]:

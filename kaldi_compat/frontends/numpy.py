@@ -94,6 +94,11 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def __repr__(self) -> str:
         return f"Frontend({self.preset.name!r})"
 
+    def _repr_html_(self) -> str:
+        from kaldi_compat.frontends import description
+
+        return description.html(self.preset, f"{self} (NumPy)")
+
     if not TYPE_CHECKING:  # type checkers take it from PresetFrontend
 
         def __call__(self, samples, lengths=None, *, sampling_rate=None):

@@ -1,4 +1,4 @@
-"""Describe options to people and tools: signatures for ``inspect`` and editors, lists for ``help()``.
+"""Describe options to people and tools: signatures for ``inspect`` and Jupyter, lists for ``help()``.
 
 Computed when somebody asks for them, so that programs do not import ``inspect`` and ``textwrap``.
 """
@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from io_ark.text import html_table
 from kaldi_compat.options.declaration import info
 
 WIDTH = 100
@@ -39,6 +40,25 @@ def _typed(parameter: inspect.Parameter, options: type[Any] | None) -> inspect.P
     if options is None or parameter.name != "options":
         return parameter
     return parameter.replace(annotation=options | None)
+
+
+def html(title: str, options: Any, engine: str = "") -> str:
+    """Return a table of options for Jupyter: those that differ from Kaldi's defaults first.
+
+    >>> from kaldi_compat.options.postprocessing import SpliceOptions
+    >>> html("Splice", SpliceOptions(left_context=2)).count("<td>")
+    8
+    """
+    fields = [(field, getattr(options, field.name)) for field in dataclasses.fields(options)]
+    changed = [each for each in fields if each[1] != each[0].default]
+    kept = [each for each in fields if each[1] == each[0].default]
+    rows = [
+        (field.name, repr(value), "" if value == field.default else repr(field.default), info(field).description)
+        for field, value in changed + kept
+    ]
+    note = f"engine: {engine}; " if engine else ""
+    note += f"{len(changed)} of {len(fields)} options differ from Kaldi's defaults" if changed else "Kaldi's defaults"
+    return html_table(title, rows, ("option", "value", "Kaldi's default", "meaning"), note)
 
 
 def documentation(text: str, options: type[Any]) -> str:

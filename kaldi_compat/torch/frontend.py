@@ -104,6 +104,11 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         """Return the name of the preset."""
         return repr(self.preset.name)
 
+    def _repr_html_(self) -> str:
+        from kaldi_compat.frontends import description
+
+        return description.html(self.preset, f"Frontend({self.preset.name!r})")
+
     @eager_before_torch_2_3
     def forward(
         self,

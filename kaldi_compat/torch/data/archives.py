@@ -85,6 +85,13 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
             f"<ArchiveDataset of {first}{f' and {len(others)} more tables' if others else ''}{describe(self._items)}>"
         )
 
+    def _repr_html_(self) -> str:
+        from io_ark.text import FIRST, html_table
+
+        rows = [(table,) for table in self._rspecifiers[:FIRST]]
+        more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
+        return html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
+
     def __iter__(self) -> Iterator[Utterance]:
         worker = get_worker_info()
         workers, number = (1, 0) if worker is None else (worker.num_workers, worker.id)

@@ -119,3 +119,8 @@ class ConfiguredModule(nn.Module):
     def extra_repr(self) -> str:
         """Return the options that differ from Kaldi's defaults."""
         return changes(self.options)
+
+    def _repr_html_(self) -> str:
+        from kaldi_compat.options import describe
+
+        return describe.html(type(self).__name__, self.options, engine=getattr(self, "engine", ""))

@@ -42,7 +42,7 @@ def test_fixed_directory_is_not_valid_or_lacks_its_backup(data: DataDir) -> None
     assert data.validate(text=True) is data
     assert data.text["s1-3"] == "word s1-3" and data.spk2utt["s2"] == ["s2-4", "s2-5"] and data.utt2spk["s0-0"] == "s0"
     assert Path(data.path, ".backup", "utt2spk").read_text().startswith("s0-0")
-    assert len(data) == 6 and "6 utterances, 3 speakers" in repr(data)
+    assert len(data) == 6 and "6 utterances, 3 speakers" in repr(data) and "<td" in data._repr_html_()
 
 
 def test_durations_and_frames_are_not_those_of_the_audio(data: DataDir) -> None:
