@@ -61,7 +61,11 @@ class Extractor:
 
 def with_torch() -> Any:
     """Return :mod:`kaldi_compat.torch.extractors` if torch is imported, which an extractor may do; otherwise None."""
-    return importlib.import_module("kaldi_compat.torch.extractors") if "torch" in sys.modules else None
+    if "torch" not in sys.modules:
+        return None
+    from kaldi_compat.torch import extractors
+
+    return extractors
 
 
 def open_extractor(job: Job, device: str, threads: int) -> Extractor:

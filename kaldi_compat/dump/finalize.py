@@ -26,7 +26,7 @@ from kaldi_compat.dump.files import (
     write_whole,
 )
 from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
-from kaldi_compat.dump.model import Trial
+from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.speakers import KEYS_AT_ONCE, speakers_of
@@ -52,6 +52,7 @@ class Outcome:
         work: busy seconds of each stage, "wall" and "uncompressed" matrices, summed over the archives; peaks are the
             largest.
         warnings: lines about the results that the user should know.
+        statistics: CMVN statistics of all utterances, (2, dim + 1), if ``cmvn.ark`` or the report needs them.
     """
 
     utterances: int
@@ -60,6 +61,7 @@ class Outcome:
     seconds: float
     work: dict[str, float]
     warnings: tuple[str, ...] = ()
+    statistics: Doubles | None = None
 
     @property
     def good_enough(self) -> bool:
@@ -169,9 +171,9 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
         target = layout.in_data("conf") / name
         if not _holds(target, confs[name]):
             write_whole(target, confs[name])
-    warnings: list[str] = []
-    if job.options.cmvn_levels:
-        warnings += write_cmvn(job, trial.first)
+    needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
+    total = statistics_of_all(job, trial.first) if needs_total else None
+    warnings = write_cmvn(job, trial.first, total)
     if job.options.per_speaker:
         for output in trial.vectors:
             write_speaker_means(job, output)
@@ -184,7 +186,7 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
             f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: add the others there, or "
             f"remove them from {UTT2SPK}"
         )
-    outcome = replace(outcome, warnings=tuple(warnings))
+    outcome = replace(outcome, warnings=tuple(warnings), statistics=total)
     write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))
     return outcome
 
@@ -281,8 +283,13 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
                 out.write(chunk)
 
 
-def write_cmvn(job: Job, output: str) -> list[str]:
+def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
     """Write what compute-cmvn-stats makes of an output: cmvn.scp by speaker, and cmvn.ark over all.
+
+    Args:
+        job: the job, whose options say which of them.
+        output: name of the output.
+        total: its statistics over all; None if there are no frames.
 
     Returns:
         warnings.
@@ -297,7 +304,7 @@ def write_cmvn(job: Job, output: str) -> list[str]:
     if BY_SPEAKER in job.options.cmvn_levels:
         _write_table(job.layout, "cmvn", "double-matrix", speakers())
     warnings = [f"the CMVN statistics of {len(spoilt)} speakers have NaN or infinities: {spoilt[0]}"] if spoilt else []
-    if OVERALL in job.options.cmvn_levels and (total := statistics_of_all(job, output)) is not None:
+    if OVERALL in job.options.cmvn_levels and total is not None:
         with whole_file(job.layout.in_data("cmvn.ark")) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():

@@ -215,9 +215,9 @@ def _batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], sai
     other = audio[0][::-1] / 2
     of_other = model([other], rates[:1])[0]
     if _difference(model, [audio[0], other], rates[:2], [alone[0], of_other]) is None:
-        said.append(f"padding changes the outputs of {name} ({off}): only utterances of equal length share a batch")
+        said.append(f"a padded batch of {name} {off}: only utterances of equal length share a batch")
         return EQUAL
-    said.append(f"the outputs of {name} depend on the batch ({off}): utterances are computed one by one")
+    said.append(f"a batch of {name} {off}: its utterances are computed one by one")
     return ALONE
 
 
@@ -228,7 +228,7 @@ def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[
         for own, whole in zip(model(audio, rates), alone, strict=True):
             for name, value in whole.items():
                 if own[name].shape != value.shape:
-                    return f"{len(own[name])} rows instead of {len(value)}"
+                    return f"gives {len(own[name])} rows instead of {len(value)}"
                 if value.dtype == np.int32:
                     found.append(float((own[name] != value).any()))
                 else:
@@ -236,10 +236,10 @@ def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[
     except Exception as error:
         if model.is_lost():
             raise
-        return _text(error)
+        return f"fails ({_text(error)})"
     tolerance = TOLERANCE if model.options.dtype == "float32" else TOLERANCE_OF_HALF
     largest = np.max(found)  # NaN if there is one
-    return None if largest <= tolerance else f"by {largest:.1e} of the largest value"
+    return None if largest <= tolerance else f"differs by {largest:.1e} of the largest value"
 
 
 def _noise(samples: int) -> Array:

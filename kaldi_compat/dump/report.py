@@ -20,8 +20,7 @@ from io_ark.text import printable
 from kaldi_compat import __version__
 from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.finalize import Outcome, shift_of, statistics_of_all
-from kaldi_compat.dump.model import MATRIX
+from kaldi_compat.dump.finalize import Outcome, shift_of
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.progress import HOUR, Monitor
@@ -105,8 +104,7 @@ def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> It
         counts, edges = np.histogram(durations, BINS)
         yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
         yield "Longest and shortest utterances", _extremes(job, plan, min(3, len(durations)))
-    first, (kind, _) = next(iter(plan.trial.outputs.items()))
-    statistics = statistics_of_all(job, first) if kind == MATRIX else None
+    statistics = outcome.statistics
     if statistics is not None and np.isfinite(statistics).all():
         mean, variance = mean_and_variance(statistics)
         deviation = np.sqrt(variance)
