@@ -51,7 +51,7 @@ RESERVED = ("wav", "cmvn")  # .scp of a data directory that mean something else
 
 @dataclass(frozen=True)
 class Trial:
-    """What a trial at the start found out about an extractor; a part of the plan.
+    """Findings of the trial of an extractor at the start; a part of the plan.
 
     Attributes:
         outputs: kind of each output by its name, and its number of columns (0 for vectors of any length).

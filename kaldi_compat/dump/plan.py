@@ -96,7 +96,7 @@ class DumpPlan:
 
     @property
     def trial(self) -> Trial:
-        """What the trial at the start found out about the extractor."""
+        """Findings of the trial of the extractor at the start."""
         return Trial(**self.settings.get("trial", {}))
 
     @property

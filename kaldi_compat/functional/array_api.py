@@ -40,7 +40,7 @@ def namespace(x: object) -> Any:
 
 
 class Tracing(NamedTuple):
-    """What records the operations on a tensor, determined once for a call (:func:`tracing`) and passed on."""
+    """Recorders of the operations on a tensor, found once for a call (:func:`tracing`) and passed on."""
 
     traced: bool = False  # a compiler, an exporter or a tracer, to which sizes are symbols
     # one of these, autograd or vmap: code must then neither read values of the tensor nor write in place

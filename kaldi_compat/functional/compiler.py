@@ -1,4 +1,4 @@
-"""What ``torch.compiler`` says. Before torch 2.3 it answers no question; modules then compute eagerly only."""
+"""Queries of ``torch.compiler``. Before torch 2.3 it answers none; modules then compute eagerly only."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Items:
 
 
 class OfItems:
-    """What all data sets tell of their items."""
+    """Attributes that all data sets share."""
 
     _items: Items
     _skipped: Skipped

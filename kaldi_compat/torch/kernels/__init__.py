@@ -162,7 +162,7 @@ def faults() -> list[str]:
 
 
 class KernelKind(NamedTuple):
-    """What decides, besides the module and the samples' type, which code a kernel is compiled to."""
+    """Properties of a call that select a kernel's compiled code, besides the module and the samples' type."""
 
     ragged: bool  # rows have lengths of their own, at which they are reflected
     several: bool  # there are several VTLN factors
