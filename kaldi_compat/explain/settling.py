@@ -256,9 +256,10 @@ def map_to(
     values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
     frames = len(values) * stride if len(values) < len(sheet.values) else None
     try:
-        features = arrangement.apply(features_of(candidate, frames))
+        plain = features_of(candidate, frames)
     except KaldiCompatError:
         return None
+    features = arrangement.apply(plain)
     if not arrangement.said:  # some of the columns are another feature's
         values, columns = values[:, arrangement.columns], columns[arrangement.columns]
     if features.shape[1] != values.shape[1]:
@@ -274,7 +275,12 @@ def map_to(
     last = int(np.flatnonzero(told)[-1]) + 1
     others = [features] * (len(features) != count) + [part[:last]] * (last < count)
     cells = np.ix_(told, columns)
-    fit = fits.simplest(part, target, tolerance, cells, others)
+    before: list[fits.Map] = []
+    if features.shape[1] > plain.shape[1]:  # a mean of frames is not the one of stacked frames
+        for name, normalized, words in fits.normalizations(plain, plain):
+            mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
+            before.append((f"before that: {name}", mapped, words))
+    fit = fits.simplest(part, target, tolerance, cells, others, before)
     return Settled(candidate, arrangement, fit, row, max(start, 0), len(features), target, cells)
 
 

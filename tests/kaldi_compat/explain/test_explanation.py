@@ -92,6 +92,7 @@ def test_preset_is_named(name: str) -> None:
 
 
 MADE = Fbank(num_mel_bins=80, dither=0.0, window_type="hamming", low_freq=64.0)(SAMPLES)
+CENTERED = MADE - MADE.mean(0)
 SEVEN = np.stack(
     [MADE[np.clip(np.arange(6 * t - 3, 6 * t + 4), 0, len(MADE) - 1)].ravel() for t in range(len(MADE) // 6)]
 )
@@ -114,6 +115,11 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "stacked": (lambda: SEVEN, "7 frames stacked, every 6"),
     "stacked and normalized": (lambda: (SEVEN - SEVEN.mean(0)) / SEVEN.std(0), "7 frames stacked, every 6"),
     "joined": (lambda: MADE[:117].reshape(-1, 240), "3 frames stacked, every 3"),
+    "mean before joining": (lambda: CENTERED[:117].reshape(-1, 240), "every 3; before that: minus the mean of each"),
+    "mean of decibels before deltas": (
+        lambda: add_deltas(10 / np.log(10) * CENTERED), "decibels (10 log10); before that: minus the mean of each column"),
+    "mean of decibels of the whole before a part": (
+        lambda: 10 / np.log(10) * CENTERED[30:90], "decibels (10 log10); minus the mean of each column over the recording"),
     "deltas": (lambda: add_deltas(MADE, DeltaOptions(delta_order=1, delta_window=3)), "deltas of 3 frames"),
     "compressed": (lambda: np.asarray(compress(MADE, 5)), "stored compressed, 8 bits a value"),
     "half precision": (lambda: MADE.astype(np.float16), "stored as float16"),
@@ -122,7 +128,7 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 QUICK_STEPS = (
-    "mean", "Whisper", "global", "transposed and padded", "stacked and normalized", "compressed",
+    "mean", "Whisper", "global", "transposed and padded", "stacked and normalized", "compressed", "mean before joining",
 )  # fmt: skip
 
 
