@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.explanation import Explanation, explain
-from kaldi_compat.explain.models import KINDS, WORDS, FeatureModel
+from kaldi_compat.explain.models import KINDS, PADDINGS, WORDS, FeatureModel
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset
 
@@ -223,6 +223,9 @@ def _compare(difference: WrongResult, asked: FeatureModel, found: Explanation) -
         return Cause(str(found).rpartition(":")[0])
     names = dict.fromkeys([*made.options, *asked.options, *WORDS])
     changes = {name: made.value(name) for name in names if made.value(name) != asked.value(name)}
+    if "padding" in changes:  # explain has not seen the frames beyond Kaldi's, which show how the audio is padded
+        paddings = (changes | {"padding": each} for each in PADDINGS)
+        changes = next((each for each in paddings if difference.is_explained_by(asked.change(each))), changes)
     changes = _fewest(difference, asked, changes)
     model = asked.change(changes)
     after = "" if difference.is_explained_by(model) else difference.steps_after(model)
