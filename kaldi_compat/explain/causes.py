@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.explanation import Explanation, explain
-from kaldi_compat.explain.models import KINDS, PADDINGS, WORDS, FeatureModel
+from kaldi_compat.explain.models import COUNTS, KINDS, PADDINGS, WORDS, FeatureModel
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset
 
@@ -184,7 +184,7 @@ def _at_once(difference: WrongResult) -> Cause | None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and difference.is_explained_by(asked, outliers=30, share=0.95):
         return Cause("rounding, of a few values")
-    return _ignored(difference, asked) or (Cause(shape) if shape else None)
+    return _ignored(difference, asked) or ((_other_count(difference, asked) or Cause(shape)) if shape else None)
 
 
 def _ignored(difference: WrongResult, asked: FeatureModel) -> Cause | None:
@@ -195,6 +195,14 @@ def _ignored(difference: WrongResult, asked: FeatureModel) -> Cause | None:
             changes = _fewest(difference, asked, changes)
             return Cause(_name(asked, changes), changes=changes)
     return None
+
+
+def _other_count(difference: WrongResult, asked: FeatureModel) -> Cause | None:
+    """Return another number of cepstra or mel bins as the cause, if a result has exactly these."""
+    name = next((each for each in COUNTS if asked.default(each) is not None), None)
+    changes = {name: difference.result.shape[-1]} if name and difference.result.ndim else {}
+    is_explained = bool(changes) and difference.is_explained_by(asked.change(changes))
+    return Cause(_name(asked, changes), changes=changes) if is_explained else None
 
 
 def _search(difference: WrongResult) -> Cause | None:

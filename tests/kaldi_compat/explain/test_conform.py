@@ -61,7 +61,7 @@ def test_mistake_of_a_port_is_caught(mistake: str) -> None:
     assert row(mistake, card) in PAGE.read_text(encoding="utf-8"), "python -m tests.support.port writes it"
 
 
-QUICK = ("hamming window", "triangles in Hz", "preemphasis of the recording")
+QUICK = ("hamming window", "triangles in Hz", "preemphasis of the recording", "64 bins")
 
 
 @pytest.mark.parametrize(
