@@ -122,8 +122,10 @@ def _maps(
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3
     if len(chosen) >= LEAST_FRAMES_PER_COLUMN:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
-        offsets[columns] = (wanted - chosen).mean(0)
-        yield "plus a number for each column (global mean)", features + offsets, WORDS_PER_COLUMN
+        for slope, name in [(1.0, ""), *logarithms]:
+            offsets[columns] = (wanted - slope * chosen).mean(0)
+            said = f"{name}{name and '; '}plus a number for each column (global mean)"
+            yield said, slope * features + offsets, WORDS_PER_COLUMN
         slopes[columns], offsets[columns] = zip(*map(line, chosen.T, wanted.T), strict=True)
         name = "times and plus a number for each column (global CMVN)"
         yield name, slopes * features + offsets, WORDS_PER_COLUMN

@@ -26,7 +26,7 @@ COMPONENTS = 4  # of the array that are compared with the bands
 MARGIN = 8  # frames that an array may begin before the audio, or end after it
 FAR = 0.02  # by which each frame from the beginning makes frames of the whole audio less likely
 TRIED_LAGS, APART = 6, 3
-CERTAIN = 0.6  # share of frames that are certainly where they are assumed
+CERTAIN = 0.85  # score of frames that are certainly where they are assumed
 FEWEST_ROWS = 12  # less, and anything correlates
 MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are found
 

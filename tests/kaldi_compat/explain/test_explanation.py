@@ -107,6 +107,8 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "AST": (lambda: (MADE + 4.268) / 9.138, "as in AST"),
     "global": (lambda: (MADE - np.sin(np.arange(80))) / np.linspace(2, 3, 80), "for each column (global CMVN)"),
     "a number for each column": (lambda: MADE + np.sin(np.arange(80)), "plus a number for each column"),
+    "decibels and a number for each column": (
+        lambda: 10 / np.log(10) * MADE + np.sin(np.arange(80)), "decibels (10 log10); plus a number for each column"),
     "transposed": (lambda: MADE.T, "transposed"),
     "reshaped": (lambda: MADE.T.reshape(MADE.shape), "reshaped where a transposition was meant"),
     "first frame missing": (lambda: MADE[1:], "1 frame left out at the start"),
