@@ -1,4 +1,4 @@
-"""Find the features of an array in audio: in which orientation and arrangement, of which audio, by which search."""
+"""Find the features of an array in audio: its orientation and arrangement, the audio, and the search to use."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def _sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
     """Yield an array in both orientations, and as the arrangements that it may have."""
     for turned, values in arrangements.orientations(target):
         if values.shape[1] <= MAX_COLUMNS and len(values) > 1:
-            rows, columns = arrangements.telling(values)
+            rows, columns = arrangements.informative(values)
             if rows.sum() >= 2 and columns.any():
-                told = np.flatnonzero(rows)
-                some = values[told[0] : min(told[-1] + 1, told[0] + SOME_ROWS)]
+                places = np.flatnonzero(rows)
+                some = values[places[0] : min(places[-1] + 1, places[0] + SOME_ROWS)]
                 for arrangement in arrangements.arrangements_of(some):
                     yield Sheet([*said, *turned], values, arrangement, rows, columns)
 
 
 class Finder:
-    """Goes on to more of what may have been done as long as an array is not explained.
+    """Search in stages, from the most usual computations to rare ones, that ends when an array is explained.
 
     ``tolerance`` returns the largest absolute difference that counts as explained, ``begun`` holds the attempts with
     which the search began, the best first.
@@ -99,7 +99,7 @@ class Finder:
             self.clock.begin_stage(seconds)
             for attempt in stage():
                 self._attempts.append(attempt)
-                if settled := self._explained(attempt):
+                if settled := self._explain(attempt):
                     return attempt, settled
             self._attempts.sort(key=lambda each: each.cost)
             if stage == self._at_starts and self.begun:
@@ -119,7 +119,7 @@ class Finder:
     def _least(self) -> float:
         return min((each.cost for each in self._attempts), default=NOTHING)
 
-    def _explained(self, attempt: Attempt) -> Settled | None:
+    def _explain(self, attempt: Attempt) -> Settled | None:
         """Return how an attempt explains the array, if it does."""
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
@@ -170,7 +170,7 @@ class Finder:
         return sorted(found, key=lambda each: each.cost)
 
     def _at_starts(self) -> Iterator[Attempt]:
-        """Take the features with which the search begins."""
+        """Yield the features with which the search begins."""
         self.begun = self._begin(self._searches, self._sources)
         yield from self.begun[:2]
 
@@ -268,7 +268,7 @@ def _of_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
     if not candidate.offset:
         yield candidate
         return
-    if usual := candidate.like_framings():
+    if usual := candidate.same_framings():
         yield usual[0]
         return
     for change in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):

@@ -1,4 +1,4 @@
-"""When the frames of an array were: their shift and the first one, by the correlation with the audio's energies."""
+"""Estimate the shift and the first frame of an array by correlation with the energies of audio."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are f
 
 @dataclass(frozen=True)
 class Timing:
-    """Assumption of when the rows of an array were."""
+    """Assumed times of the rows of an array."""
 
     shift: int  # samples from one row to the next
     center: float  # sample in the middle of the first row's frame
@@ -42,11 +42,11 @@ class Timing:
 
 
 class Pattern:
-    """A few components of an array's columns, which show time, from the first row that counts to the last."""
+    """Principal components of an array over time, from the first row that counts to the last."""
 
     def __init__(self, target: Doubles, rows: Mask) -> None:
-        told = np.flatnonzero(rows)
-        self.begin, end = int(told[0]), int(told[-1]) + 1
+        places = np.flatnonzero(rows)
+        self.begin, end = int(places[0]), int(places[-1]) + 1
         self.rows = rows[self.begin : end]
         self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())  # with silence at its end
         self.components = components_of(target[self.begin : end], self.rows)
@@ -101,8 +101,8 @@ class Pattern:
             for _ in range(TRIED_LAGS):
                 lag = int(near.argmax())
                 near[max(lag - APART, 0) : lag + APART + 1] = 0
-                told = bands[:, lag : lag + count][:, self.rows]
-                score = explained_share(self.components[:, self.rows], told, independent)
+                inside_rows = bands[:, lag : lag + count][:, self.rows]
+                score = explained_share(self.components[:, self.rows], inside_rows, independent)
                 found.append(Timing(shift, float(centers[lag]), score, is_whole))
         found.sort(key=lambda each: -each.score)
         other = (each for each in found if abs(each.center - found[0].center) > APART * shift)

@@ -1,4 +1,4 @@
-"""What conform says of implementations: ours, a port with and without mistakes, and programs that fail."""
+"""Scorecards of conform: our features, a port with and without mistakes, and programs that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What explain says of arrays: mistakes of ports, normalization, presets, and what it cannot explain."""
+"""Answers of explain: mistakes of ports, normalization, presets, and arrays that have no explanation."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "global": (lambda: (MADE - np.sin(np.arange(80))) / np.linspace(2, 3, 80), "for each column (global CMVN)"),
     "a number for each column": (lambda: MADE + np.sin(np.arange(80)), "plus a number for each column"),
     "decibels and a number for each column": (
-        lambda: 10 / np.log(10) * MADE + np.sin(np.arange(80)), "decibels (10 log10); plus a number for each column"),
+        lambda: 10 / np.log(10) * MADE + np.sin(np.arange(80)),
+        "decibels (10 log10); plus a number for each column",
+    ),
     "transposed": (lambda: MADE.T, "transposed"),
     "reshaped": (lambda: MADE.T.reshape(MADE.shape), "reshaped where a transposition was meant"),
     "first frame missing": (lambda: MADE[1:], "1 frame left out at the start"),
@@ -119,9 +121,13 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "joined": (lambda: MADE[:117].reshape(-1, 240), "3 frames stacked, every 3"),
     "mean before joining": (lambda: CENTERED[:117].reshape(-1, 240), "every 3; before that: minus the mean of each"),
     "mean of decibels before deltas": (
-        lambda: add_deltas(10 / np.log(10) * CENTERED), "decibels (10 log10); before that: minus the mean of each column"),
+        lambda: add_deltas(10 / np.log(10) * CENTERED),
+        "decibels (10 log10); before that: minus the mean",
+    ),
     "mean of decibels of the whole before a part": (
-        lambda: 10 / np.log(10) * CENTERED[30:90], "decibels (10 log10); minus the mean of each column over the recording"),
+        lambda: 10 / np.log(10) * CENTERED[30:90],
+        "decibels (10 log10); minus the mean of each column",
+    ),
     "deltas": (lambda: add_deltas(MADE, DeltaOptions(delta_order=1, delta_window=3)), "deltas of 3 frames"),
     "compressed": (lambda: np.asarray(compress(MADE, 5)), "stored compressed, 8 bits a value"),
     "half precision": (lambda: MADE.astype(np.float16), "stored as float16"),
