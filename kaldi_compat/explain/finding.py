@@ -16,7 +16,7 @@ from kaldi_compat.explain import arrangements
 from kaldi_compat.explain.search import EXPLAINED, NEAR, NOTHING, UNLIKE, Candidate, Search, Sheet, TimeLimit
 from kaldi_compat.explain.settling import Settled, Settling, map_to
 from kaldi_compat.explain.sources import AudioSource, of_other_rates, part_of, resamplings, with_mistakes
-from kaldi_compat.explain.timing import Timing
+from kaldi_compat.explain.timing import CERTAIN, Timing
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
 SOME_ROWS = 300  # that show how features are arranged
@@ -91,8 +91,8 @@ class Finder:
     def find(self) -> tuple[Attempt, Settled] | None:
         """Return what explains most of the array, and how; None if it has the form of no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
-            (self._at_starts, 2.0), (self._plainly, 2.5), (self._in_windows, 1.0), (self._resampled, 2.5),
-            (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
+            (self._at_starts, 2.0), (self._anywhere, 1.5), (self._plainly, 2.5), (self._in_windows, 1.0),
+            (self._resampled, 2.5), (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
         ]  # fmt: skip
         while self._searches and stages and not self.clock.is_at_end():
             stage, seconds = stages.pop(0)
@@ -144,15 +144,16 @@ class Finder:
     # Stages.
 
     def _begin(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], most: int = 1, *, parts: bool = True
-    ) -> list[Attempt]:
+        self, searches: Iterable[Search], sources: Sequence[AudioSource], most: int = 1, *, parts: bool = True,
+        certain: float = CERTAIN,
+    ) -> list[Attempt]:  # fmt: skip
         """Return where searches begin in audio, the best first; in the likeliest audio only without ``parts``."""
         assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
         for search, source in itertools.product(searches, sources):
             if not search.pattern or source.length < source.rate / 40 or self.clock.is_over():
                 continue
             stride = search.sheet.arrangement.stride
-            timings = search.pattern.timings(source, stride, parts=parts)
+            timings = search.pattern.timings(source, stride, parts=parts, certain=certain)
             if timings:
                 best = max(timings, key=lambda each: each.score)
                 of_speech = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
@@ -173,6 +174,13 @@ class Finder:
         """Yield the features with which the search begins."""
         self.begun = self._begin(self._searches, self._sources)
         yield from self.begun[:2]
+
+    def _anywhere(self) -> Iterator[Attempt]:
+        """Take parts of the audio, too, if its energies fit the array as a whole and no feature does."""
+        if self._likeliest[0] > CERTAIN and self._least() >= HOPELESS:
+            self.begun = sorted([*self._begin(self._searches, self._sources, certain=1.0), *self.begun],
+                                key=lambda each: each.cost)  # fmt: skip
+            yield from self.begun[:2]
 
     def _plainly(self) -> Iterator[Attempt]:
         """Change one option at a time, from the best starts on."""

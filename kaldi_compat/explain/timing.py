@@ -26,7 +26,7 @@ COMPONENTS = 4  # of the array that are compared with the bands
 MARGIN = 8  # frames that an array may begin before the audio, or end after it
 FAR = 0.02  # by which each frame from the beginning makes frames of the whole audio less likely
 TRIED_LAGS, APART = 6, 3
-CERTAIN = 0.85  # score of frames that are certainly where they are assumed
+CERTAIN = 0.6  # score of frames that are certainly where they are assumed
 FEWEST_ROWS = 12  # less, and anything correlates
 MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are found
 
@@ -51,8 +51,13 @@ class Pattern:
         self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())  # with silence at its end
         self.components = components_of(target[self.begin : end], self.rows)
 
-    def timings(self, source: AudioSource, stride: int = 1, *, parts: bool = True) -> list[Timing]:
-        """Return when the first row of the array, of each so many frames, may have been in audio or its parts."""
+    def timings(
+        self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = CERTAIN
+    ) -> list[Timing]:
+        """Return when the first row of the array, of each so many frames, may have been in audio or its parts.
+
+        A score above ``certain`` for the whole audio rules out parts.
+        """
         count = len(self.rows)
 
         def off(shift: float) -> float:
@@ -67,7 +72,7 @@ class Pattern:
             return [Timing(each * stride, 0.0125 * source.rate, 0.0, True) for each in whole]
         found = [self._best(source, each * stride, is_whole=True)[0] for each in whole]
         found.sort(key=lambda each: -each.score)
-        if (found and found[0].score > CERTAIN) or not parts:
+        if (found and found[0].score > certain) or not parts:
             found = [*found[:2], *[each for each in found[2:] if off(each.shift / stride) <= 2][:2]]
         else:
             exact = [each for each in found if off(each.shift / stride) <= 1][:3]
