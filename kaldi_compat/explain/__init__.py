@@ -1,4 +1,4 @@
-"""Which front end computed an array of features, and how faithful an implementation is.
+"""Find the front end that computed an array of features, and grade implementations.
 
 The package and its main function have one name. Calling the package calls the function, so ``kaldi_compat.explain``
 means the same whichever of them was imported first.

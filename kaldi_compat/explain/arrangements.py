@@ -1,4 +1,4 @@
-"""How features stand in an array: its orientation, masked cells, stacked frames, deltas, windows, rounding."""
+"""Arrangement of features in an array: orientation, masked cells, stacked frames, deltas, windows, rounding."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def _roughness(target: Doubles) -> float:
     return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
-def telling(target: Doubles) -> tuple[Mask, Mask]:
-    """Return the rows and the columns that say something of audio: not of one value, nor copies of a neighbour.
+def informative(target: Doubles) -> tuple[Mask, Mask]:
+    """Return masks of the rows and columns that depend on audio: not of one value, nor copies of a neighbour.
 
     The others are masked, padded, or digital silence.
     """
@@ -159,10 +159,10 @@ def _joined(target: Doubles) -> Iterator[Arrangement]:
     for size in range(2, min(MAX_STACK, columns // 8) + 1):
         dim, rest = divmod(columns, size)
         if not rest and alike(dim) > max(ALIKE, alike(dim - 1), alike(dim + 1)):
-            yield joined(size, dim)
+            yield joined_frames(size, dim)
 
 
-def joined(size: int, columns: int) -> Arrangement:
+def joined_frames(size: int, columns: int) -> Arrangement:
     """Return the arrangement of so many frames of so many columns joined without overlap."""
     join = functools.partial(stack_frames, options=StackFramesOptions(size=size))
     return Arrangement(f"{size} frames stacked, every {size}", slice(0, columns), join, size)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.explain import fits
 from kaldi_compat.explain.explanation import Explanation, explain
-from kaldi_compat.explain.models import KINDS, WORDS, FeatureModel
+from kaldi_compat.explain.models import COUNTS, KINDS, PADDINGS, WORDS, FeatureModel
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset
 
@@ -43,7 +43,7 @@ class WrongResult:
     tolerance: float  # largest error, relative to values above 1, that is not wrong
 
     @property
-    def asked(self) -> FeatureModel | None:
+    def requested(self) -> FeatureModel | None:
         """The feature that the options ask for; None where explain does not know the program."""
         kind = self.options["program"].removeprefix("compute-").removesuffix("-feats")
         if kind not in KINDS or self.given.dtype != np.int16 or self.options.get("output") == "frames-ready":
@@ -68,7 +68,7 @@ class WrongResult:
     def shape_in_words(self) -> str:
         """Return in words what is wrong with the shape of a result, other than the number of frames."""
         have, want = self.result.shape, self.expected.shape
-        only_frames = len(have) == len(want) and (len(have) < 2 or have[1:] == want[1:]) and self.asked is not None
+        only_frames = len(have) == len(want) and (len(have) < 2 or have[1:] == want[1:]) and self.requested is not None
         turned = ", as if transposed" if have == want[::-1] else ""
         return "" if have == want or only_frames else f"the shape is {have}, not {want}{turned}"
 
@@ -120,10 +120,10 @@ class Cause:
 
     def explains(self, difference: WrongResult) -> bool:
         """Return True if it explains another vector as well."""
-        asked = difference.asked
-        if asked is None or (not self.changes and not self.steps):
+        requested = difference.requested
+        if requested is None or (not self.changes and not self.steps):
             return False
-        model = asked.change(self.changes or {})
+        model = requested.change(self.changes or {})
         if not self.steps:
             return difference.is_explained_by(model)
         return _without_numbers(difference.steps_after(model) or "") == _without_numbers(self.steps)
@@ -143,7 +143,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
     for difference in differences:
         program, cause = difference.options["program"], None
         with contextlib.suppress(Exception):  # the scorecard must not be lost
-            cause = _as_asked(difference) or _known(difference, found.values()) or _at_once(difference)
+            cause = _right_values(difference) or _known(difference, found.values()) or _without_search(difference)
             if cause is None and searches < SEARCHES and in_vain[program] < FRUITLESS:
                 searches += 1
                 cause = _search(difference)
@@ -163,93 +163,106 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
     return sorted([*named, *_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
 
-def _as_asked(difference: WrongResult) -> Cause | None:
+def _right_values(difference: WrongResult) -> Cause | None:
     """Return a cause without a name if the values are right, whatever the frames."""
-    asked = difference.asked
-    return Cause("", changes={}) if asked and difference.is_explained_by(asked) else None
+    requested = difference.requested
+    return Cause("", changes={}) if requested and difference.is_explained_by(requested) else None
 
 
 def _known(difference: WrongResult, found: Iterable[Cause]) -> Cause | None:
     return next((each for each in found if each.explains(difference)), None)
 
 
-def _at_once(difference: WrongResult) -> Cause | None:
+def _without_search(difference: WrongResult) -> Cause | None:
     """Return the cause that needs no search: the shape, nothing but the frames, an ignored option, or rounding."""
-    shape, asked, options = difference.shape_in_words(), difference.asked, difference.options
-    if asked is None and "object" in options:
+    shape, requested, options = difference.shape_in_words(), difference.requested, difference.options
+    if requested is None and "object" in options:
         method = options.get("compression_method", 0)
         how = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
         return Cause(f"{options['program']} of {options['object']}{how}: not Kaldi's")
-    if asked is None:
+    if requested is None:
         return Cause(f"{options['program']}: {shape}") if shape else None
-    if not shape and difference.is_explained_by(asked, outliers=30, share=0.95):
+    if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
         return Cause("rounding, of a few values")
-    return _ignored(difference, asked) or (Cause(shape) if shape else None)
+    cause = _ignored(difference, requested)
+    return cause or ((_other_count(difference, requested) or Cause(shape)) if shape else None)
 
 
-def _ignored(difference: WrongResult, asked: FeatureModel) -> Cause | None:
+def _ignored(difference: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return the options whose defaults, in place of the values that are asked for, explain a result: one or all."""
-    reset = {name: asked.default(name) for name in [*asked.options, "warp"] if asked.value(name) != asked.default(name)}
+    reset = {name: requested.default(name) for name in [*requested.options, "warp"]}
+    reset = {name: value for name, value in reset.items() if value != requested.value(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
-        if changes and difference.is_explained_by(asked.change(changes)):
-            changes = _fewest(difference, asked, changes)
-            return Cause(_name(asked, changes), changes=changes)
+        if changes and difference.is_explained_by(requested.change(changes)):
+            changes = _fewest(difference, requested, changes)
+            return Cause(_name(requested, changes), changes=changes)
     return None
+
+
+def _other_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+    """Return another number of cepstra or mel bins as the cause, if a result has exactly these."""
+    name = next((each for each in COUNTS if requested.default(each) is not None), None)
+    changes = {name: difference.result.shape[-1]} if name and difference.result.ndim else {}
+    is_explained = bool(changes) and difference.is_explained_by(requested.change(changes))
+    return Cause(_name(requested, changes), changes=changes) if is_explained else None
 
 
 def _search(difference: WrongResult) -> Cause | None:
     """Return what explain says of a result."""
-    result, asked, given = difference.result, difference.asked, difference.given
-    if asked:  # frames too many may be anything
+    result, requested, given = difference.result, difference.requested, difference.given
+    if requested:  # frames too many may be anything
         _, result, _ = difference.align(difference.expected)
     else:
         given = difference.expected
     try:
-        found = explain(result, given, asked.rate if asked else None, tolerance=difference.tolerance)
+        found = explain(result, given, requested.rate if requested else None, tolerance=difference.tolerance)
     except KaldiCompatError:
         return None
     only_frames = "too many at the" in found.left
     if not (found.is_exact or only_frames) or (found.steps and len(result) < FEWEST_FRAMES):
         return None
-    if asked is None:
+    if requested is None:
         return Cause(f"{difference.options['program']}: {'; '.join(found.steps) or 'equal'}")
-    return _compare(difference, asked, found)
+    return _compare(difference, requested, found)
 
 
-def _compare(difference: WrongResult, asked: FeatureModel, found: Explanation) -> Cause:
+def _compare(difference: WrongResult, requested: FeatureModel, found: Explanation) -> Cause:
     """Return what distinguishes the front end that made a result from the one that was asked for."""
     made = found.variant if found.variant is not None else _model_of(found.preset)
-    if made is None or made.kind != asked.kind:
+    if made is None or made.kind != requested.kind:
         return Cause(str(found).rpartition(":")[0])
-    names = dict.fromkeys([*made.options, *asked.options, *WORDS])
-    changes = {name: made.value(name) for name in names if made.value(name) != asked.value(name)}
-    changes = _fewest(difference, asked, changes)
-    model = asked.change(changes)
+    names = dict.fromkeys([*made.options, *requested.options, *WORDS])
+    changes = {name: made.value(name) for name in names if made.value(name) != requested.value(name)}
+    if "padding" in changes:  # explain has not seen the frames beyond Kaldi's, which show how the audio is padded
+        paddings = (changes | {"padding": each} for each in PADDINGS)
+        changes = next((each for each in paddings if difference.is_explained_by(requested.change(each))), changes)
+    changes = _fewest(difference, requested, changes)
+    model = requested.change(changes)
     after = "" if difference.is_explained_by(model) else difference.steps_after(model)
     if after is not None:
-        said = "; ".join(each for each in (_name(asked, changes), after) if each)
+        said = "; ".join(each for each in (_name(requested, changes), after) if each)
         return Cause(said or "larger errors than of rounding", changes=changes, steps=after)
     steps = [each for each in found.steps if not FRAMES.search(each)]
     steps = [each for each in steps if each != fits.MEAN or not difference.options["subtract_mean"]]
-    return Cause("; ".join([*filter(None, [_name(asked, changes)]), *steps]) or "larger errors than of rounding")
+    return Cause("; ".join([*filter(None, [_name(requested, changes)]), *steps]) or "larger errors than of rounding")
 
 
-def _fewest(difference: WrongResult, asked: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
+def _fewest(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
     """Return the changes that each improve the fit by themselves: without one of them, the others do not explain it."""
-    plainly = difference.is_explained_by(asked.change(changes))
+    plainly = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer = {each: value for each, value in changes.items() if each != name}
-        model = asked.change(fewer)
+        model = requested.change(fewer)
         if difference.is_explained_by(model) or (not plainly and difference.steps_after(model) is not None):
             changes = fewer
     return changes
 
 
-def _name(asked: FeatureModel, changes: dict[str, Any]) -> str:
+def _name(requested: FeatureModel, changes: dict[str, Any]) -> str:
     """Return changes in words; an option that has its default, where another value is asked for, is ignored."""
-    ignored = sorted(name for name, value in changes.items() if value == asked.default(name))
-    told = FeatureModel(asked.kind).change(changes).settings()
-    return ", ".join([*told, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
+    ignored = sorted(name for name, value in changes.items() if value == requested.default(name))
+    settings = FeatureModel(requested.kind).change(changes).settings()
+    return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
 
 
 def _model_of(preset: str | None) -> FeatureModel | None:
@@ -264,10 +277,10 @@ def _add_frames(found: dict[str, Cause], differences: Sequence[WrongResult]) -> 
     """Add the frames that results have too many or too few, beyond what their causes make of them."""
     of = {vector: cause for cause in found.values() for vector in cause.vectors}
     for difference in differences:
-        cause, asked = of.get(difference.id), difference.asked
-        if asked is None or (cause is not None and cause.changes is None):
+        cause, requested = of.get(difference.id), difference.requested
+        if requested is None or (cause is not None and cause.changes is None):
             continue
-        made = difference.expected if cause is None else difference.compute(asked.change(cause.changes or {}))
+        made = difference.expected if cause is None else difference.compute(requested.change(cause.changes or {}))
         if frames := difference.align(made)[2]:
             found.setdefault(_without_numbers(frames), Cause(frames)).vectors.append(difference.id)
 
@@ -287,7 +300,7 @@ def _by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
     while unexplained:
         program = unexplained[0].options["program"]
         alike = [each for each in unexplained if each.options["program"] == program]
-        settings = {each.id: each.asked.settings() if each.asked else [] for each in alike}
+        settings = {each.id: each.requested.settings() if each.requested else [] for each in alike}
         counts = Counter(setting for each in alike for setting in settings[each.id])
         [(setting, _)] = counts.most_common(1) or [("", 0)]
         group = [each for each in alike if setting in settings[each.id]] or alike

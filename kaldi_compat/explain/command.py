@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         given = parser.parse_args(sys.argv[2:] if argv is None else argv)
         with warnings_in_one_line():
-            found = _explained(given)
+            found = _explain(given)
         print(found)
         if given.plot:
             _save_plot(found, given.plot)
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if found.is_exact else DIFFERENT_STATUS
 
 
-def _explained(given: argparse.Namespace) -> Explanation:
+def _explain(given: argparse.Namespace) -> Explanation:
     features = _features_of(given.features)
     if given.audio.endswith(SUFFIXES) or ":" in given.audio:
         return explain(features, _features_of(given.audio), tolerance=given.tolerance)

@@ -140,7 +140,7 @@ class Scorecard:
 
     @property
     def passed(self) -> bool:
-        """True if something is supported, and nothing that is supported is wrong or fails."""
+        """Return True if something is supported, and nothing that is supported is wrong or fails."""
         supported = [result.grade for result in self.results if result.grade != "not supported"]
         return bool(supported) and all(grade in HELD for grade in supported)
 

@@ -195,15 +195,15 @@ def _explain_of(
             return preset
     stored, step = arrangements.storage(target)
 
-    def tolerated(sheet: Sheet) -> float:
+    def tolerance_for(sheet: Sheet) -> float:
         return max(_tolerance_of(sheet.values[sheet.rows], tolerance), step)
 
-    finder = Finder(target, said, channels, recording, tolerated, clock)
+    finder = Finder(target, said, channels, recording, tolerance_for, clock)
     found = finder.find()
     if found is None:
         return _nothing("it has the form of no feature of this audio", target)
     in_time = not clock.is_at_end()
-    return replace(_of_finding(finder, *found, stored, tolerated(found[0].search.sheet)), in_time=in_time)
+    return replace(_of_finding(finder, *found, stored, tolerance_for(found[0].search.sheet)), in_time=in_time)
 
 
 def _tolerance_of(values: Doubles, tolerance: float) -> float:
@@ -360,7 +360,7 @@ def _deviation(difference: Doubles) -> Doubles:
 
 
 def _explain_by(target: Doubles, features: Doubles, said: list[str], tolerance: float) -> Explanation:
-    """Explain one array by another."""
+    """Return what maps one array of features to another."""
     ways = (target, features, said), (features, target, ["the other way round"])
     answers = [answer for way in ways for answer in _maps(*way, tolerance)]
     if not answers:
@@ -414,7 +414,7 @@ def _arrangements_between(target: Doubles, features: Doubles) -> Iterator[Arrang
             every = operator.itemgetter(slice(None, None, ratio))
             yield Arrangement(f"one frame in {ratio}", whole, every, ratio)
             if target.shape[1] == ratio * columns:
-                yield arrangements.joined(ratio, columns)
+                yield arrangements.joined_frames(ratio, columns)
     for shift in (0, 1, -1, 2, -2):
         order = fits.columns_of(*fits.overlap(features, target, shift))
         if order is not None and order != list(range(columns)):

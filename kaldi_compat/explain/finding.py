@@ -1,4 +1,4 @@
-"""Find the features of an array in audio: in which orientation and arrangement, of which audio, by which search."""
+"""Find the features of an array in audio: its orientation and arrangement, the audio, and the search to use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kaldi_compat.explain import arrangements
 from kaldi_compat.explain.search import EXPLAINED, NEAR, NOTHING, UNLIKE, Candidate, Search, Sheet, TimeLimit
 from kaldi_compat.explain.settling import Settled, Settling, map_to
 from kaldi_compat.explain.sources import AudioSource, of_other_rates, part_of, resamplings, with_mistakes
-from kaldi_compat.explain.timing import Timing
+from kaldi_compat.explain.timing import CERTAIN, Timing
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
 SOME_ROWS = 300  # that show how features are arranged
@@ -61,16 +61,16 @@ def _sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
     """Yield an array in both orientations, and as the arrangements that it may have."""
     for turned, values in arrangements.orientations(target):
         if values.shape[1] <= MAX_COLUMNS and len(values) > 1:
-            rows, columns = arrangements.telling(values)
+            rows, columns = arrangements.informative(values)
             if rows.sum() >= 2 and columns.any():
-                told = np.flatnonzero(rows)
-                some = values[told[0] : min(told[-1] + 1, told[0] + SOME_ROWS)]
+                places = np.flatnonzero(rows)
+                some = values[places[0] : min(places[-1] + 1, places[0] + SOME_ROWS)]
                 for arrangement in arrangements.arrangements_of(some):
                     yield Sheet([*said, *turned], values, arrangement, rows, columns)
 
 
 class Finder:
-    """Goes on to more of what may have been done as long as an array is not explained.
+    """Search in stages, from the most usual computations to rare ones, that ends when an array is explained.
 
     ``tolerance`` returns the largest absolute difference that counts as explained, ``begun`` holds the attempts with
     which the search began, the best first.
@@ -91,15 +91,15 @@ class Finder:
     def find(self) -> tuple[Attempt, Settled] | None:
         """Return what explains most of the array, and how; None if it has the form of no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
-            (self._at_starts, 2.0), (self._plainly, 2.5), (self._in_windows, 1.0), (self._resampled, 2.5),
-            (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
+            (self._at_starts, 2.0), (self._anywhere, 1.5), (self._plainly, 2.5), (self._in_windows, 1.0),
+            (self._resampled, 2.5), (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
         ]  # fmt: skip
         while self._searches and stages and not self.clock.is_at_end():
             stage, seconds = stages.pop(0)
             self.clock.begin_stage(seconds)
             for attempt in stage():
                 self._attempts.append(attempt)
-                if settled := self._explained(attempt):
+                if settled := self._explain(attempt):
                     return attempt, settled
             self._attempts.sort(key=lambda each: each.cost)
             if stage == self._at_starts and self.begun:
@@ -119,7 +119,7 @@ class Finder:
     def _least(self) -> float:
         return min((each.cost for each in self._attempts), default=NOTHING)
 
-    def _explained(self, attempt: Attempt) -> Settled | None:
+    def _explain(self, attempt: Attempt) -> Settled | None:
         """Return how an attempt explains the array, if it does."""
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
@@ -144,15 +144,16 @@ class Finder:
     # Stages.
 
     def _begin(
-        self, searches: Iterable[Search], sources: Sequence[AudioSource], most: int = 1, *, parts: bool = True
-    ) -> list[Attempt]:
+        self, searches: Iterable[Search], sources: Sequence[AudioSource], most: int = 1, *, parts: bool = True,
+        certain: float = CERTAIN,
+    ) -> list[Attempt]:  # fmt: skip
         """Return where searches begin in audio, the best first; in the likeliest audio only without ``parts``."""
         assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
         for search, source in itertools.product(searches, sources):
             if not search.pattern or source.length < source.rate / 40 or self.clock.is_over():
                 continue
             stride = search.sheet.arrangement.stride
-            timings = search.pattern.timings(source, stride, parts=parts)
+            timings = search.pattern.timings(source, stride, parts=parts, certain=certain)
             if timings:
                 best = max(timings, key=lambda each: each.score)
                 of_speech = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
@@ -170,9 +171,16 @@ class Finder:
         return sorted(found, key=lambda each: each.cost)
 
     def _at_starts(self) -> Iterator[Attempt]:
-        """Take the features with which the search begins."""
+        """Yield the features with which the search begins."""
         self.begun = self._begin(self._searches, self._sources)
         yield from self.begun[:2]
+
+    def _anywhere(self) -> Iterator[Attempt]:
+        """Take parts of the audio, too, if its energies fit the array as a whole and no feature does."""
+        if self._likeliest[0] > CERTAIN and self._least() >= HOPELESS:
+            self.begun = sorted([*self._begin(self._searches, self._sources, certain=1.0), *self.begun],
+                                key=lambda each: each.cost)  # fmt: skip
+            yield from self.begun[:2]
 
     def _plainly(self) -> Iterator[Attempt]:
         """Change one option at a time, from the best starts on."""
@@ -268,7 +276,7 @@ def _of_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
     if not candidate.offset:
         yield candidate
         return
-    if usual := candidate.like_framings():
+    if usual := candidate.same_framings():
         yield usual[0]
         return
     for change in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):

@@ -33,6 +33,7 @@ WORDS_PER_COLUMN = 5  # of a map with numbers for each column: more than any oth
 LEAST_FRAMES_PER_COLUMN = 10  # with fewer frames, numbers for each column map anything to anything
 FEW_CELLS = 0.1  # share of cells that may differ where the others are mapped exactly
 Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of those that count
+Map = tuple[str, Doubles, int]  # what it does, in words; features mapped; and how much it says, as in a Fit
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,17 @@ def similarity(features: Doubles, target: Doubles) -> float:
 
 
 def simplest(
-    features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = ()
-) -> Fit:
+    features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = (),
+    before: Sequence[Map] = (),
+) -> Fit:  # fmt: skip
     """Return the simplest map whose residual is below the tolerance.
 
     If there is none, it is the simplest one that leaves few values different, or else near the least residual of all.
-    Means and deviations may be those of ``others``, features of more or fewer frames.
+    Means and deviations may be those of ``others``, features of more or fewer frames. ``before`` holds normalizations
+    of the features before they were arranged.
     """
     cells, found = cells or all_cells(target), list[Fit]()
-    for name, mapped, words in _maps(features, target, cells, others):
+    for name, mapped, words in _maps(features, target, cells, others, before):
         fit = Fit(name, residual_of(mapped[cells], target[cells]), mapped, words)
         if fit.residual <= tolerance:
             return fit
@@ -97,12 +100,12 @@ def simplest(
 
 
 def _maps(
-    features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles]
-) -> Iterator[tuple[str, Doubles, int]]:
-    """Yield maps between arrays, the simplest first: name, features mapped, and how much it says."""
+    features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map]
+) -> Iterator[Map]:
+    """Yield maps between arrays, the simplest first."""
     yield "", features, 0
-    for each in (features, *others):
-        yield from _normalizations(features, each)
+    normalized = [*(each for of in (features, *others) for each in normalizations(features, of)), *before]
+    yield from normalized
     chosen, wanted = features[cells], target[cells]
     offset = float(np.median(wanted - chosen))
     yield offset_name(offset), features + offset, 3
@@ -110,22 +113,25 @@ def _maps(
         offset = float(np.median(wanted - slope * chosen)) if known is None else known
         is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
         yield name if is_named else f"{name}, {offset_name(offset, slope)}", slope * features + offset, 3 - 2 * is_named
-    centered = features - features.mean(0)
-    yield from ((f"{name}; {MEAN}", slope * centered, 3) for slope, known, name in LINES if known is None)
+    logarithms = [(slope, name) for slope, known, name in LINES if known is None]
+    centered = [each for each in normalized if MEAN in each[0]]
+    yield from ((f"{name}; {mean}", slope * each, 3) for mean, each, _ in centered for slope, name in logarithms)
     slope, offset = line(chosen.ravel(), wanted.ravel())
     if abs(offset) < 1e-6 * np.abs(wanted).max():
         yield f"times {slope:.6g}", slope * features, 3
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3
     if len(chosen) >= LEAST_FRAMES_PER_COLUMN:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
-        offsets[columns] = (wanted - chosen).mean(0)
-        yield "plus a number for each column (global mean)", features + offsets, WORDS_PER_COLUMN
+        for slope, name in [(1.0, ""), *logarithms]:
+            offsets[columns] = (wanted - slope * chosen).mean(0)
+            said = f"{name}{name and '; '}plus a number for each column (global mean)"
+            yield said, slope * features + offsets, WORDS_PER_COLUMN
         slopes[columns], offsets[columns] = zip(*map(line, chosen.T, wanted.T), strict=True)
         name = "times and plus a number for each column (global CMVN)"
         yield name, slopes * features + offsets, WORDS_PER_COLUMN
 
 
-def _normalizations(features: Doubles, of: Doubles) -> Iterator[tuple[str, Doubles, int]]:
+def normalizations(features: Doubles, of: Doubles) -> Iterator[Map]:
     """Yield what means and deviations of features, or of more or fewer frames of them, make of them."""
     where = "" if of is features else f" of {len(of)} frames"
     divided = "minus the mean and divided by the standard deviation"

@@ -216,7 +216,7 @@ class FeatureModel:
 
     @property
     def is_kaldis(self) -> bool:
-        """True if the exact engine has all of it."""
+        """Return True if the exact engine computes all of the model."""
         return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in WORDS.keys() - OF_KALDI)
 
     def prepare(self, samples: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The search for the features that resemble an array most: what the array shows first, then one option at a time."""
+"""Search for the features closest to an array: estimates from the array first, then one option at a time."""
 
 from __future__ import annotations
 
@@ -107,22 +107,22 @@ SPEECH_FEATURES: Changes = {"window_type": "rectangular", "low_freq": 0.0, "mel"
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """An array upright: frames in rows."""
+    """Array with frames in rows, and its arrangement and masks."""
 
     said: list[str]  # what was done to it, in words
     values: Doubles  # the array (frames, columns)
     arrangement: Arrangement  # how features stand in it
-    rows: Mask  # masks of those that say something of the audio
-    columns: Mask  # masks of those that say something of the audio
+    rows: Mask  # mask (frames,) of those that depend on the audio
+    columns: Mask  # mask (columns,) of those that depend on the audio
 
     @property
     def own(self) -> Doubles:
-        """The columns that are features themselves."""
+        """Columns that are features themselves."""
         return self.values[:, self.arrangement.columns]
 
     @property
     def own_columns(self) -> Mask:
-        """Those of them that say something."""
+        """Mask of these columns: True where they depend on the audio."""
         return self.columns[self.arrangement.columns]
 
 
@@ -149,7 +149,7 @@ class Candidate(FeatureModel):
 
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
-        """What distinguishes it from others."""
+        """Options and attributes that identify the candidate."""
         return (*sorted(self.options.items()), *(value for name, value in vars(self).items() if name != "options"))
 
     @property
@@ -175,8 +175,8 @@ class Candidate(FeatureModel):
             found.append(other.change({"start": other.start + later}))
         return found
 
-    def like_framings(self) -> list[Candidate]:
-        """Return those that give the same frames, but for those at the edges."""
+    def same_framings(self) -> list[Candidate]:
+        """Return the framings that give the same frames, except at the edges."""
         return [each for each in self.framings() if each.first_sample == self.first_sample]
 
 
@@ -212,7 +212,7 @@ class TimeLimit:
 
 
 class Search:
-    """Chooses options one after the other, each so that features resemble an array most.
+    """Search for the options whose features are closest to an array, one option after the other.
 
     ``unit`` brings the samples to -1 to 1. With ``by_differences``, changes from row to row are compared: what a window
     subtracts hardly changes.
@@ -242,7 +242,7 @@ class Search:
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """What the array shows of time; None if no column says something."""
+        """Components that show when the frames were; None if no column depends on the audio."""
         values = self.sheet.own[:, self.sheet.own_columns]
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
@@ -437,7 +437,7 @@ class Search:
     # Improvement.
 
     def descend(self, candidate: Candidate) -> Candidate:
-        """Change options as long as that explains more."""
+        """Change options until no change explains more."""
         while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
             better = self._improve(candidate)
             enough = self.cost(better) >= 0.99 * self.cost(candidate)

@@ -34,7 +34,7 @@ MOST_ROUNDS = 2  # of choosing edges and levels
 
 @dataclass(frozen=True)
 class Settled:
-    """A candidate with all that is done to its features, and the rows of the array that they give."""
+    """Candidate with all steps after its features, and the rows of the array that they give."""
 
     candidate: Candidate  # the candidate
     arrangement: Arrangement  # how its features stand in the array
@@ -48,7 +48,7 @@ class Settled:
 
     @property
     def words(self) -> int:
-        """Number of things that have to be said."""
+        """Number of properties to name."""
         around = bool(self.candidate.source.said) + bool(self.arrangement.said) + bool(self.row)
         return len(self.candidate.settings()) + around + self.fit.words + len(self.shift_words())
 
@@ -80,14 +80,14 @@ class Settled:
 
 
 class Settling:
-    """Chooses among candidates that the search cannot tell from each other."""
+    """Choice among candidates that the search cannot distinguish."""
 
     def __init__(self, search: Search, tolerance: float) -> None:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle(self, candidate: Candidate) -> Settled | None:
         """Return the simplest candidate of those that resemble the array as much, with all that is done to it."""
-        best = self._best(map(self._map, candidate.like_framings() or [candidate]))
+        best = self._best(map(self._map, candidate.same_framings() or [candidate]))
         if best is None:
             return None
         self.sheet = self._with_silence(best.candidate)
@@ -108,7 +108,7 @@ class Settling:
         """Return what is settled with a more accurate FFT or with words, if rounding explains the differences."""
         if not self.tolerance < settled.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance:
             return settled
-        accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.rounded()})
+        accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.with_other_rounding()})
         other = map_to(accurate, self.sheet, self.tolerance)
         if other is None or other.fit.residual <= self.tolerance:
             return other or settled
@@ -130,7 +130,7 @@ class Settling:
         is_exact = any(each.fit.residual <= self.tolerance for each in some)
         return min(some, key=lambda each: each.words if is_exact else each.cost(), default=None)
 
-    def _told(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
+    def _common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return a candidate's features and the array's values in the rows that both have, and which rows these are."""
         stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), MAX_ROWS)
         features = features_of(candidate, rows * stride if rows < len(self.sheet.values) else None)
@@ -143,7 +143,9 @@ class Settling:
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if not is_log or self.sheet.rows.all():
             return self.sheet
-        features, _, inside = self._told(candidate.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0}))
+        features, _, inside = self._common_rows(
+            candidate.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
+        )
         silent = np.zeros(len(self.sheet.rows), bool)
         silent[: len(inside)][inside] = (features[:, 1:] < math.log(1e-30)).all(1)
         if silent.any():  # but for those that are masked
@@ -191,7 +193,7 @@ class Settling:
 
     def _floor_of(self, candidate: Candidate) -> tuple[float, float]:
         """Return the log energy of the array's floor, or NaN, and the largest one."""
-        energies, values, inside = self._told(candidate)
+        energies, values, inside = self._common_rows(candidate)
         energies, values = (each[self.sheet.rows[: len(inside)][inside]] for each in (energies, values))
         is_least = floored_cells(values)
         columns = self.sheet.own_columns & is_least.any(0)
@@ -227,7 +229,7 @@ class Settling:
         """Return the lifter that gives the columns of cepstra the sizes that the array's have, if there is one."""
         if candidate.order is not None or self.sheet.own.shape[1] < 4:
             return []
-        features, values, inside = self._told(candidate.change({"cepstral_lifter": 0}))
+        features, values, inside = self._common_rows(candidate.change({"cepstral_lifter": 0}))
         rows = self.sheet.rows[: len(inside)][inside]
         with np.errstate(divide="ignore", invalid="ignore"):
             sizes = (values[rows].std(0) / features[rows].std(0))[1:]
@@ -256,9 +258,10 @@ def map_to(
     values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
     frames = len(values) * stride if len(values) < len(sheet.values) else None
     try:
-        features = arrangement.apply(features_of(candidate, frames))
+        plain = features_of(candidate, frames)
     except KaldiCompatError:
         return None
+    features = arrangement.apply(plain)
     if not arrangement.said:  # some of the columns are another feature's
         values, columns = values[:, arrangement.columns], columns[arrangement.columns]
     if features.shape[1] != values.shape[1]:
@@ -268,19 +271,24 @@ def map_to(
         start = fits.best_shift(features[:, columns], values[:, columns], start, 2)
     part, target = fits.overlap(features, values, start)
     row, count = max(-start, 0), len(target)
-    told = sheet.rows[row : row + count]
-    if count < 2 or told.sum() < 2:
+    counted = sheet.rows[row : row + count]
+    if count < 2 or counted.sum() < 2:
         return None
-    last = int(np.flatnonzero(told)[-1]) + 1
+    last = int(np.flatnonzero(counted)[-1]) + 1
     others = [features] * (len(features) != count) + [part[:last]] * (last < count)
-    cells = np.ix_(told, columns)
-    fit = fits.simplest(part, target, tolerance, cells, others)
+    cells = np.ix_(counted, columns)
+    before: list[fits.Map] = []
+    if features.shape[1] > plain.shape[1]:  # a mean of frames is not the one of stacked frames
+        for name, normalized, words in fits.normalizations(plain, plain):
+            mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
+            before.append((f"before that: {name}", mapped, words))
+    fit = fits.simplest(part, target, tolerance, cells, others, before)
     return Settled(candidate, arrangement, fit, row, max(start, 0), len(features), target, cells)
 
 
 def _edges(candidate: Candidate) -> Iterator[Candidate]:
     """Yield a candidate with what changes the frames at the edges of the audio only, or hardly any other."""
-    for framed in candidate.like_framings():
+    for framed in candidate.same_framings():
         yield framed
         if framed.padding:
             yield framed.change({"source": with_zeros(framed.source)})
@@ -299,8 +307,8 @@ def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[l
     """Return in words the rows of padding, and the rows and columns that are masked: features would say something."""
     made = settled.fit.mapped
     wrong = np.abs(made - settled.target) > max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
-    told, columns = np.zeros(len(made), bool), np.ones(made.shape[1], bool)
-    told[settled.cells[0]], columns[settled.cells[1]] = True, False
+    counted, columns = np.zeros(len(made), bool), np.ones(made.shape[1], bool)
+    counted[settled.cells[0]], columns[settled.cells[1]] = True, False
     rows = np.ones(len(sheet.values), bool)
     rows[settled.row : settled.row + len(made)] = wrong[:, ~columns].any(1)
     rows &= ~sheet.rows
@@ -309,5 +317,5 @@ def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[l
     padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
     first = 0 if sheet.arrangement.said else np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0]
     masked = ((np.flatnonzero(rows[: kept[-1]])[ends["start"] :], "frame"),
-              (np.flatnonzero(columns & wrong[told].any(0)) + first, "column"))  # fmt: skip
+              (np.flatnonzero(columns & wrong[counted].any(0)) + first, "column"))  # fmt: skip
     return padding, [f"{spans(places, name)} masked" for places, name in masked if len(places)]

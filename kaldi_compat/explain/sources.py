@@ -50,7 +50,7 @@ class AudioSource:
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
 
-    def rounded(self) -> AudioSource:
+    def with_other_rounding(self) -> AudioSource:
         """Return this audio as if its samples had been rounded otherwise."""
         if "resampled" not in self.said:
             return self

@@ -1,4 +1,4 @@
-"""When the frames of an array were: their shift and the first one, by the correlation with the audio's energies."""
+"""Estimate the shift and the first frame of an array by correlation with the energies of audio."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ COMPONENTS = 4  # of the array that are compared with the bands
 MARGIN = 8  # frames that an array may begin before the audio, or end after it
 FAR = 0.02  # by which each frame from the beginning makes frames of the whole audio less likely
 TRIED_LAGS, APART = 6, 3
-CERTAIN = 0.6  # share of frames that are certainly where they are assumed
+CERTAIN = 0.6  # score of frames that are certainly where they are assumed
 FEWEST_ROWS = 12  # less, and anything correlates
 MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are found
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Assumption of when the rows of an array were."""
+    """Assumed times of the rows of an array."""
 
     shift: int  # samples from one row to the next
     center: float  # sample in the middle of the first row's frame
@@ -42,17 +42,22 @@ class Timing:
 
 
 class Pattern:
-    """A few components of an array's columns, which show time, from the first row that counts to the last."""
+    """Principal components of an array over time, from the first row that counts to the last."""
 
     def __init__(self, target: Doubles, rows: Mask) -> None:
-        told = np.flatnonzero(rows)
-        self.begin, end = int(told[0]), int(told[-1]) + 1
+        places = np.flatnonzero(rows)
+        self.begin, end = int(places[0]), int(places[-1]) + 1
         self.rows = rows[self.begin : end]
         self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())  # with silence at its end
         self.components = components_of(target[self.begin : end], self.rows)
 
-    def timings(self, source: AudioSource, stride: int = 1, *, parts: bool = True) -> list[Timing]:
-        """Return when the first row of the array, of each so many frames, may have been in audio or its parts."""
+    def timings(
+        self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = CERTAIN
+    ) -> list[Timing]:
+        """Return when the first row of the array, of each so many frames, may have been in audio or its parts.
+
+        A score above ``certain`` for the whole audio rules out parts.
+        """
         count = len(self.rows)
 
         def off(shift: float) -> float:
@@ -67,7 +72,7 @@ class Pattern:
             return [Timing(each * stride, 0.0125 * source.rate, 0.0, True) for each in whole]
         found = [self._best(source, each * stride, is_whole=True)[0] for each in whole]
         found.sort(key=lambda each: -each.score)
-        if (found and found[0].score > CERTAIN) or not parts:
+        if (found and found[0].score > certain) or not parts:
             found = [*found[:2], *[each for each in found[2:] if off(each.shift / stride) <= 2][:2]]
         else:
             exact = [each for each in found if off(each.shift / stride) <= 1][:3]
@@ -101,8 +106,8 @@ class Pattern:
             for _ in range(TRIED_LAGS):
                 lag = int(near.argmax())
                 near[max(lag - APART, 0) : lag + APART + 1] = 0
-                told = bands[:, lag : lag + count][:, self.rows]
-                score = explained_share(self.components[:, self.rows], told, independent)
+                inside_rows = bands[:, lag : lag + count][:, self.rows]
+                score = explained_share(self.components[:, self.rows], inside_rows, independent)
                 found.append(Timing(shift, float(centers[lag]), score, is_whole))
         found.sort(key=lambda each: -each.score)
         other = (each for each in found if abs(each.center - found[0].center) > APART * shift)

@@ -1,4 +1,4 @@
-"""What conform says of implementations: ours, a port with and without mistakes, and programs that fail."""
+"""Scorecards of conform: our features, a port with and without mistakes, and programs that fail."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_mistake_of_a_port_is_caught(mistake: str) -> None:
     assert row(mistake, card) in PAGE.read_text(encoding="utf-8"), "python -m tests.support.port writes it"
 
 
-QUICK = ("hamming window", "triangles in Hz", "preemphasis of the recording")
+QUICK = ("hamming window", "triangles in Hz", "preemphasis of the recording", "64 bins")
 
 
 @pytest.mark.parametrize(

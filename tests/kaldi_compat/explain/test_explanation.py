@@ -1,4 +1,4 @@
-"""What explain says of arrays: mistakes of ports, normalization, presets, and what it cannot explain."""
+"""Answers of explain: mistakes of ports, normalization, presets, and arrays that have no explanation."""
 
 from __future__ import annotations
 
@@ -92,6 +92,7 @@ def test_preset_is_named(name: str) -> None:
 
 
 MADE = Fbank(num_mel_bins=80, dither=0.0, window_type="hamming", low_freq=64.0)(SAMPLES)
+CENTERED = MADE - MADE.mean(0)
 SEVEN = np.stack(
     [MADE[np.clip(np.arange(6 * t - 3, 6 * t + 4), 0, len(MADE) - 1)].ravel() for t in range(len(MADE) // 6)]
 )
@@ -106,6 +107,10 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "AST": (lambda: (MADE + 4.268) / 9.138, "as in AST"),
     "global": (lambda: (MADE - np.sin(np.arange(80))) / np.linspace(2, 3, 80), "for each column (global CMVN)"),
     "a number for each column": (lambda: MADE + np.sin(np.arange(80)), "plus a number for each column"),
+    "decibels and a number for each column": (
+        lambda: 10 / np.log(10) * MADE + np.sin(np.arange(80)),
+        "decibels (10 log10); plus a number for each column",
+    ),
     "transposed": (lambda: MADE.T, "transposed"),
     "reshaped": (lambda: MADE.T.reshape(MADE.shape), "reshaped where a transposition was meant"),
     "first frame missing": (lambda: MADE[1:], "1 frame left out at the start"),
@@ -114,6 +119,15 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "stacked": (lambda: SEVEN, "7 frames stacked, every 6"),
     "stacked and normalized": (lambda: (SEVEN - SEVEN.mean(0)) / SEVEN.std(0), "7 frames stacked, every 6"),
     "joined": (lambda: MADE[:117].reshape(-1, 240), "3 frames stacked, every 3"),
+    "mean before joining": (lambda: CENTERED[:117].reshape(-1, 240), "every 3; before that: minus the mean of each"),
+    "mean of decibels before deltas": (
+        lambda: add_deltas(10 / np.log(10) * CENTERED),
+        "decibels (10 log10); before that: minus the mean",
+    ),
+    "mean of decibels of the whole before a part": (
+        lambda: 10 / np.log(10) * CENTERED[30:90],
+        "decibels (10 log10); minus the mean of each column",
+    ),
     "deltas": (lambda: add_deltas(MADE, DeltaOptions(delta_order=1, delta_window=3)), "deltas of 3 frames"),
     "compressed": (lambda: np.asarray(compress(MADE, 5)), "stored compressed, 8 bits a value"),
     "half precision": (lambda: MADE.astype(np.float16), "stored as float16"),
@@ -122,7 +136,7 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 QUICK_STEPS = (
-    "mean", "Whisper", "global", "transposed and padded", "stacked and normalized", "compressed",
+    "mean", "Whisper", "global", "transposed and padded", "stacked and normalized", "compressed", "mean before joining",
 )  # fmt: skip
 
 
