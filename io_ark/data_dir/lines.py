@@ -148,7 +148,7 @@ class Keys:
     Sorted keys are read along with the lines that are looked up, in the order of both; if they are many, from their files.
 
     Args:
-        parts: returns the keys, each with a newline, in chunks of many.
+        parts: returns the keys, each with a newline, in chunks of many, of which some may be empty.
 
     Attributes:
         count: number of keys.
@@ -158,12 +158,12 @@ class Keys:
     def __init__(self, parts: Callable[[], Iterable[bytes]]) -> None:
         held: list[bytes] = []
         size = self.count = 0
-        for part in parts():
+        for part in filter(None, parts()):
             size += len(part)
             self.count += part.count(b"\n")
             if size <= MOST_HELD:
                 held.append(part)
-        self._parts = parts if size > MOST_HELD else lambda: held
+        self._parts = (lambda: filter(None, parts())) if size > MOST_HELD else lambda: held
         self._c = _c() if size >= IN_C else None
         self._slots: array[int] | None = None
         self._numbers: dict[bytes, int] = {}

@@ -52,7 +52,7 @@ def test_lines_are_parted_in_c_as_in_python(keys: list[bytes], text: list[bytes]
 
     def parted() -> Any:
         found = lines.Keys(
-            lambda: [b"".join(key + b"\n" for key in keys[at : at + 2]) for at in range(0, len(keys), 2)]
+            lambda: [b"".join(key + b"\n" for key in keys[at : at + 2]) for at in range(-2, len(keys), 2)]  # one is empty
         )
         return found.count, found.has_repeated, [found.runs(chunk, number) for chunk in whole]
 
@@ -91,3 +91,14 @@ def test_short_last_chunk_is_grouped_in_python(monkeypatch: Any) -> None:
     grouped = lines.spk2utt([*source, b"u040000 s0800\n"], lambda *_: None)
     monkeypatch.setattr(lines, "split_lines", lambda chunk: pytest.fail("read line by line"))
     assert b"".join(grouped).endswith(b"\ns0800 u040000\n")
+
+
+def test_sorted_keys_behind_an_empty_chunk_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "IN_C", 0)
+    monkeypatch.setattr(lines, "MOST_HELD", 0)
+    (tmp_path / "text").write_bytes(b"a 1\nb 2\nc 3\n")
+    known = lines.Keys(lambda: [b"b\n", b"c\n"])
+    both = list(lines.Keys(lambda: [b"a\n", b"b\nc\n"]).also_in(known))
+    written: list[bytes] = []
+    assert both[0] == b"" and lines.select(lines.Keys(lambda: both), str(tmp_path / "text"), written.append) == (2, 3)
+    assert b"".join(written) == b"b 2\nc 3\n"
