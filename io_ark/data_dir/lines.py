@@ -238,7 +238,7 @@ class Keys:
             self._c = c
             self._index()
         if c := self._c:
-            room, found = _room("numbers", 32 * len(chunk)), array("q", bytes(32))
+            room, found = _room("numbers", 32 * count_of(chunk)), array("q", bytes(32))
             last, is_first = field(_last_line(chunk), number), False
             while True:
                 if not self._slots:

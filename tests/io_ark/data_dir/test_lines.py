@@ -102,3 +102,13 @@ def test_sorted_keys_behind_an_empty_chunk_are_lost(tmp_path: Path, monkeypatch:
     written: list[bytes] = []
     assert both[0] == b"" and lines.select(lines.Keys(lambda: both), str(tmp_path / "text"), written.append) == (2, 3)
     assert b"".join(written) == b"b 2\nc 3\n"
+
+
+def test_long_line_needs_memory_for_as_many_lines_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    room = lines._room
+    monkeypatch.setattr(lines, "IN_C", 0)
+    monkeypatch.setattr(lines, "_room", lambda kind, size: (sizes.append(size), room(kind, size))[1])
+    keys = lines.Keys(lambda: [b"a\n"])
+    chunk = b"a " + b"x" * 100_000 + b"\nb"
+    assert keys.parts(chunk)[0] == [(0, chunk[:-1]), (-1, b"b")] and max(sizes) < 1000
