@@ -112,3 +112,11 @@ def test_long_line_needs_memory_for_as_many_lines_as_bytes(monkeypatch: pytest.M
     keys = lines.Keys(lambda: [b"a\n"])
     chunk = b"a " + b"x" * 100_000 + b"\nb"
     assert keys.parts(chunk)[0] == [(0, chunk[:-1]), (-1, b"b")] and max(sizes) < 1000
+
+
+def test_more_keys_than_the_index_holds_are_looked_up_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("IN_C", "MOST_HELD", "MOST_INDEXED"):
+        monkeypatch.setattr(lines, name, 0)
+    keys = lines.Keys(lambda: [b"a\n", b"b\n"])
+    chunk = b"b\na\nb\nc\n"  # not in the order of the keys
+    assert keys.parts(chunk)[0] == [(0, chunk[:6]), (-1, b"c\n")]
