@@ -188,10 +188,10 @@ class Keys:
         return self._parts()
 
     def _is_sorted(self) -> bool:
-        last = b""
+        last = None
         for part in self._parts():
             first = part[: part.find(b"\n")]
-            if (last and last >= first) or not self._c or not self._c.index(part, len(part), None, 0):
+            if (last is not None and last >= first) or not self._c or not self._c.index(part, len(part), None, 0):
                 return False
             last = _last_line(part)[:-1]
         return True

@@ -13,8 +13,9 @@ from io_ark import native
 from io_ark.data_dir import lines
 
 pytestmark = pytest.mark.skipif(not native.library(), reason="the C library was not built")
-WORDS = st.sampled_from([b"a", b"b", b"a-1", b"a-2", b"bb", b"\xff", b"long-key-of-an-utterance"])
-GAPS = st.sampled_from([b" ", b"  ", b"\t", b" \t", b"\r", b"\v"])
+WORDS = st.sampled_from([b"a", b"b", b"a-1", b"a-2", b"bb", b"\xff", b"a\0b", b"long-key-of-an-utterance"])
+GAPS = st.sampled_from([b" ", b"  ", b"\t", b" \t", b"\r", b"\v", b"\f"])
+KEYS = WORDS | st.just(b"")
 
 
 @st.composite
@@ -43,16 +44,17 @@ def test_fields_in_c_are_those_of_python(chunk: bytes, number: int, awk: bool) -
 
 
 @given(
-    keys=st.lists(WORDS, max_size=9) | st.lists(WORDS, unique=True).map(sorted),
+    keys=st.lists(KEYS, max_size=9) | st.lists(KEYS, unique=True).map(sorted) | st.lists(KEYS, max_size=3).map(sorted),
     text=st.lists(chunks(), min_size=1, max_size=3),
     number=st.integers(1, 2),
+    step=st.integers(1, 2),
 )
-def test_lines_are_parted_in_c_as_in_python(keys: list[bytes], text: list[bytes], number: int) -> None:
+def test_lines_are_parted_in_c_as_in_python(keys: list[bytes], text: list[bytes], number: int, step: int) -> None:
     whole = [each if each.endswith(b"\n") else each + b"\n" for each in text]
 
     def parted() -> Any:
         found = lines.Keys(
-            lambda: [b"".join(key + b"\n" for key in keys[at : at + 2]) for at in range(-2, len(keys), 2)]  # one is empty
+            lambda: [b"".join(key + b"\n" for key in keys[at : at + step]) for at in range(-step, len(keys), step)]
         )
         return found.count, found.has_repeated, [found.runs(chunk, number) for chunk in whole]
 
