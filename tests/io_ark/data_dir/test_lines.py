@@ -122,3 +122,26 @@ def test_more_keys_than_the_index_holds_are_looked_up_forever(monkeypatch: pytes
     keys = lines.Keys(lambda: [b"a\n", b"b\n"])
     chunk = b"b\na\nb\nc\n"  # not in the order of the keys
     assert keys.parts(chunk)[0] == [(0, chunk[:6]), (-1, b"c\n")]
+
+
+@given(
+    keys=st.sets(st.integers(0, 120), min_size=1),
+    wanted=st.sets(st.integers(0, 120)),
+    of_keys=st.integers(1, 4),
+    of_lines=st.integers(1, 4),
+)
+def test_sorted_lines_are_not_found_along_with_sorted_keys(
+    keys: set[int], wanted: set[int], of_keys: int, of_lines: int
+) -> None:
+    named, asked = (sorted(b"%d\n" % number for number in each) for each in (keys, wanted))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "IN_C", 0)
+        patch.setattr(lines, "MOST_HELD", 0)
+        found = lines.Keys(lambda: (b"".join(named[at : at + of_keys]) for at in range(0, len(named), of_keys)))
+        for _ in range(2):  # the second file starts again
+            kept: list[bytes] = []
+            for at in range(0, len(asked), of_lines):
+                parts, _ = found.parts(b"".join(asked[at : at + of_lines]))
+                kept += [some for part, some in parts if part == 0]
+            assert b"".join(kept) == b"".join(sorted({*named} & {*asked}))
+        assert found._slots is None  # no key was indexed
