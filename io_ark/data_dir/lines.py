@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 CHUNK = 1 << 20
 IN_C = 1 << 18  # bytes below which loading the C library takes longer than it saves
 MOST_HELD = 1 << 26  # bytes of keys that are held in memory if they are sorted
+MOST_INDEXED = 1 << 32  # bytes of keys below which the C library's index finds them
 MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory, with those of the objects
 OBJECT = 41  # bytes of a line beyond its text
 BOM = b"\xef\xbb\xbf"
@@ -148,7 +149,7 @@ class Keys:
     Sorted keys are read along with the lines that are looked up, in the order of both; if they are many, from their files.
 
     Args:
-        parts: returns the keys, each with a newline, in chunks of many.
+        parts: returns the keys, each with a newline, in chunks of many, of which some may be empty.
 
     Attributes:
         count: number of keys.
@@ -158,12 +159,13 @@ class Keys:
     def __init__(self, parts: Callable[[], Iterable[bytes]]) -> None:
         held: list[bytes] = []
         size = self.count = 0
-        for part in parts():
+        for part in filter(None, parts()):
             size += len(part)
             self.count += part.count(b"\n")
             if size <= MOST_HELD:
                 held.append(part)
-        self._parts = parts if size > MOST_HELD else lambda: held
+        self._parts = (lambda: filter(None, parts())) if size > MOST_HELD else lambda: held
+        self._size = size
         self._c = _c() if size >= IN_C else None
         self._slots: array[int] | None = None
         self._numbers: dict[bytes, int] = {}
@@ -186,10 +188,10 @@ class Keys:
         return self._parts()
 
     def _is_sorted(self) -> bool:
-        last = b""
+        last = None
         for part in self._parts():
             first = part[: part.find(b"\n")]
-            if (last and last >= first) or not self._c or not self._c.index(part, len(part), None, 0):
+            if (last is not None and last >= first) or not self._c or not self._c.index(part, len(part), None, 0):
                 return False
             last = _last_line(part)[:-1]
         return True
@@ -197,7 +199,7 @@ class Keys:
     def _index(self) -> None:
         """Hold all keys in memory, with a number for each."""
         joined = b"".join(self._parts())
-        if self._c and len(joined) < 1 << 32:
+        if self._c and len(joined) < MOST_INDEXED:
             self._mask = (1 << (self.count * 3 // 2).bit_length()) - 1
             self._slots, self._window = array("I", bytes(8)) * (self._mask + 1), joined
             self.has_repeated = self._c.index(joined, len(joined), self._c.at(self._slots), self._mask) < self.count
@@ -210,9 +212,8 @@ class Keys:
     def _rewind(self) -> None:
         """Look up lines from the first key on."""
         self._supply, self._window = iter(self._parts()), b""
-        self._position = array(
-            "q", bytes(24)
-        )  # where the search is in the window: place, number, place of the key before
+        # Where the search is in the window: place, number, place of the key before.
+        self._position = array("q", bytes(24))
 
     def _advance(self, last: bytes) -> None:
         """Let the window reach a key."""
@@ -234,13 +235,13 @@ class Keys:
             of lines. The number of lines; and the first line that lacks the field, 0 if there is none.
         """
         ends = array("q", bounds or (0, max(self.count, 1)))
-        if not self._c and len(chunk) >= IN_C and (c := _c()):
+        if not self._c and len(chunk) >= IN_C and self._size < MOST_INDEXED and (c := _c()):
             self._c = c
             self._index()
-        if c := self._c:
-            room, found = _room("numbers", 32 * len(chunk)), array("q", bytes(32))
-            last, is_first = field(_last_line(chunk), number), False
-            while True:
+        if self._c:
+            room, found = _room("numbers", 32 * count_of(chunk)), array("q", bytes(32))
+            last, is_rewound = field(_last_line(chunk), number), False
+            while c := self._c:
                 if not self._slots:
                     self._advance(last)
                 slots = c.at(self._slots) if self._slots else None
@@ -248,11 +249,11 @@ class Keys:
                                c.at(ends), len(ends) - 1, c.at(self._position), c.at(room), c.at(found))  # fmt: skip
                 if count >= 0:
                     return array("q", room[: 32 * count]), found[0], found[2]
-                if is_first or not self._position[1]:
+                if is_rewound or not self._position[1]:
                     self._index()
                 else:
                     self._rewind()  # of another file that is sorted, too
-                is_first = True
+                is_rewound = True
         from bisect import bisect
 
         runs = array("q")

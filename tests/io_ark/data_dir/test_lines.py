@@ -13,8 +13,9 @@ from io_ark import native
 from io_ark.data_dir import lines
 
 pytestmark = pytest.mark.skipif(not native.library(), reason="the C library was not built")
-WORDS = st.sampled_from([b"a", b"b", b"a-1", b"a-2", b"bb", b"\xff", b"long-key-of-an-utterance"])
-GAPS = st.sampled_from([b" ", b"  ", b"\t", b" \t", b"\r", b"\v"])
+WORDS = st.sampled_from([b"a", b"b", b"a-1", b"a-2", b"bb", b"\xff", b"a\0b", b"long-key-of-an-utterance"])
+GAPS = st.sampled_from([b" ", b"  ", b"\t", b" \t", b"\r", b"\v", b"\f"])
+KEYS = WORDS | st.just(b"")
 
 
 @st.composite
@@ -43,16 +44,17 @@ def test_fields_in_c_are_those_of_python(chunk: bytes, number: int, awk: bool) -
 
 
 @given(
-    keys=st.lists(WORDS, max_size=9) | st.lists(WORDS, unique=True).map(sorted),
+    keys=st.lists(KEYS, max_size=9) | st.lists(KEYS, unique=True).map(sorted) | st.lists(KEYS, max_size=3).map(sorted),
     text=st.lists(chunks(), min_size=1, max_size=3),
     number=st.integers(1, 2),
+    step=st.integers(1, 2),
 )
-def test_lines_are_parted_in_c_as_in_python(keys: list[bytes], text: list[bytes], number: int) -> None:
+def test_lines_are_parted_in_c_as_in_python(keys: list[bytes], text: list[bytes], number: int, step: int) -> None:
     whole = [each if each.endswith(b"\n") else each + b"\n" for each in text]
 
     def parted() -> Any:
         found = lines.Keys(
-            lambda: [b"".join(key + b"\n" for key in keys[at : at + 2]) for at in range(0, len(keys), 2)]
+            lambda: [b"".join(key + b"\n" for key in keys[at : at + step]) for at in range(-step, len(keys), step)]
         )
         return found.count, found.has_repeated, [found.runs(chunk, number) for chunk in whole]
 
@@ -61,15 +63,15 @@ def test_lines_are_parted_in_c_as_in_python(keys: list[bytes], text: list[bytes]
     assert ours == plain
 
 
-@given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1), is_sorted=st.booleans(), cut=st.integers(0, 20))
-def test_speakers_are_grouped_in_c_as_in_python(pairs: list[tuple[bytes, bytes]], is_sorted: bool, cut: int) -> None:
+@given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1), is_sorted=st.booleans(), step=st.integers(1, 20))
+def test_speakers_are_grouped_in_c_as_in_python(pairs: list[tuple[bytes, bytes]], is_sorted: bool, step: int) -> None:
     if is_sorted:
         pairs = sorted(pairs, key=lambda pair: pair[1])
     text = [b"%b %b\n" % pair for pair in pairs]
-    source = [b"".join(text[:cut]), b"".join(text[cut:])]
+    source = [b"".join(text[at : at + step]) for at in range(0, len(text), step)]
 
     def grouped() -> bytes:
-        return b"".join(lines.spk2utt([each for each in source if each], lambda *_: None))
+        return b"".join(lines.spk2utt(source, lambda *_: None))
 
     with pytest.MonkeyPatch.context() as patch:
         ours, plain = by_both(patch, grouped)
@@ -91,3 +93,55 @@ def test_short_last_chunk_is_grouped_in_python(monkeypatch: Any) -> None:
     grouped = lines.spk2utt([*source, b"u040000 s0800\n"], lambda *_: None)
     monkeypatch.setattr(lines, "split_lines", lambda chunk: pytest.fail("read line by line"))
     assert b"".join(grouped).endswith(b"\ns0800 u040000\n")
+
+
+def test_sorted_keys_behind_an_empty_chunk_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "IN_C", 0)
+    monkeypatch.setattr(lines, "MOST_HELD", 0)
+    (tmp_path / "text").write_bytes(b"a 1\nb 2\nc 3\n")
+    known = lines.Keys(lambda: [b"b\n", b"c\n"])
+    both = list(lines.Keys(lambda: [b"a\n", b"b\nc\n"]).also_in(known))
+    written: list[bytes] = []
+    assert both[0] == b"" and lines.select(lines.Keys(lambda: both), str(tmp_path / "text"), written.append) == (2, 3)
+    assert b"".join(written) == b"b 2\nc 3\n"
+
+
+def test_long_line_needs_memory_for_as_many_lines_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    room = lines._room
+    monkeypatch.setattr(lines, "IN_C", 0)
+    monkeypatch.setattr(lines, "_room", lambda kind, size: (sizes.append(size), room(kind, size))[1])
+    keys = lines.Keys(lambda: [b"a\n"])
+    chunk = b"a " + b"x" * 100_000 + b"\nb"
+    assert keys.parts(chunk)[0] == [(0, chunk[:-1]), (-1, b"b")] and max(sizes) < 1000
+
+
+def test_more_keys_than_the_index_holds_are_looked_up_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("IN_C", "MOST_HELD", "MOST_INDEXED"):
+        monkeypatch.setattr(lines, name, 0)
+    keys = lines.Keys(lambda: [b"a\n", b"b\n"])
+    chunk = b"b\na\nb\nc\n"  # not in the order of the keys
+    assert keys.parts(chunk)[0] == [(0, chunk[:6]), (-1, b"c\n")]
+
+
+@given(
+    keys=st.sets(st.integers(0, 120), min_size=1),
+    wanted=st.sets(st.integers(0, 120)),
+    of_keys=st.integers(1, 4),
+    of_lines=st.integers(1, 4),
+)
+def test_sorted_lines_are_not_found_along_with_sorted_keys(
+    keys: set[int], wanted: set[int], of_keys: int, of_lines: int
+) -> None:
+    named, asked = (sorted(b"%d\n" % number for number in each) for each in (keys, wanted))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "IN_C", 0)
+        patch.setattr(lines, "MOST_HELD", 0)
+        found = lines.Keys(lambda: (b"".join(named[at : at + of_keys]) for at in range(0, len(named), of_keys)))
+        for _ in range(2):  # the second file starts again
+            kept: list[bytes] = []
+            for at in range(0, len(asked), of_lines):
+                parts, _ = found.parts(b"".join(asked[at : at + of_lines]))
+                kept += [some for part, some in parts if part == 0]
+            assert b"".join(kept) == b"".join(sorted({*named} & {*asked}))
+        assert found._slots is None  # no key was indexed

@@ -91,6 +91,38 @@ def test_commands_for_people_take_options_anywhere(
     assert data_main(["info", "part"]) == 0 and "2 utterances" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("subset_data_dir.sh --speakers data 2 out", 1, "no such file data/spk2utt"),
+        ("subset_data_dir.sh --per-spk data 2 out", 1, "no such file data/spk2utt"),
+        ("subset_data_dir.sh --per-spk data 0 out", 1, "a number of utterances of 1 or more"),
+        ("subset_data_dir.sh --spk-list list data out", 1, "no such file data/spk2utt"),
+        ("filter_scp.pl data list", 21, "data: Is a directory"),
+        ("filter_scp.pl --exclude data list", 21, "data: Is a directory"),
+        ("subset_data_dir.sh data 2 out", 1, "data/wav.scp:2: Bad line without a key"),
+        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: number of lines changed: is blank"),
+    ],
+)
+def test_script_loses_data_with_kaldis_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, command: str, status: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    data = directory(tmp_path / "data")
+    (data / "spk2utt").unlink()
+    (data / "wav.scp").write_text("u0000 a.wav\n\nu0001 a.wav\nu0002 a.wav\n")
+    (data / "utt2dur").write_text("u0000 1\n")
+    (tmp_path / "list").write_text("s\n")
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    name, *argv = command.split()
+    say = Say(name)
+    assert scripts.protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == status
+    out, error = capfd.readouterr()
+    assert said in out + error and "Traceback" not in error
+    assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+
+
 def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "data")
