@@ -60,14 +60,15 @@ CASES = (
         {"window": "hann-periodic", "preemphasis": 0.0, "remove_dc": False, "edges": "reflect", "filter_kind": "area",
          "floor": 1e-10, "scale": 1 / 32768, "low": 0.0, "length": 32.0},
         "wespeaker", "normalize",
-        ("window_type='hanning'", "periodic window", "frames centered by padding", "preemphasis_coefficient=0.0",
-         "remove_dc_offset=False", "divided by the standard deviation")),
+        ("window_type='hanning'", "periodic window", "frames centered by padding (reflect)",
+         "preemphasis_coefficient=0.0", "remove_dc_offset=False", "divided by the standard deviation")),
     Case(
         "C++, speaker models of WeSpeaker in sherpa-onnx",
         "sherpa-onnx 634265c (2026-08-08), `csrc/speaker-embedding-extractor-general-impl.h:32`, "
         f"`csrc/features.h:38-62`, `scripts/wespeaker/test.py:77-83`; {WESPEAKER}",
         "Povey's window, `snip_edges=false`, up to 7,600 Hz", "a Hamming window, `snip_edges=true`, up to 8,000 Hz",
-        {"edges": "kaldi", "high": 7600.0}, "wespeaker", "center", ("snip_edges=False", "high_freq=-400.0")),
+        {"edges": "kaldi", "high": 7600.0}, "wespeaker", "center",
+        ("snip_edges=False", "high_freq=-400.0", "minus the mean of each column")),
     Case(
         "Rust, speaker models of WeSpeaker", f"{WESPEAKER}; the port's own test accepts a mean difference of 2e-2",
         "Povey's window", "a Hamming window", {}, "wespeaker", "center",
@@ -80,7 +81,7 @@ CASES = (
     Case(
         "Rust, streaming Paraformer", "FunASR 3c58cb5 (2026-08-21), `funasr/frontends/wav_frontend.py:98,271`",
         "Povey's window", "a Hamming window", {}, "paraformer", "stack",
-        ("fbank(num_mel_bins=80)", "7 frames stacked")),
+        ("fbank(num_mel_bins=80)", "7 frames stacked, every 6")),
     Case(
         "Swift, FireRedVAD", "FireRedVAD c30ec49 (2026-05-06), `fireredvad/core/audio_feat.py:54-97`",
         "a window of period N, triangles in Hz", "a window of period N - 1, triangles in mel",

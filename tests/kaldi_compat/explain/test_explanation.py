@@ -209,6 +209,9 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         lambda: (np.maximum(form := np.log10(np.maximum(bins(400, 2, 1 / 32768, mode="symmetric") @ SLANEY, 1e-10)),
                             form.max() - 8) + 4) / 4, SAMPLES, 16000,
         ("snip_edges=False", "equal area", "at least the largest less 80 dB", "as in Whisper")),
+    "periodic window and triangles in Hz": (
+        lambda: port(SAMPLES.astype(np.float64), window="hamming-periodic", filter_kind="hertz"), SAMPLES, 16000,
+        ("window_type='hamming'", "periodic window", "triangles in Hz")),
     "C0 left out": (lambda: Mfcc(dither=0.0)(SAMPLES)[:, 1:], SAMPLES, 16000, ("the first column left out",)),
     "C0 last": (lambda: np.roll(Mfcc(dither=0.0)(SAMPLES), -1, 1), SAMPLES, 16000, ("htk_compat=True",)),
     "lifter": (lambda: Mfcc(dither=0.0, use_energy=False, cepstral_lifter=26.0)(SAMPLES), SAMPLES, 16000,
