@@ -145,3 +145,48 @@ def test_sorted_lines_are_not_found_along_with_sorted_keys(
                 kept += [some for part, some in parts if part == 0]
             assert b"".join(kept) == b"".join(sorted({*named} & {*asked}))
         assert found._slots is None  # no key was indexed
+
+
+@pytest.fixture(params=[0, 1 << 60], ids=["in C", "in Python"])
+def two_lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read two lines of "a1 s" at a time, in C or in Python."""
+    for name, value in {"CHUNK": 6, "IN_C": request.param, "MOST_HELD": 0}.items():
+        monkeypatch.setattr(lines, name, value)
+
+
+@pytest.mark.usefixtures("two_lines")
+def test_bad_line_of_a_later_chunk_has_its_number_in_the_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    found: list[Any] = []
+
+    def bad(number: int, line: bytes = b"") -> None:
+        found.append((number, line))
+        raise ValueError
+
+    Path(path).write_bytes(b"a1 s\na2 s\na3 s\n    \na5 s\n")
+    with pytest.raises(ValueError):
+        lines.select(lines.Keys(lambda: [b"a1\na2\n", b"a3\na5\n"]), path, found.append, bad=bad)
+    assert found == [b"a1 s\na2 s\n", b"a3 s\n", (4, b"")]
+    for function in (lines.pairs, lambda path, bad: lines.spk2utt(lines.chunks(path), bad)):
+        with pytest.raises(ValueError):
+            list(function(path, bad))
+        assert found.pop() == (4, b"    \n")
+    with pytest.raises(ValueError):
+        list(lines.utt2spk(lines.chunks(path), bad))
+    assert found.pop() == (4, b"    ")
+
+
+@pytest.mark.usefixtures("two_lines")
+@pytest.mark.parametrize("text", [b"a1 s\na3 s\na2 s\na4 s\n", b"a1 s\na2 s\na2 s\na4 s\n", b"a1 s\na2 s\na3 s\na4 s"])
+def test_lines_out_of_order_are_found_across_chunks(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "a").write_bytes(text)
+    assert not lines.is_sorted(str(tmp_path / "a"))
+    (tmp_path / "a").write_bytes(b"".join(b"%b\n" % line for line in sorted({*text.split(b"\n")} - {b""})))
+    assert lines.is_sorted(str(tmp_path / "a"))
+
+
+def test_lines_of_one_key_keep_their_order_in_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_TO_SORT", 0)
+    chunks = [[b"b 1\na 2\n", b"a 1\n"], [b"b 2\na 0\n", b"a 3"]]
+    assert b"".join(lines.sort_lines(chunks, lines.sort_key)) == b"a 2\na 1\na 0\na 3\nb 1\nb 2\n"
+    assert b"".join(lines.sort_lines(chunks)) == b"a 0\na 1\na 2\na 3\nb 1\nb 2\n"
