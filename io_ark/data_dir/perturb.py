@@ -136,13 +136,13 @@ def combine_speeds(write: Callable[[str], object], source: str, folder: str, fac
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     """Make a directory of the audio played at another speed."""
+    speed = number_of(factor.encode())
+    if speed <= 0:
+        raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
     _need_sox(say, "sox: command not found")
     src = SourceDir(source)
     utt2spk = src.need(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
-    speed = number_of(factor.encode())
-    if speed <= 0:
-        raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
     affixes = (f"sp{factor}-", "") if include_spk_prefix else ("", f"-sp{factor}")
     with Stage(target, say) as stage, locked(source):
         speakers = Renaming(src.need(say, "spk2utt"), *affixes)
