@@ -285,7 +285,7 @@ def as_array(value: Any) -> Array:
     if hasattr(value, "detach"):
         value = value.detach()
         value = (value.float() if value.is_floating_point() else value).cpu().numpy()
-    if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
+    if not isinstance(value, np.ndarray) or (type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)):
         raise ValueError(f"returned a {type(value).__name__}: expected an array or a tensor")
     if value.dtype.kind == "f":
         return np.array(value, np.float32, order="C")

@@ -118,7 +118,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> None:
 
 def _unusual_form(x: Any) -> str:
     if isinstance(x, np.ndarray):
-        return "masked" if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x) else ""
+        return "masked" if type(x) is not np.ndarray and np.ma.is_masked(x) else ""
     if x.is_nested:
         return "nested"
     if x.is_quantized:
