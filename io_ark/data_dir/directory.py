@@ -11,7 +11,7 @@ from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, lines, perturb
 from io_ark.data_dir.fix import FILES, fix
-from io_ark.data_dir.lines import Fields, Keys, chunks, lines_of, number_of
+from io_ark.data_dir.lines import Keys, chunks, lines_of, number_of
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
@@ -112,7 +112,7 @@ class DataDir(os.PathLike[str]):
     def hours(self) -> float | None:
         """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files."""
         if "utt2dur" in self:
-            found = (lines.numbers_of(Fields(chunk, 2).joined) for chunk in chunks(self.file("utt2dur")))
+            found = (lines.numbers_in(chunk, 2) for chunk in chunks(self.file("utt2dur")))
             return sum(map(sum, found)) / 3600
         if "segments" in self:
             times = (line.split()[2:4] for line in lines_of(self.file("segments")))

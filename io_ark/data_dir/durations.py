@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir import lines
-from io_ark.data_dir.lines import awk_number, chunks, lines_of, number_of, words
+from io_ark.data_dir.lines import awk_number, chunks, lines_of, number_of, numbers_in, with_numbers, words
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked
 from io_ark.errors import ArkError
@@ -102,12 +102,9 @@ def get_utt2dur(
 
         if stage.has("segments"):
             say(f"working out {target} from {segments}")
+            times = ((part, numbers_in(part, 4), numbers_in(part, 3)) for part in chunks(segments))
             stage.write(
-                "utt2dur",
-                each(
-                    segments,
-                    lambda key, _, start, end: b"%b %b\n" % (key, awk_number(number_of(end) - number_of(start))),
-                ),
+                "utt2dur", (with_numbers(part, map(float.__sub__, ends, starts)) for part, ends, starts in times)
             )
         elif has_shift and stage.path("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
@@ -149,12 +146,6 @@ def check_complete(say: Say, stage: Stage, name: str, listing: str, what: str) -
         say(f"warning: length of {name} does not equal that of {listing}, {made} != {wanted}")
         if wanted > 2 * made:
             raise say.fails(f"less than half of {what} got a duration: failing.")
-
-
-def each(path: str, make: Callable[..., bytes]) -> Iterator[bytes]:
-    """Return what is made of four fields of each line, in chunks."""
-    for chunk in chunks(path):
-        yield b"".join([make(*(words(line, awk=True) + [b""] * 4)[:4]) for line in lines.split_lines(chunk)])
 
 
 def _reads_entire(say: Say, wav: str, name: str) -> bool:
@@ -205,11 +196,12 @@ def get_utt2num_frames(
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
         get_utt2dur(say.called("utils/data/get_utt2dur.sh"), folder, nj=nj)
-
-        def frames(key: bytes, seconds: bytes, *_: bytes) -> bytes:
-            return b"%b %d\n" % (key, int((number_of(seconds) - frame_overlap) / frame_shift))
-
-        stage.write("utt2num_frames", each(f"{folder}/utt2dur", frames))
+        lengths = ((part, numbers_in(part, 2)) for part in chunks(f"{folder}/utt2dur"))
+        made = (
+            with_numbers(part, [int((each - frame_overlap) / frame_shift) for each in numbers])
+            for part, numbers in lengths
+        )
+        stage.write("utt2num_frames", made)
     return 0
 
 

@@ -282,18 +282,23 @@ class Keys:
         return (b"".join([some for part, some in known.parts(chunk)[0] if part >= 0]) for chunk in self.chunks())
 
 
+def numbers_in(chunk: bytes, number: int) -> list[float]:
+    """Return the numbers that a field of each line starts with, as awk does."""
+    return numbers_of(Fields(chunk, number, awk=True).joined)
+
+
 def columns(chunk: bytes, *numbers: int) -> Iterator[list[bytes]]:
     """Return fields of the lines of a chunk, each as a list."""
     return (Fields(chunk, number, awk=True).joined.split(b"\n")[:-1] for number in numbers)
 
 
-def rows(line: bytes, *values: Iterable[bytes], count: int) -> bytes:
+def rows(line: bytes, *values: Iterable[object], count: int) -> bytes:
     """Return so many lines, each made of a value of each column by a format.
 
     >>> rows(b"%b-%b\\n", [b"a", b"b"], [b"1", b"2"], count=2)
     b'a-1\\nb-2\\n'
     """
-    mixed = [b""] * (len(values) * count)
+    mixed: list[object] = [None] * (len(values) * count)
     for at, column in enumerate(values):
         mixed[at :: len(values)] = column
     return line * count % tuple(mixed)
@@ -523,3 +528,11 @@ def awk_number(value: float) -> bytes:
     (b'2', b'0.333333')
     """
     return b"%d" % value if value == int(value) and abs(value) < 2**53 else b"%.6g" % value
+
+
+def with_numbers(chunk: bytes, values: Iterable[float]) -> bytes:
+    """Return lines of the first fields of a chunk, each with a number as awk prints it."""
+    (keys,), numbers = columns(chunk, 1), list(values)
+    if all(abs(value) < 999999 for value in numbers):  # whole ones are printed alike
+        return rows(b"%b %.6g\n", keys, numbers, count=len(keys))
+    return rows(b"%b %b\n", keys, map(awk_number, numbers), count=len(keys))

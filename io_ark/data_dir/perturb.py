@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,12 +10,11 @@ from pathlib import Path
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import Fields, awk_number, chunks, columns, lines_of, number_of, rows, spk2utt
+from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
 from io_ark.data_dir.lists import bad_line
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
-MEMORY = 1 << 16  # different durations that are remembered
 SHORTEST = 0.01
 _OFFSET = re.compile(rb":[0-9]+$")
 
@@ -50,14 +48,7 @@ def audio_at(made: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
 
 def durations_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Return chunks of durations at another speed."""
-
-    @functools.lru_cache(MEMORY)
-    def shorter(seconds: bytes) -> bytes:
-        return awk_number(number_of(seconds) / speed)
-
-    for chunk in made:
-        keys, values = columns(chunk, 1, 2)
-        yield rows(b"%b %b\n", keys, map(shorter, values), count=len(keys))
+    return (with_numbers(chunk, [seconds / speed for seconds in numbers_in(chunk, 2)]) for chunk in made)
 
 
 def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
