@@ -311,3 +311,9 @@ def test_copy_without_speakers_ends_with_another_status(tmp_path: Path) -> None:
     with pytest.raises(DataDirError) as found:
         directories.copy(quiet(), data.path, str(tmp_path / "new"))
     assert found.value.status == 25
+
+
+def test_speaker_whose_utterances_are_apart_is_divided(tmp_path: Path) -> None:
+    pairs = "u1 a\nu2 b\nu3 a\nu4 c\n"
+    data = make(tmp_path / "data", 4, utt2spk=pairs, spk2utt="a u1 u3\nb u2\nc u4\n")
+    assert [part.utterances() for part in data.split(3)] == [["u1", "u3"], ["u2"], ["u4"]]
