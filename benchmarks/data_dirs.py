@@ -96,9 +96,10 @@ def make(folder: Path, count: int) -> None:
         (folder / "seg" / name).unlink()
     with open(folder / "data" / "utt2dur") as lines, open(folder / "seg" / "segments", "w") as file:
         file.writelines(f"{key} {key} 0.25 {float(seconds) + 0.25:.3f}\n" for key, seconds in map(str.split, lines))
-    for name, lacks in (("data_no_reco", "reco2dur"), ("data_no_frames", "utt2num_frames")):
+    for name, lacks in (("data_no_reco", ["reco2dur"]), ("data_no_frames", ["utt2num_frames", "feats.scp"])):
         shutil.copytree(folder / "data", folder / name)
-        (folder / name / lacks).unlink()
+        for each in lacks:
+            (folder / name / each).unlink()
 
 
 def outcome(command: str, utils: Path, start: Path, place: Path) -> tuple[float, float, int, Path]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from io_ark.data_dir import lines
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
@@ -35,15 +37,29 @@ def with_speed(line: bytes, factor: bytes) -> bytes:
 
 
 def audio_at(made: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Return chunks of wav.scp with the command that changes the speed; lines that are alike are changed at once."""
+    """Return chunks of wav.scp with the command that changes the speed."""
+    end = b" -t wav - speed %b |\n" % factor
     for chunk in made:
-        count = chunk.count(b"\n")
-        if chunk.count(b" |\n") == count:
-            yield chunk.replace(b" |\n", b" | sox -t wav - -t wav - speed %b |\n" % factor)
-        elif not (b"|" in chunk or b":" in chunk or Fields(chunk, 2).lacking) and chunk.count(b" ") == count:
-            yield chunk.replace(b" ", b" sox -t wav ").replace(b"\n", b" -t wav - speed %b |\n" % factor)
-        else:
-            yield b"".join([with_speed(line, factor) for line in chunk.split(b"\n")[:-1]])
+        alike = replaced(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end)
+        yield alike or b"".join([with_speed(line, factor) for line in chunk.split(b"\n")[:-1]])
+
+
+def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
+    """Return lines of wav.scp with another command if all are alike; nothing if they are not.
+
+    Args:
+        chunk: the lines.
+        piped: what comes in the place of the last "|" and the space before it.
+        before, after: what comes before and after the name of a file, with the spaces and the newline.
+    """
+    count = chunk.count(b"\n")
+    if not lines.is_plain(chunk):
+        return b""
+    if chunk.count(b" |\n") == count:
+        return chunk.replace(b" |\n", piped)
+    if b"|" in chunk or b":" in chunk or chunk.count(b" ") != count or Fields(chunk, 2).lacking:
+        return b""
+    return chunk.replace(b" ", before).replace(b"\n", after)
 
 
 def durations_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
@@ -248,13 +264,23 @@ def perturb_volume(
     return 0
 
 
-def each_recording(path: str, make: Callable[[int, bytes, bytes, list[bytes]], bytes]) -> Iterator[bytes]:
-    """Return what is made of each line of wav.scp: of its number, the line, its key and the other words."""
-    for number, line in enumerate(lines_of(path), 1):
-        key, *rest = line.split() or [b""]
-        if not key:
-            raise DataDirError("number of lines changed: is blank: remove it", path, number)
-        yield make(number, line, key, rest)
+def each_recording(
+    path: str,
+    make: Callable[[int, bytes, bytes, list[bytes]], bytes],
+    make_all: Callable[[bytes], bytes] = lambda chunk: b"",
+) -> Iterator[bytes]:
+    """Return what is made of chunks of wav.scp, or else of each line: its number, itself, its key and the other words."""
+    number = 0
+    for chunk in chunks(path):
+        if made := make_all(chunk):
+            number += chunk.count(b"\n")
+            yield made
+            continue
+        for number, line in enumerate(lines.split_lines(chunk), number + 1):
+            key, *rest = line.split() or [b""]
+            if not key:
+                raise DataDirError("number of lines changed: is blank: remove it", path, number)
+            yield make(number, line, key, rest)
 
 
 def _volumes(path: str) -> dict[bytes, float]:
@@ -302,5 +328,6 @@ def resample(say: Say, frequency: str, folder: str) -> int:
         return line.strip() + end[2:] if line.rstrip().endswith(b"|") else b"%b cat %b%b" % (key, b" ".join(rest), end)
 
     with Stage(folder, say) as stage:
-        stage.write("wav.scp", each_recording(f"{folder}/wav.scp", resampled))
+        all_resampled = functools.partial(replaced, piped=end, before=b" cat ", after=end)
+        stage.write("wav.scp", each_recording(f"{folder}/wav.scp", resampled, all_resampled))
     return 0

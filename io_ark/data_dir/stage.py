@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 from io_ark.data_dir.lines import chunks
 from io_ark.errors import ArkError
@@ -223,8 +222,7 @@ class Stage(SourceDir):
     def write(self, name: str, parts: Iterable[bytes]) -> None:
         """Write a file."""
         with self.writing(name) as write:
-            supply = iter(parts)
-            while some := b"".join(islice(supply, 32)):
+            for some in parts:
                 write(some)
 
     def append(self, name: str, parts: list[bytes]) -> None:

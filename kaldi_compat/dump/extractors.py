@@ -42,6 +42,7 @@ class Extractor:
         sample_rate: rate of the audio it takes, in Hz; None: any.
         frame_shift: seconds from row to row of its matrices; None if it does not say.
         max_batch_seconds: audio of a batch, padding included; 0 if it does not say.
+        window_seconds: audio that it pads shorter audio to; 0 if it does not.
         batching: "padded", "equal" (only utterances of one length together) or "alone"; "" if a trial decides.
         weights: digest of the weights of a Python object; "" if files hold all that decides its numbers.
         checks_rows: its ``frame_shift`` was declared, so that the number of rows follows from the duration.
@@ -53,6 +54,7 @@ class Extractor:
     sample_rate: int | None = DEFAULT_RATE
     frame_shift: float | None = None
     max_batch_seconds: float = 0.0
+    window_seconds: float = 0.0
     batching: str = ""
     weights: str = ""
     checks_rows: bool = False
@@ -215,7 +217,9 @@ def _open_transformers(job: Job, device: str, threads: int) -> Extractor:
     from kaldi_compat.torch.extractors import open_pretrained
 
     made = open_pretrained(job.options, device)
-    return Extractor(lambda audio, rates: made(audio), job.feature, made.sample_rate, made.frame_shift)
+    window = made.longest / made.sample_rate if made.longest else 0.0
+    return Extractor(lambda audio, rates: made(audio), job.feature, made.sample_rate, made.frame_shift,
+                     window_seconds=window)  # fmt: skip
 
 
 def _open_onnx(job: Job, device: str, threads: int) -> Extractor:

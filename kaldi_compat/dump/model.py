@@ -346,10 +346,13 @@ class ModelComputer:
         while left:
             following = left[0]
             same = len(following.samples) == len(group[0].samples) or self.trial.batching == PADDED
-            if not same or (len(group) + 1) * following.audio.seconds > self.limit:
+            if not same or (len(group) + 1) * self._seconds(following) > self.limit:
                 break
             group.append(left.popleft())
         return group
+
+    def _seconds(self, each: PreparedAudio) -> float:
+        return max(each.audio.seconds, self.model.extractor.window_seconds)
 
     def _computed(self, group: list[PreparedAudio], left: deque[PreparedAudio]) -> list[Result]:
         """Return the results of a group; if memory is short, put it back to be taken in halves."""
@@ -363,7 +366,7 @@ class ModelComputer:
             if self.model.is_full(error):
                 if len(group) > 1:
                     self.counts["halved"] += 1
-                    self.limit = len(group) // 2 * group[-1].audio.seconds
+                    self.limit = len(group) // 2 * self._seconds(group[-1])
                     left.extendleft(reversed(group))
                     return []
                 error = MemoryError()

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir import lines
 from io_ark.data_dir.scripts import SCRIPTS, call, protected
 from io_ark.data_dir.stage import Say
 from tests.support import data_dirs
@@ -112,7 +111,8 @@ def test_scripts_differ_from_kaldis(
             assert not missing or "Usage" in told, told
 
 
-SMALL = {"CHUNK": 40, "MOST_HELD": 0, "MOST_TO_SORT": 200}
+SMALL = {"lines.CHUNK": 40, "lines.MOST_HELD": 0, "lines.MOST_TO_SORT": 200, "split.MOST_PENDING": 100}
+IN_C = {"lines.IN_C": 0}
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ def test_results_change_in_small_chunks_or_in_c(
         if "<" in command and not (start / command.split(" < ")[1]).exists():
             continue
         found = []
-        for name, settings in {"usual": {}, "small": SMALL, "c": {"IN_C": 0}, "small_c": {**SMALL, "IN_C": 0}}.items():
+        for name, settings in {"usual": {}, "small": SMALL, "c": IN_C, "small_c": SMALL | IN_C}.items():
             place = tmp_path / f"{at}{name}"
             shutil.copytree(start, place)
             with monkeypatch.context() as changed:
                 for setting, value in settings.items():
-                    changed.setattr(lines, setting, value)
+                    changed.setattr(f"io_ark.data_dir.{setting}", value)
                 status, out, err = run(place, command, changed, capfdbinary)
             found.append((status, out, PROCESS.sub("", err), data_dirs.tree(place)))
         for other in found[1:]:
