@@ -111,6 +111,23 @@ def test_audio_longer_than_whispers_window_fails_alone(data: Path, tmp_path: Pat
     assert failures(data) == f"{key} the audio is longer than the model's 30 s: cut it into segments\n"
 
 
+def test_batch_of_whisper_is_longer_than_its_windows(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kaldi_compat.torch.extractors import _Encoder
+
+    sizes: list[int] = []
+    call = _Encoder.__call__
+
+    def counting(self: _Encoder, samples: Any) -> Any:
+        sizes.append(len(samples))
+        return call(self, samples)
+
+    monkeypatch.setattr(_Encoder, "__call__", counting)
+    kaldi_compat.dump(data, transformers=save_tiny("whisper", tmp_path / "whisper"), batch_seconds=60, nj=1)
+    assert sizes[-3:] == [4, 2, 2]  # the last one of the trial, then the batches
+
+
 def test_labels_vectors_and_half_precision(data: Path, tmp_path: Path) -> None:
     folder = save_tiny("wavlm", tmp_path / "wavlm")
     states = {key: hidden_states(folder, samples)[2] for key, (samples, _) in waves(data).items()}
