@@ -148,7 +148,7 @@ def main() -> None:
             bad = [str(status) for _, _, status, _ in found if status]
             same = "failed" if bad else "yes" if files_of(found[0][3]) == files_of(found[-1][3]) else "no"
             theirs = f"{found[1][0]:.2f}" if chosen.kaldi else ""
-            rows.append([line, f"{found[0][0]:.2f}", theirs, f"{found[0][1]:.0f}", same])
+            rows.append([command, f"{found[0][0]:.2f}", theirs, f"{found[0][1]:.0f}", same])
             print(*rows[-1], sep="\t", file=sys.stderr, flush=True)
             for *_, place in found:
                 shutil.rmtree(place)
