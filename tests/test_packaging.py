@@ -18,6 +18,11 @@ ROOT = Path(__file__).parents[1]
 needs_compiler = pytest.mark.skipif(not (shutil.which("cc") or shutil.which("gcc")), reason="no C compiler")
 
 
+@pytest.fixture(autouse=True)
+def no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KALDI_COMPAT_NATIVE", raising=False)
+
+
 def build_wheel(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Build a wheel from a copy of the sources, of which the build sees no earlier results."""
     for package in ("io_ark", "kaldi_compat", "generate"):

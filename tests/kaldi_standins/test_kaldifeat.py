@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import kaldi_standins.kaldifeat as kaldifeat
+from kaldi_compat import native
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional import checks
 from kaldi_compat.options import spectral as ours
@@ -100,8 +101,10 @@ def test_frames_are_cut_and_computed_in_two_steps(kind: str) -> None:
     frames = feature.convert_samples_to_frames(wave)
     assert frames.shape == (31, 400)
     assert torch.equal(frames[1, 80:], wave[120:440])  # the middle of frame 1 is sample 240
+    rounding = 1e-5 if native.library() else 1e-4  # products of PyTorch, which depend on the number of rows
     for chunk_size in (None, 0, 1, 7, 31, 100):
-        torch.testing.assert_close(feature.compute(frames, chunk_size=chunk_size), feature(wave), rtol=1e-6, atol=1e-5)
+        found = feature.compute(frames, chunk_size=chunk_size)
+        torch.testing.assert_close(found, feature(wave), rtol=1e-6, atol=rounding)
     assert feature.compute(frames[:0]).shape == feature(wave[:0]).shape
     assert feature.opts is options and feature.computer.dim == feature(wave).shape[1]
 

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark import native
 from kaldi_compat.dump import packed_batch, spectral_gpu
 from kaldi_compat.dump.entries import Audio, Entry, OnGrid
 from kaldi_compat.dump.options import DumpOptions
@@ -26,6 +25,7 @@ from kaldi_compat.torch.kernels.transfers import Transfers
 from kaldi_compat.torch.tensors.frames import num_frames
 from tests.emulator.fake_gpu import GPU, RUBBISH, Event, FakeGpu, Stream, gpu
 from tests.support.dump_data import audio, job_with, part_of, write_wav
+from tests.support.native import needs_c
 
 __all__ = ["gpu"]
 
@@ -106,6 +106,7 @@ def write_files(folder: Path) -> list[bytes]:
     return lines
 
 
+@needs_c
 @pytest.mark.parametrize("largest_copy", [0, 6000, 10**9])
 def test_files_read_in_place_give_the_features_of_copied_ones(
     gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest_copy: int
@@ -141,7 +142,7 @@ def test_files_read_in_place_give_the_features_of_copied_ones(
     assert (direct == 0) == (largest_copy == 10**9)
 
 
-@pytest.mark.skipif(native.library() is None, reason="files are read together in C")
+@needs_c
 def test_files_of_a_gpus_row_are_read_in_larger_parts(tmp_path: Path) -> None:
     """Each part costs the start of a copy to the device."""
     write_wav(tmp_path / "a.wav", np.zeros((1, 90_000), np.int16))
@@ -180,6 +181,7 @@ def test_results_are_fetched_to_ordinary_memory_if_no_pinned_memory_is_left(
     assert found.tolist() == [1.0, 1.0, 1.0]
 
 
+@needs_c
 def test_files_are_read_to_ordinary_memory_if_no_pinned_memory_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
