@@ -27,25 +27,26 @@ except RuntimeError as error:  # built for NumPy 1, before PyTorch 2.3
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def eager_before_torch_2_3(forward: Function) -> Function:
-    """Return ``forward``; before PyTorch 2.3, one that no compiler looks into, and that is not exported.
+def refusing_older_compilers(forward: Function) -> Function:
+    """Return ``forward`` for modules, which refuses what is not supported in one line.
 
-    ``torch.compile`` then leaves it out of its graph. What needs a single graph is refused with both versions.
+    That is the exporter to ONNX by tracing, of any PyTorch; and before PyTorch 2.3 a single graph, since
+    ``torch.compile`` leaves ``forward`` out of its graphs there.
     """
-    if hasattr(torch.compiler, "is_compiling"):
-        return forward
     reason = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
+    is_compiling = getattr(torch.compiler, "is_compiling", None)
 
     def refuse(_: Any) -> None:
         raise torch._dynamo.exc.Unsupported(reason)
 
     @functools.wraps(forward)
     def checked(*arguments: Any, **options: Any) -> Any:
-        if torch._utils.is_compiling():
+        if is_compiling is None and torch._utils.is_compiling():
             torch._dynamo.comptime.comptime(refuse)
-        if torch.onnx.is_in_onnx_export():
-            raise FeatureError(reason)
-        if "torch._dynamo" in sys.modules:
+        if not (is_compiling and is_compiling()) and torch.onnx.is_in_onnx_export():
+            by_tracing = f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {torch.__version__}"
+            raise FeatureError(by_tracing if is_compiling else reason)
+        if is_compiling is None and "torch._dynamo" in sys.modules:
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from kaldi_compat import Fbank, Frontend, Pitch
+from kaldi_compat.errors import FeatureError
 from kaldi_compat.torch.features import module
 
 OLD = not hasattr(torch.compiler, "is_compiling")
@@ -37,6 +38,13 @@ def test_a_torch_that_cannot_compile_is_refused_with_both_versions(make: Any, us
     wanted = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
     with pytest.raises((ValueError, RuntimeError), match=f"^{re.escape(wanted)}"):
         use(make(), AUDIO)
+
+
+@pytest.mark.skipif(OLD, reason="tested with the other uses")
+@pytest.mark.parametrize("make", MODULES.values(), ids=MODULES)
+def test_export_by_tracing_is_refused(make: Any) -> None:
+    with pytest.raises(FeatureError, match=f"needs dynamo=True, .* this is {re.escape(torch.__version__)}"):
+        torch.onnx.export(make(), (AUDIO,), io.BytesIO(), dynamo=False)
 
 
 @pytest.mark.skipif(not OLD, reason="a PyTorch that compiles")
