@@ -126,7 +126,8 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     subprocess.run([*common, "-shared", levels_source, *objects, "-lm", "-o", str(tmp_path / "_native.so")], check=True)
     shutil.copy(ROOT / "kaldi_compat/native/signatures.txt", tmp_path)
     runtime = subprocess.run([COMPILER, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
-    environment = os.environ | {"LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    settings = {"LD_PRELOAD": runtime.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0", "KALDI_COMPAT_NATIVE": "1"}
+    environment = os.environ | settings
     command = [sys.executable, "-c", RUN, str(tmp_path)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "done\n", done.stderr[-3000:]
