@@ -317,3 +317,11 @@ def test_speaker_whose_utterances_are_apart_is_divided(tmp_path: Path) -> None:
     pairs = "u1 a\nu2 b\nu3 a\nu4 c\n"
     data = make(tmp_path / "data", 4, utt2spk=pairs, spk2utt="a u1 u3\nb u2\nc u4\n")
     assert [part.utterances() for part in data.split(3)] == [["u1", "u3"], ["u2"], ["u4"]]
+
+
+@pytest.mark.parametrize("seconds", [0.5, 7, 123456, 999999, 1000000, 123456789, 1234567.25])
+def test_numbers_are_not_printed_as_by_awk(tmp_path: Path, seconds: float) -> None:
+    data = make(tmp_path / "data", 2, segments=f"u1 r 0 {seconds}\nu2 r 1 2.5\n", wav_scp="r a.wav\n")
+    durations.get_utt2dur(quiet(), data.path)
+    printed = f"{seconds:.0f}" if float(seconds).is_integer() else f"{seconds:.6g}"
+    assert Path(data.file("utt2dur")).read_text() == f"u1 {printed}\nu2 1.5\n"

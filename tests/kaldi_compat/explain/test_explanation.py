@@ -155,7 +155,8 @@ def test_step_after_the_feature_is_named(how: str) -> None:
 
 @pytest.mark.parametrize("kind, options, rate", [
     (Mfcc, {}, 16000), (Mfcc, {"use_energy": False, "num_ceps": 20, "num_mel_bins": 40}, 16000),
-    (Mfcc, {"cepstral_lifter": 0.0}, 16000), pytest.param(Mfcc, {"high_freq": 3700.0, "num_ceps": 23}, 8000, marks=in_time),
+    (Mfcc, {"cepstral_lifter": 0.0}, 16000),
+    pytest.param(Mfcc, {"high_freq": 3700.0, "num_ceps": 23}, 8000, marks=in_time),
     (Plp, {"use_energy": False}, 16000), (Spectrogram, {"window_type": "hanning"}, 16000),
     (Fbank, {"use_energy": True, "num_mel_bins": 40}, 16000),
     (Fbank, {"use_energy": True, "num_mel_bins": 40, "htk_compat": True}, 16000),
