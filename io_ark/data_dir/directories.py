@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir import lines
@@ -11,7 +12,18 @@ from io_ark.data_dir.fix import filtered, fix
 from io_ark.data_dir.lines import Fields, Keys, chunks, columns, field, lines_of, rows, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
 from io_ark.data_dir.split import BY_SPEAKER
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree, shown, warn
+from io_ark.data_dir.stage import (
+    SCRATCH,
+    DataDirError,
+    Say,
+    SourceDir,
+    Stage,
+    exits_with,
+    locked,
+    remove_tree,
+    shown,
+    warn,
+)
 from io_ark.data_dir.validate import validate
 
 BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
@@ -129,8 +141,9 @@ def _choose(
         stage.write("spk2utt", (_some_of(words(line, awk=True), wanted) for line in lines_of(spk2utt)))
     elif which == "--shortest":
         frames = src.path("utt2num_frames")
-        lengths = lines_of(frames) if frames else lengths_of_features(src.path("feats.scp"))
-        shortest = _shortest(b"".join(sorted(lengths)), wanted)
+        lengths = chunks(frames) if frames else lengths_of_features(src.path("feats.scp"))
+        stage.write(SCRATCH, lines.sort_lines([lengths]))
+        shortest = b"".join(_shortest(stage.path(SCRATCH), wanted))
         filtered(stage, utt2spk, "utt2spk", Keys(lambda: [shortest]))
     elif wanted:
         stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
@@ -139,14 +152,17 @@ def _choose(
     (make_utt2spk if by_speaker else make_spk2utt)(stage)
 
 
-def _shortest(lengths: bytes, wanted: int) -> bytes:
-    """Return the keys of so many utterances, the shortest ones; of two that are as long, the first."""
-    keys = Fields(lengths, awk=True).joined.splitlines(keepends=True)
-    numbers = lines.numbers_of(Fields(lengths, 2, awk=True).joined)
+def _shortest(lengths: str, wanted: int) -> Iterator[bytes]:
+    """Yield the keys of so many utterances in a sorted file, the shortest ones; of two that are as long, the first."""
+    numbers = array("d")
+    for chunk in chunks(lengths):
+        numbers.extend(lines.numbers_in(chunk, 2))
     limit = max(sorted(numbers)[:wanted], default=-1.0)
     left = wanted - sum(number < limit for number in numbers)
-    pairs = zip(keys, numbers, strict=True)
-    return b"".join([key for key, number in pairs if number < limit or (number == limit and (left := left - 1) >= 0)])
+    for chunk in chunks(lengths):
+        (keys,) = columns(chunk, 1)
+        pairs = zip(keys, lines.numbers_in(chunk, 2), strict=True)
+        yield b"".join([key + b"\n" for key, n in pairs if n < limit or (n == limit and (left := left - 1) >= 0)])
 
 
 def _id_list(file: str | Keys) -> Keys:
