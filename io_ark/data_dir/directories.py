@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -361,8 +362,12 @@ def modify_speakers(
         durations: dict[bytes, float] = {}
         if seconds_per_spk_max > 0:
             path = src.path("utt2dur")
-            for some in lines.pairs(path, bad_line("bad utt2dur line, expected two fields", path, 1)):
-                durations.update((key, float(value)) for key, value in some)
+            for key, value in itertools.chain.from_iterable(
+                lines.pairs(path, bad_line("bad utt2dur line, expected two fields", path, 1))
+            ):
+                if not lines.is_number(value):
+                    raise DataDirError("write: utterance seconds", path, key=key)
+                durations[key] = float(value)
         members: dict[bytes, list[bytes]] = {}
         grouped = lines.spk2utt(chunks(utt2spk), bad_line("bad utt2spk line, expected two fields", utt2spk, 1))
         for line in b"".join(grouped).splitlines():

@@ -5,6 +5,7 @@ Audio is read in this process: no program is called but the commands of ``wav.sc
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -34,7 +35,7 @@ def sphere_durations(wav_scp: str) -> list[bytes] | None:
         except OSError:
             return None
         rate, count = (pattern.findall(header) for pattern in _SPHERE.values())
-        if not rate or not count:
+        if not count or not rate or not int(rate[-1]):
             return None
         found.append(b"%b %.15g\n" % (key, int(count[-1]) / int(rate[-1])))
     return found
@@ -187,6 +188,8 @@ def get_utt2num_frames(
     say: Say, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
     """Write utt2num_frames, from the features or, without them, from the durations."""
+    if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
+        raise DataDirError(f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g}: expected seconds")
     with Stage(folder, say) as stage:
         if stage.has("utt2num_frames"):
             say(f"{folder}/utt2num_frames already present!")
@@ -196,13 +199,17 @@ def get_utt2num_frames(
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
         get_utt2dur(say.called("utils/data/get_utt2dur.sh"), folder, nj=nj)
-        lengths = ((part, numbers_in(part, 2)) for part in chunks(f"{folder}/utt2dur"))
+        parts = ((part, numbers_in(part, 2)) for part in chunks(f"{folder}/utt2dur"))
         made = (
-            with_numbers(part, [int((each - frame_overlap) / frame_shift) for each in numbers])
-            for part, numbers in lengths
+            with_numbers(part, [_toward_zero((each - frame_overlap) / frame_shift) for each in seconds])
+            for part, seconds in parts
         )
         stage.write("utt2num_frames", made)
     return 0
+
+
+def _toward_zero(value: float) -> float:
+    return float(math.trunc(value)) if math.isfinite(value) else value
 
 
 def segments_of(say: Say, folder: str) -> Iterator[bytes]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import mmap
 import os
 import re
 from _thread import _local
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+
+from io_ark.errors import FormatError
 
 CHUNK = 1 << 20
 IN_C = 1 << 18  # bytes below which loading the C library takes longer than it saves
@@ -527,12 +530,19 @@ def awk_number(value: float) -> bytes:
     >>> awk_number(2.0), awk_number(1 / 3)
     (b'2', b'0.333333')
     """
-    return b"%d" % value if value == int(value) and abs(value) < 2**53 else b"%.6g" % value
+    return b"%d" % value if abs(value) < 2**53 and value == int(value) else b"%.6g" % value
 
 
 def with_numbers(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return lines of the first fields of a chunk, each with a number as awk prints it."""
+    """Return lines of the first fields of a chunk, each with a number as awk prints it.
+
+    Raises:
+        FormatError: a number is too large.
+    """
     (keys,), numbers = columns(chunk, 1), list(values)
     if all(abs(value) < 999999 for value in numbers):  # whole ones are printed alike
         return rows(b"%b %.6g\n", keys, numbers, count=len(keys))
+    for key, value in zip(keys, numbers, strict=True):
+        if not math.isfinite(value):
+            raise FormatError("a number that is too large", key=key.decode("utf-8", "surrogateescape"))
     return rows(b"%b %b\n", keys, map(awk_number, numbers), count=len(keys))

@@ -288,7 +288,7 @@ def _volumes(path: str) -> dict[bytes, float]:
     found = {}
     for number, line in enumerate(lines_of(path), 1):
         key, *values = line.split() or [b""]
-        if key and len(values) != 1:
+        if key and (len(values) != 1 or not lines.is_number(values[0])):
             raise DataDirError("write: recording volume", path, number, key)
         if key:
             found[key] = float(values[0])

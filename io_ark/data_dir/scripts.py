@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -84,10 +86,11 @@ def converted(name: str, text: str, default: Value) -> Value:
         if text not in ("true", "false"):
             raise DataDirError(f'expected "true" or "false": --{name} {text}')
         return text == "true"
-    try:
-        return type(default)(text)
-    except ValueError:
-        raise DataDirError(f"expected a number: --{name} {text}") from None
+    with contextlib.suppress(ValueError):
+        value = type(default)(text)
+        if not isinstance(value, float) or math.isfinite(value):
+            return value
+    raise DataDirError(f"expected a number: --{name} {text}")
 
 
 def flag(name: str) -> str:

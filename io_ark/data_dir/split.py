@@ -50,9 +50,9 @@ class _Split:
     def __init__(self, say: Say, src: SourceDir, stage: Stage, base: str, parts: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base, self.parts, self.per_utt = say, src, stage, base, parts, per_utt
 
-    def names(self, name: str) -> list[str]:
+    def names(self, name: str) -> Iterator[str]:
         """Return the names of a file of all parts."""
-        return [f"{self.base}/{part + 1}/{name}" for part in range(self.parts)]
+        return (f"{self.base}/{part + 1}/{name}" for part in range(self.parts))
 
     def run(self) -> None:
         """Write the parts."""
@@ -133,7 +133,7 @@ class _Split:
         self, name: str, keys: Keys, bounds: array[int], several: dict[bytes, list[int]], *, warn_of: bool
     ) -> None:
         """Write a file of each part, in memory of bounded size."""
-        path, targets, before, size = self.src.path(name), self.names(name), 0, 0
+        path, targets, before, size = self.src.path(name), list(self.names(name)), 0, 0
         pending: list[list[bytes]] = [[] for _ in targets]
         uncovered = twice = False
 

@@ -21,7 +21,7 @@ from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import refusing_older_compilers
+from kaldi_compat.torch.features.module import refuse_unsupported_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
@@ -109,7 +109,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
         return description.html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @refusing_older_compilers
+    @refuse_unsupported_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],

@@ -25,7 +25,7 @@ from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
-from kaldi_compat.torch.features.module import ConfiguredModule, refusing_older_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
 from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch
 
@@ -63,7 +63,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         for name, table in PitchTables.of(self._constants)._asdict().items():
             self._constant(name, table)
 
-    @refusing_older_compilers
+    @refuse_unsupported_compilers
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
@@ -178,7 +178,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         """Return a few frames of correlation and pitch."""
         return torch.ones(2, 8, 2)
 
-    @refusing_older_compilers
+    @refuse_unsupported_compilers
     def forward(
         self,
         features: Tensor | Sequence[Tensor],

@@ -44,7 +44,7 @@ from kaldi_compat.options.postprocessing import (
     SpliceOptions,
 )
 from kaldi_compat.torch.calls import PostProcessingCall
-from kaldi_compat.torch.features.module import ConfiguredModule, refusing_older_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
     OnlineCmvnStream,
@@ -84,7 +84,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
         return lengths
 
-    @refusing_older_compilers
+    @refuse_unsupported_compilers
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Process features.
 

@@ -23,7 +23,7 @@ from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureO
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
 from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
-from kaldi_compat.torch.features.module import ConfiguredModule, refusing_older_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -123,7 +123,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
-    @refusing_older_compilers
+    @refuse_unsupported_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
 from io_ark.data_dir import directories, durations, lines, lists, perturb
 from io_ark.data_dir.fix import fix
+from io_ark.data_dir.scripts import SCRIPTS, call, protected
 from io_ark.data_dir.stage import Say, SourceDir
 from tests.io_ark.data_dir.test_directory import write
 
@@ -325,3 +327,63 @@ def test_numbers_are_not_printed_as_by_awk(tmp_path: Path, seconds: float) -> No
     durations.get_utt2dur(quiet(), data.path)
     printed = f"{seconds:.0f}" if float(seconds).is_integer() else f"{seconds:.6g}"
     assert Path(data.file("utt2dur")).read_text() == f"u1 {printed}\nu2 1.5\n"
+
+
+def test_utterances_after_many_without_text_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "CHUNK", 20)
+    keys = [f"u{at:03d}" for at in range(100)]
+    pairs = "".join(f"{key} {key}\n" for key in keys)
+    data = make(tmp_path / "data", utt2spk=pairs, spk2utt=pairs, wav_scp=pairs, text=f"{keys[-1]} yes\n")
+    assert data.fix().utterances() == keys[-1:]
+
+
+@pytest.mark.parametrize("at", [0, 30, 99])
+def test_blank_line_of_many_recordings_is_not_numbered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sox: None, at: int
+) -> None:
+    monkeypatch.setattr(lines, "CHUNK", 40)
+    rows = [f"u{n:02d} a.wav\n" for n in range(100)]
+    rows[at] = "\n"
+    data = make(tmp_path / "data", 1, utt2dur="u1 1\n", wav_scp="".join(rows))
+    with pytest.raises(DataDirError, match=f"wav.scp:{at + 1}: .*is blank"):
+        data.resample(8000)
+
+
+HUGE = "99999999999"
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "said"),
+    [
+        ("get_utt2num_frames.sh --frame-shift 0 data", {}, "--frame-shift 0 .*: expected seconds"),
+        ("get_utt2num_frames.sh --frame-shift nan data", {}, "expected a number: --frame-shift nan"),
+        ("perturb_data_dir_volume.sh --scale-low inf data", {}, "expected a number: --scale-low inf"),
+        ("perturb_data_dir_volume.sh --reco2vol data/vol data", {"vol": "u1 loud\n"}, "vol:1: u1: write: recording"),
+        ("modify_speaker_info.sh --seconds-per-spk-max 3 data out", {"utt2dur": "u1 x\n"}, "utt2dur: u1: write:"),
+        (f"split_data.sh data {HUGE}", {}, "number of speakers 1 is less"),
+        (f"split_data.sh --per-utt data {HUGE}", {}, "into too many pieces"),
+        ("get_utt2dur.sh data", {"wav_scp": "u1 sph2pipe -f wav x.sph |\n"}, "problem getting the durations"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and ".sh" in value else "",
+)
+def test_bad_numbers_have_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, command: str, files: dict[str, str], said: str
+) -> None:
+    make(tmp_path / "data", 1, **files)
+    monkeypatch.chdir(tmp_path)
+    Path("x.sph").write_text("NIST_1A\n   1024\nsample_rate -i 0\nsample_count -i 5\nend_head\n")
+    name, *arguments = command.split()
+    say = Say(name)
+    assert protected(say, lambda: call(SCRIPTS[name], say, arguments)) != 0
+    assert re.search(said, "".join(capfd.readouterr()))
+
+
+@pytest.mark.parametrize("how", [DataDir.num_frames, lambda data: data.perturb_speed(f"{data.path}-fast", 0.9)])
+@pytest.mark.usefixtures("sox")
+def test_durations_are_infinite(tmp_path: Path, how: Any) -> None:
+    data = make(tmp_path / "data", 2, utt2dur="u1 1e999\nu2 2\n", reco2dur="u1 1e999\nu2 2\n")
+    with pytest.raises(ArkError, match="u1: a number that is too large"):
+        how(data)
+    segments = make(tmp_path / "seg", 2, segments="u1 r 0 1e999\nu2 r 1 2\n", wav_scp="r a.wav\n")
+    with pytest.raises(ArkError, match="u1: a number that is too large"):
+        segments.utt2dur()
