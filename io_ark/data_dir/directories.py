@@ -142,9 +142,11 @@ def _choose(
         stage.write("spk2utt", (_some_of(words(line, awk=True), wanted) for line in lines_of(spk2utt)))
     elif which == "--shortest":
         frames = src.path("utt2num_frames")
-        lengths = chunks(frames) if frames else lengths_of_features(src.path("feats.scp"))
-        stage.write(SCRATCH, lines.sort_lines([lengths]))
-        shortest = b"".join(_shortest(stage.path(SCRATCH), wanted))
+        if not frames or not lines.is_sorted(frames):
+            lengths = chunks(frames) if frames else lengths_of_features(src.path("feats.scp"))
+            stage.write(SCRATCH, lines.sort_lines([lengths]))
+            frames = stage.path(SCRATCH)
+        shortest = b"".join(_shortest(frames, wanted))
         filtered(stage, utt2spk, "utt2spk", Keys(lambda: [shortest]))
     elif wanted:
         stage.write("utt2spk", subset_lines(utt2spk, wanted, which))

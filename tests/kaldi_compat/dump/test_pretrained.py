@@ -111,7 +111,7 @@ def test_audio_longer_than_whispers_window_fails_alone(data: Path, tmp_path: Pat
     assert failures(data) == f"{key} the audio is longer than the model's 30 s: cut it into segments\n"
 
 
-def test_batch_of_whisper_is_longer_than_its_windows(
+def test_batch_of_whisper_is_limited_by_its_windows(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kaldi_compat.torch.extractors import _Encoder

@@ -38,9 +38,10 @@ SPEECH = SAMPLES.astype(np.float64)
 in_time = pytest.mark.skipif(not native.library(), reason="without C the search takes more time than it has")
 
 
-def quick(cases: Iterable[str], *names: str) -> list[Any]:
-    """Return all cases, of which only those of these names are not slow."""
-    return [pytest.param(each, marks=() if each in names else pytest.mark.slow) for each in cases]
+def quick(cases: Iterable[str], *names: str, with_c: str = "") -> list[Any]:
+    """Return all cases, of which only those of these names are not slow, and one needs C to be in time."""
+    marks = ((each, [in_time] * (each == with_c)) for each in cases)
+    return [pytest.param(each, marks=found if each in names else pytest.mark.slow) for each, found in marks]
 
 
 QUICK_MISTAKES = (
@@ -141,12 +142,10 @@ QUICK_STEPS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("how", quick(AFTERWARDS, *QUICK_STEPS))
+@pytest.mark.parametrize("how", quick(AFTERWARDS, *QUICK_STEPS, with_c="stacked and normalized"))
 def test_step_after_the_feature_is_named(how: str) -> None:
     make, words = AFTERWARDS[how]
     found = explain(make(), SAMPLES, 16000)
-    if how == "stacked and normalized" and not native.library() and not found.in_time:
-        pytest.skip("without C the search takes more time than it has")
     assert found.is_exact, str(found)
     assert words in str(found)
     assert "window_type='hamming'" in str(found)
