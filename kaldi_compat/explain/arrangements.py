@@ -88,10 +88,11 @@ def why_no_features(target: Doubles) -> str:
 
 def orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return an array as it is and transposed, and reshaped if its numbers are smoother then."""
+    found: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     torn = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4 and _roughness(torn) < 0.5 * _roughness(target):
-        return [(["reshaped where a transposition was meant"], torn)]
-    return [([], target), (["transposed"], target.T)]
+        found.append((["reshaped where a transposition was meant"], torn))
+    return found
 
 
 def _roughness(target: Doubles) -> float:
@@ -233,8 +234,8 @@ def _of_bits(values: Doubles) -> Doubles:
 # How numbers are stored, so that rounding them again changes nothing.
 STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
+    "stored as bfloat16": _of_bits,  # before float16, which has more digits
     "stored as float16": lambda values: values.astype(np.float16).astype(np.float64),
-    "stored as bfloat16": _of_bits,
     "stored compressed, 8 bits a value in each column": functools.partial(_compress, method=2),
     "stored compressed, 8 bits a value": functools.partial(_compress, method=5),
     "stored compressed, 16 bits a value": functools.partial(_compress, method=3),

@@ -43,10 +43,12 @@ SECONDS = 5.0  # of processor time that a search may take
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 MOST_NOISE = 20.0  # of samples at Kaldi's scale
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
+SMOOTHER = 0.3  # by how much the correlation of neighbours may differ from that of noise
 ALIKE = 1.5  # times more or less noise than there should be
 SURPRISING = 0.1  # share of the spread that an explanation leaves at most
 FEWEST_CELLS = 20  # of an array that is explained: as many as there are, less the numbers of the map
 PARTLY = 0.1  # share of the spread that is left where the kind of feature is certain
+OF_SPREAD = "of the spread"
 PITCH_ERROR = 0.01  # share of a pitch feature's spread, in which it is recognized
 GOOD_COLUMN = 2e-3  # share of a column's spread that is left where it is explained
 
@@ -99,8 +101,11 @@ class Explanation:
             return f"{self.cause}: largest difference {self.residual:.2g}"
         if not len(self.computed):
             return f"not explained: {self.cause}"
-        said = f"partly explained: {self.cause}; left: {self.left}" if self.left else (
-            f"not explained; the nearest is: {self.cause}")  # fmt: skip
+        said = f"not explained; the nearest is: {self.cause}"
+        if self.left:
+            is_vague = self.left.endswith(OF_SPREAD)
+            kind = f"{self.variant.kind} of this audio, most like " if self.variant and is_vague else ""
+            said = f"partly explained: {kind}{self.cause}; left: {self.left}"
         where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
         return f"{said}: largest difference {self.residual:.2g}{where}{ended}"
 
@@ -239,9 +244,13 @@ def _of_finding(finder: Finder, found: Attempt, settled: Settled, stored: list[s
         left = _unexplained_rows(settled, sheet)
     elif found.cost < UNLIKE:
         # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
-        tried = itertools.takewhile(lambda _: not finder.clock.is_settled(), [settled, *_plain_ones(finder, sheet)])
-        noisy = next(((each, noise) for each in tried if (noise := _dithering(each))), None)
-        if noisy:
+        tried = [*itertools.takewhile(lambda _: not finder.clock.is_settled(), [settled, *_plain_ones(finder, found)])]
+        first = (settling.map_to(each.candidate.change({"dithered": True}), sheet, tolerance) for each in tried)
+        dithered = next((each for each in first if each and each.fit.residual <= tolerance), None)
+        noisy = next(((each, noise) for each in tried if not dithered and (noise := _dithering(each))), None)
+        if dithered:
+            settled, is_exact = dithered, True
+        elif noisy:
             settled, words, left = noisy[0], [noisy[1]], "noise, which has no seed that is known"
         elif not len(others) and settled.left() < PARTLY and found.cost < PARTLY:
             settled, left = _focus(settled, sheet, tolerance)
@@ -266,13 +275,15 @@ def _covered_columns(sheet: Sheet) -> Mask:
     return covered
 
 
-def _plain_ones(finder: Finder, sheet: Sheet) -> Iterator[Settled]:
-    """Yield the features with which the search began, as they are."""
-    for attempt in finder.begun[:2]:
+def _plain_ones(finder: Finder, found: Attempt) -> Iterator[Settled]:
+    """Yield the features that were found and those with which the search began, as they are."""
+    sheet = found.search.sheet
+    for attempt in (found, *finder.begun[:2]):
         if attempt.search.sheet is sheet:
-            framed = map(attempt.candidate.change, attempt.search.framings(attempt.candidate))
+            candidate = attempt.candidate.change({"source": attempt.candidate.source.plain or attempt.candidate.source})
+            framed = map(candidate.change, attempt.search.framings(candidate))
             snipped = (each for each in framed if each.value("snip_edges") and not each.padding)
-            made = (settling.map_to(each, sheet, np.inf) for each in (attempt.candidate, *snipped))
+            made = (settling.map_to(each, sheet, np.inf) for each in (candidate, *snipped))
             yield from filter(None, made)
 
 
@@ -323,7 +334,7 @@ def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[Settled, s
         other = settling.map_to(settled.candidate, some, tolerance, arrangement=settled.arrangement)
         if other is not None and other.fit.residual <= tolerance:
             return other, arrangements.spans(places, "column")
-    return settled, f"{settled.left():.2g} of the spread"
+    return settled, f"{settled.left():.2g} {OF_SPREAD}"
 
 
 def _dithering(settled: Settled) -> str:
@@ -339,19 +350,29 @@ def _dithering(settled: Settled) -> str:
     plain = compute(0.0)
     if plain.shape != settled.target.shape:
         return ""
-    left = _deviation(settled.fit.mapped - settled.target)
+    unexplained = settled.fit.mapped - settled.target
+    left = _deviation(unexplained)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    size, ratio, made = 1.0, 1.0, left
+    size, ratio, made, moved = 1.0, 1.0, left, plain
     for _ in range(NOISES):
         size *= ratio
-        made = slope * _deviation(compute(size) - plain)
+        moved = compute(size) - plain
+        made = slope * _deviation(moved)
         ratio = float(np.median(left) / max(np.median(made), 1e-30))
     much = settling.spread_of(made) > np.median(settling.spread_of(made))
     if not much.any() or much.all():
         return ""
     shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
     is_noise = size < MOST_NOISE and 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
+    is_noise &= bool(np.abs(_smoothness(unexplained) - _smoothness(moved)).max() < SMOOTHER)
     return f"noise as of dithering with about {size * ratio:.2g}" if is_noise else ""
+
+
+def _smoothness(difference: Doubles) -> Doubles:
+    """Return the correlations of values with their neighbours in time and in the next column."""
+    centered = difference - np.median(difference, axis=0)
+    power = float((centered**2).sum()) or 1.0
+    return np.array([(centered[1:] * centered[:-1]).sum(), (centered[:, 1:] * centered[:, :-1]).sum()]) / power
 
 
 def _deviation(difference: Doubles) -> Doubles:

@@ -99,7 +99,8 @@ class Finder:
             self.clock.begin_stage(seconds)
             for attempt in stage():
                 self._attempts.append(attempt)
-                if settled := self._explain(attempt):
+                is_start = stage in (self._at_starts, self._anywhere) and attempt.cost > EXPLAINED
+                if not is_start and (settled := self._explain(attempt)):
                     return attempt, settled
             self._attempts.sort(key=lambda each: each.cost)
             if stage == self._at_starts and self.begun:
@@ -107,7 +108,7 @@ class Finder:
                 if _has_more(self.begun[0].search.sheet.values.shape[1]):
                     stages.sort(key=lambda each: each[0] != self._of_parts)
                 elif self._least() > OTHER_AUDIO[of_speech]:
-                    stages.sort(key=lambda each: each[0] != self._mistaken)
+                    stages.sort(key=lambda each: (each[0] != self._anywhere, each[0] != self._mistaken))
             if self._likeliest[0] < LIKELY and self._least() >= HOPELESS:  # neither features nor energies resemble it
                 stages = [each for each in stages if each[0] == self._mistaken]
         nearest: list[tuple[Attempt, Settled]] = []
@@ -134,6 +135,8 @@ class Finder:
 
     def _settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all that is done to it."""
+        if plain := attempt.candidate.source.plain:
+            attempt = Attempt(attempt.search, attempt.candidate.change({"source": plain}))
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt.search.sheet))

@@ -22,7 +22,8 @@ from kaldi_compat.exact.engine import features_of_list
 from kaldi_compat.exact.fft import prime_factors
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.plan import Plan, plan_of
+from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FbankOptions, SpectrogramOptions
@@ -80,8 +81,10 @@ WORDS: dict[str, str | dict[Any, str]] = {
     "energy": {"spectrum": "the energy is the sum of the power of all bins"},
     "in_place": {True: "preemphasis in place, from the first sample to the last"},
     "precise": {True: "an FFT in double precision"},
+    "dithered": {True: "dithered as the first utterance of a run of Kaldi's"},
 }
-OF_KALDI = {"scale", "padding", "whole", "warp", "precise"}  # attributes that the exact engine has, or that precede it
+# Attributes that the exact engine has, or that precede it.
+OF_KALDI = {"scale", "padding", "whole", "warp", "precise", "dithered"}
 NO_FLOOR = "no floor"
 LARGEST_FACTOR = 29  # of the points of an FFT: others take long, and are rare
 LEAST = 1e-300  # under the logarithm where there is no floor
@@ -115,6 +118,7 @@ class FeatureModel:
     energy: str = "kaldi"  # "kaldi", or "spectrum" for the sum of the power of all bins
     in_place: bool = False  # preemphasis overwrites the samples that it still needs
     precise: bool = False  # True for an FFT in double precision
+    dithered: bool = False  # True for Kaldi's noise, as for the first utterance of a run
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with other options or attributes; a padding and snip_edges take each other's place."""
@@ -132,7 +136,7 @@ class FeatureModel:
 
     def default(self, name: str) -> Any:
         """Return Kaldi's value of an option or an attribute; None for an option that the feature does not have."""
-        return getattr(KINDS[self.kind], name, getattr(FeatureModel, name, None))
+        return _default(self.kind, name)
 
     def settings(self) -> list[str]:
         """Return in words what distinguishes the model from Kaldi's defaults, options last."""
@@ -248,7 +252,7 @@ class FeatureModel:
 
     def _by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
         audio = audio * F32(self.scale) if self.scale != 1 else audio
-        options = self.options | changes | {"dither": 0.0, "sample_frequency": self.rate}
+        options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
             options["preemphasis_coefficient"] = 0.0
         if "offset" in self.whole:
@@ -257,7 +261,8 @@ class FeatureModel:
             options["allow_empty_bins"] = True
         plan = plan_of(make_options(self.kind, KINDS[self.kind], None, options))
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
-        [features] = features_of_list(plan, [audio], [self.warp], _no_seeds)
+        seeds = KaldiRandom().frame_seeds if self.dithered else _no_seeds
+        [features] = features_of_list(plan, [audio], [self.warp], seeds)
         return features
 
     def spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
@@ -331,6 +336,11 @@ class FeatureModel:
         return np.roll(features, -1, 1) if self.value("htk_compat") else features
 
 
+@functools.cache
+def _default(kind: str, name: str) -> Any:
+    return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
+
+
 def milliseconds(samples: int, rate: float) -> float:
     """Return a time of few digits that Kaldi takes for so many samples."""
     for digits in range(1, 8):
@@ -348,15 +358,20 @@ def _power(windowed: Doubles, points: int) -> Doubles:
 
 def _rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
     """Return the power spectrum by Kaldi's FFT in single precision."""
-    length = milliseconds(windowed.shape[1], rate)
+    plan = _fft_plan(windowed.shape[1], points, rate)
+    [raw] = features_of_list(plan, [windowed.ravel()], [1.0], _no_seeds)
+    first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
+    return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
+
+
+@functools.lru_cache(maxsize=64)
+def _fft_plan(size: int, points: int, rate: float) -> Plan:
+    length = milliseconds(size, rate)
     options = SpectrogramOptions(
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,
         preemphasis_coefficient=0.0, remove_dc_offset=False, return_raw_fft=True,
     )  # fmt: skip
-    plan = dataclasses.replace(plan_of(options), points=points, dim=points)
-    [raw] = features_of_list(plan, [windowed.ravel()], [1.0], _no_seeds)
-    first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
-    return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
+    return dataclasses.replace(plan_of(options), points=points, dim=points)
 
 
 def _no_seeds(count: int) -> npt.NDArray[np.int32]:

@@ -42,7 +42,6 @@ NOTHING = 2.0  # of a candidate that cannot be compared
 BETTER = 0.97  # share of the cost that a change may leave; less for those that explain a little of anything
 MUCH_BETTER = {"warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "offset": 0.7, "added": 0.7,
                "floor": 0.7}  # fmt: skip
-CERTAIN_WINDOW = 0.3  # share of the cost that another window leaves where the search begins
 OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
 LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
 EDGES = ("low_freq", "high_freq")
@@ -52,7 +51,9 @@ NARROW = 60  # filters by which the centers of columns are found
 LOCAL = 0.6  # correlation of a column with one narrow filter, if it is a filter itself
 FEWEST_AT_FLOOR = 2, 3  # cells of a column, and of all, at their least value, if there is a floor
 MOST_AT_FLOOR = 0.8  # of a column that is compared
-MOST_STARTS, MOST_FRAMED = 4, 8
+MOST_STARTS, MOST_FRAMED = 5, 3
+NOISY = 0.8  # share of the cost that noise leaves where the search begins, if the features have been dithered
+FRAMING = ("frame_length", "snip_edges", "padding", "offset", "start")
 LENGTHS_MS = (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0)
 LENGTHS = (400, 512, 1024, 2048, 1200, 800, 256)
 CHOICES: dict[str, Sequence[Any]] = {
@@ -80,6 +81,8 @@ CHOICES: dict[str, Sequence[Any]] = {
     "in_place": (False, True),
     "root": (0.0, 1e-9, 1e-6),
 }  # fmt: skip
+EQUAL_SHAPES = {"htk-area": "hertz", "slaney-height": "slaney"}  # that differ in the height of each filter only
+SHAPES = [each for each in MELS if each not in EQUAL_SHAPES]
 MEL = {"mel", "low_freq", "high_freq", "warp", "corner"}
 FRAMES = {"round_to_power_of_two", "points", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
           "whole", "in_place"}  # fmt: skip
@@ -232,8 +235,8 @@ class Search:
 
     def _choose_rows(self) -> Any:
         rows = np.flatnonzero(self.sheet.rows)
-        if len(rows) > 2 * BLOCK:  # frames at the edges depend on padding
-            rows = rows[2:-2]
+        edge = min(4, len(rows) // BLOCK)  # frames at the edges depend on padding
+        rows = rows[edge : len(rows) - edge]
         if len(rows) <= MOST_ROWS:
             return rows
         first = np.linspace(0, len(rows) - BLOCK, MOST_ROWS // BLOCK).astype(int)
@@ -325,20 +328,34 @@ class Search:
             if min(map(self.cost, found), default=NOTHING) < EXPLAINED:
                 break
         found.sort(key=self.cost)
-        windows = [{"window_type": each} for each in CHOICES["window_type"]]
-        for number, each in enumerate(found[:MOST_FRAMED]):
-            if self.cost(found[0]) > EXPLAINED:
-                framed = min((each, *map(each.change, self.framings(each))), key=self.cost)
-                windowed = min(map(each.change, windows), key=self.cost)
-                is_certain = self.cost(windowed) < CERTAIN_WINDOW * self.cost(framed)
-                found[number] = windowed if is_certain else framed
         kinds: dict[tuple[Any, ...], Candidate] = {}
-        for each in sorted(found, key=self.cost):
-            kinds.setdefault((each.kind, each.value("use_energy"), each.window, each.order, each.bins), each)
+        for each in found:
+            kinds.setdefault((each.kind, each.value("use_energy"), each.window, each.mel, each.order, each.bins), each)
         chosen = [*kinds.values()][:MOST_STARTS]
         if chosen and self.cost(chosen[0]) > EXPLAINED:
+            noisy = [each.change({"source": each.source.noisy}) for each in chosen]
+            if min(map(self.cost, noisy)) < NOISY * self.cost(chosen[0]):  # or else floors imitate dithering
+                chosen = noisy
             chosen = [min((each, *self.center(each), *self._edged(each)), key=self.cost) for each in chosen]
-        return sorted(chosen, key=self.cost)
+            best = min(chosen, key=self.cost)
+            best = self._framed(best) if self.cost(best) > NEAR else best
+            frames = {name: best.value(name) for name in FRAMING}
+            ways = (frames, frames | {"window_type": best.value("window_type")})
+            chosen = [best, *(min((each, *map(each.change, ways)), key=self.cost) for each in chosen)]
+        return sorted({each.key: each for each in chosen}.values(), key=self.cost)
+
+    def _framed(self, candidate: Candidate) -> Candidate:
+        """Return a candidate with the frame length, edges and window that explain most: one imitates another."""
+        center, centered = candidate.first_sample + candidate.size / 2, list[Candidate]()
+        lengths = dict.fromkeys([candidate.value("frame_length"), *LENGTHS_MS])
+        for length, window in itertools.product(lengths, CHOICES["window_type"]):
+            other = candidate.change({"frame_length": length, "window_type": window, "offset": 0}).place(center)
+            centered.append(other.change({"offset": round(center - other.first_sample - other.size / 2)}))
+        centered.sort(key=self.cost)
+        framed = (each.change({"window": window, **change}) for window in CHOICES["window"]
+                  for each in centered[:MOST_FRAMED] for change in self.framings(each))  # fmt: skip
+        best = min((candidate, *framed), key=self.cost)
+        return centered[0] if self.cost(centered[0]) < MUCH_BETTER["offset"] * self.cost(best) else best
 
     def _begin_with(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
         """Yield kinds of features, and options, that have the number of columns, for frames so many samples apart."""
@@ -362,6 +379,7 @@ class Search:
             other = size | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
             if 3 <= dim <= 256:
                 yield "fbank", size | {"num_mel_bins": dim}
+                yield "fbank", size | {"num_mel_bins": dim, "use_log_fbank": False}
                 yield "fbank", other | {"num_mel_bins": dim}
             for at_end in (False, True):
                 if 4 <= dim <= 257:
@@ -417,6 +435,7 @@ class Search:
         bend = np.minimum(left - 2 * middle + right, -1e-9)  # of a parabola through the best and its neighbours
         step = float(mel_of(np.array(0.5 * rate))) / (NARROW + 1)
         centers = hertz_of(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
+        highs = [each if each > 0 else each + rate / 2 for each in CHOICES["high_freq"]]
         for is_slaney in (False, True):
             values = mel_of(centers, is_slaney)
             # Theil and Sen's line, since a column may resemble another part of the spectrum more.
@@ -425,32 +444,54 @@ class Search:
             first = np.median(values - slope * places)
             edges = hertz_of(np.array([first, first + slope * (candidate.value("num_mel_bins") + 1)]), is_slaney)
             low, high = np.clip(edges, 0, rate / 2).tolist()
-            mel = candidate.mel if (candidate.mel in SLANEYS) == is_slaney else ("hertz", "slaney")[is_slaney]
-            exact = candidate.change({"mel": mel, "low_freq": low, "high_freq": high})
-            lows = sorted(CHOICES["low_freq"], key=lambda each: abs(each - low))[:3]
-            highs = sorted((each if each > 0 else each + rate / 2 for each in CHOICES["high_freq"]),
-                           key=lambda each: abs(each - high))[:3]  # fmt: skip
-            for pair in [(low, high), *itertools.product(lows, highs)]:
-                if pair[0] < pair[1] <= rate / 2:
-                    yield exact.change({"low_freq": pair[0], "high_freq": _named_edge(pair[1], rate)})
+            own = candidate.mel if (candidate.mel in SLANEYS) == is_slaney else ("hertz", "slaney")[is_slaney]
+            yield candidate.change({"mel": own, "low_freq": low, "high_freq": _named_edge(high, rate)})
+            for mel in (each for each in SHAPES if (each in SLANEYS) == is_slaney):
+                moved = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
+                usual = [sorted(choices, key=lambda each: abs(each - edge - moved))[: 3 if mel == own else 2]
+                         for edge, choices in ((low, CHOICES["low_freq"]), (high, highs))]  # fmt: skip
+                for pair in itertools.product(*usual):
+                    if pair[0] < pair[1] <= rate / 2:
+                        yield candidate.change(
+                            {"mel": mel, "low_freq": pair[0], "high_freq": _named_edge(pair[1], rate)}
+                        )
 
     # Improvement.
 
     def descend(self, candidate: Candidate) -> Candidate:
         """Change options until no change explains more."""
         while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
-            better = self._improve(candidate)
-            enough = self.cost(better) >= 0.99 * self.cost(candidate)
-            candidate = min(candidate, better, key=self.cost)
-            if enough:
+            candidate, before = self._simplify(candidate), 0.99 * self.cost(candidate)
+            for improve in (self._improve, self._framed, self._jointly):
+                if self.cost(candidate) > before:
+                    candidate = min(candidate, improve(candidate), key=self.cost)
+            if self.cost(candidate) > before:
                 break
         return self._simplify(candidate)
+
+    def _jointly(self, candidate: Candidate) -> Candidate:
+        """Return the best candidate with several options changed at once: each may have been in place of another."""
+        found = [candidate]
+        joint: list[dict[str, Any]] = [{name: candidate.value(name) for name in ("mel", *EDGES)}]
+        if "mel" in OPTIONS[candidate.kind]:
+            found += [self.refine(candidate.change({"mel": mel}), EDGES) for mel in SHAPES]
+            low, high = (_number(candidate, name) for name in EDGES)
+            lows = {20.0, 0.0, low, *sorted(CHOICES["low_freq"], key=lambda each: abs(each - low))[:2]}
+            highs = {0.0, _named_edge(high, candidate.rate)}
+            pairs = itertools.product(sorted({"kaldi", candidate.mel}), lows, highs)
+            joint = [{"mel": mel, "low_freq": each, "high_freq": other} for mel, each, other in pairs]
+        spectra = itertools.product(CHOICES["preemphasis_coefficient"][:5], (True, False), ((), ("preemphasis",)))
+        for factor, has_offset, whole in spectra:
+            prepared = {"preemphasis_coefficient": factor, "remove_dc_offset": has_offset, "whole": whole}
+            found += [candidate.change(prepared | each) for each in joint]
+        return min(found, key=self.cost)
 
     def _simplify(self, candidate: Candidate) -> Candidate:
         """Return the candidate without options that make no difference."""
         plain: list[Changes] = [{name: candidate.default(name)} for name in sorted(OPTIONS[candidate.kind])]
         levels = {name: candidate.default(name) for name in ("scale", "added", "floor", "span")}
-        for changes in [*plain, *plain, levels]:  # one may depend on another
+        same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
+        for changes in [*same_shape, *plain, *plain, levels]:  # one may depend on another
             other = candidate.change(changes)
             if other.key != candidate.key and self.cost(other) <= max(1.02 * self.cost(candidate), EXPLAINED):
                 candidate = other

@@ -33,6 +33,7 @@ class AudioSource:
     rate: float  # the sampling rate that it is taken to have, in Hz
     make: Callable[[], npt.NDArray[Any]]  # returns the samples (T,)
     length: float  # number of samples, or about
+    plain: AudioSource | None = None  # the audio without noise, if noise was added
 
     @functools.cached_property
     def samples(self) -> Floats:
@@ -49,6 +50,12 @@ class AudioSource:
         """Scales that make audio equally loud, with their names."""
         peak, deviation = float(np.abs(self.samples).max()), float(self.samples.std())
         return {1 / peak: "1 / the largest sample", 1 / deviation: "1 / the standard deviation"} if deviation else {}
+
+    @functools.cached_property
+    def noisy(self) -> AudioSource:
+        """This audio with noise as large as that of Kaldi's dithering, unless other options are given."""
+        noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
+        return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
     def with_other_rounding(self) -> AudioSource:
         """Return this audio as if its samples had been rounded otherwise."""
