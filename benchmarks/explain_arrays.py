@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import io_ark
+from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.explain.explanation import explain
 from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate
@@ -91,6 +92,11 @@ def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
                 yield Case(
                     "Kaldi's", f"{name} {kind.__name__} {options}", lambda m=made, s=samples: m(s), samples, rate, words
                 )
+            if kind is not Plp:
+                noisy = kind(sample_frequency=rate, **options)
+                make = lambda m=noisy, s=samples: m(s, generator=KaldiRandom())  # noqa: E731
+                yield Case("Kaldi's, dithered", f"{name} {kind.__name__} {options}", make, samples, rate,
+                           (*words, "dithered as the first utterance"))  # fmt: skip
     for name in ("speech16k", "speech16k_b"):
         samples, rate = audio[name]
         for kind, options in (kinds[0], kinds[1], kinds[4]):

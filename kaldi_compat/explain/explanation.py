@@ -43,7 +43,6 @@ SECONDS = 5.0  # of processor time that a search may take
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 MOST_NOISE = 20.0  # of samples at Kaldi's scale
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
-SMOOTHER = 0.3  # by how much the correlation of neighbours may differ from that of noise
 ALIKE = 1.5  # times more or less noise than there should be
 SURPRISING = 0.1  # share of the spread that an explanation leaves at most
 FEWEST_CELLS = 20  # of an array that is explained: as many as there are, less the numbers of the map
@@ -350,29 +349,19 @@ def _dithering(settled: Settled) -> str:
     plain = compute(0.0)
     if plain.shape != settled.target.shape:
         return ""
-    unexplained = settled.fit.mapped - settled.target
-    left = _deviation(unexplained)
+    left = _deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
-    size, ratio, made, moved = 1.0, 1.0, left, plain
+    size, ratio, made = 1.0, 1.0, left
     for _ in range(NOISES):
         size *= ratio
-        moved = compute(size) - plain
-        made = slope * _deviation(moved)
+        made = slope * _deviation(compute(size) - plain)
         ratio = float(np.median(left) / max(np.median(made), 1e-30))
     much = settling.spread_of(made) > np.median(settling.spread_of(made))
     if not much.any() or much.all():
         return ""
     shares = [left[where].mean() / max(made[where].mean(), 1e-30) for where in (much, ~much)]
     is_noise = size < MOST_NOISE and 0.9 < ratio < 1.1 and all(1 / ALIKE < share < ALIKE for share in shares)
-    is_noise &= bool(np.abs(_smoothness(unexplained) - _smoothness(moved)).max() < SMOOTHER)
     return f"noise as of dithering with about {size * ratio:.2g}" if is_noise else ""
-
-
-def _smoothness(difference: Doubles) -> Doubles:
-    """Return the correlations of values with their neighbours in time and in the next column."""
-    centered = difference - np.median(difference, axis=0)
-    power = float((centered**2).sum()) or 1.0
-    return np.array([(centered[1:] * centered[:-1]).sum(), (centered[:, 1:] * centered[:, :-1]).sum()]) / power
 
 
 def _deviation(difference: Doubles) -> Doubles:

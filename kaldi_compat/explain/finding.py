@@ -99,8 +99,7 @@ class Finder:
             self.clock.begin_stage(seconds)
             for attempt in stage():
                 self._attempts.append(attempt)
-                is_start = stage in (self._at_starts, self._anywhere) and attempt.cost > EXPLAINED
-                if not is_start and (settled := self._explain(attempt)):
+                if settled := self._explain(attempt, stage in (self._at_starts, self._anywhere)):
                     return attempt, settled
             self._attempts.sort(key=lambda each: each.cost)
             if stage == self._at_starts and self.begun:
@@ -120,11 +119,15 @@ class Finder:
     def _least(self) -> float:
         return min((each.cost for each in self._attempts), default=NOTHING)
 
-    def _explain(self, attempt: Attempt) -> Settled | None:
-        """Return how an attempt explains the array, if it does."""
+    def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
+        """Return how an attempt explains the array, if it does; a start, which may become better, only if equal."""
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
-        near = NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
+        if plain := attempt.candidate.source.plain:
+            first = map_to(attempt.candidate.change({"source": plain, "dithered": True}), sheet, tolerance)
+            if first and first.fit.residual <= tolerance:
+                return first
+        near = EXPLAINED if is_start else NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
         if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
             return None
         settled = self._settle(attempt)

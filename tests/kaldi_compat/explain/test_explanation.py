@@ -196,6 +196,13 @@ C0 = Mfcc(dither=0.0, use_energy=False)(SAMPLES).astype(np.float64)
 FBANK = Fbank(num_mel_bins=40, dither=0.0)
 EIGHT = FBANK(resample_waveform(SAMPLES.astype(np.float32), 8000, 16000))
 PAUSES = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]  # with digital silence
+
+
+def _bfloat16(array: Any) -> Any:
+    bits = np.asarray(array, np.float32).view(np.uint32)
+    return ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high_freq=-400.0)(
     resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 )
@@ -216,6 +223,11 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         lambda: port(SAMPLES.astype(np.float64), window="hamming-periodic", filter_kind="hertz"), SAMPLES, 16000,
         ("window_type='hamming'", "periodic window", "triangles in Hz")),
     "C0 left out": (lambda: Mfcc(dither=0.0)(SAMPLES)[:, 1:], SAMPLES, 16000, ("the first column left out",)),
+    "cepstra transposed": (lambda: Mfcc(dither=0.0)(SAMPLES).T, SAMPLES, 16000, ("mfcc()", "transposed")),
+    "bfloat16 of small numbers": (lambda: _bfloat16(FBANK(SAMPLES) / 20), SAMPLES, 16000, ("stored as bfloat16",)),
+    "a frame length and an offset": (
+        lambda: Fbank(dither=0.0, frame_length=30.0, remove_dc_offset=False)(SAMPLES + np.int16(40)),
+        SAMPLES + np.int16(40), 16000, ("fbank(frame_length=30.0, remove_dc_offset=False):",)),
     "C0 last": (lambda: np.roll(Mfcc(dither=0.0)(SAMPLES), -1, 1), SAMPLES, 16000, ("htk_compat=True",)),
     "lifter": (lambda: Mfcc(dither=0.0, use_energy=False, cepstral_lifter=26.0)(SAMPLES), SAMPLES, 16000,
                ("mfcc(use_energy=False, cepstral_lifter=26)",)),
@@ -272,6 +284,24 @@ def test_other_audio_and_libraries_are_named(case: str) -> None:
     found = explain(make(), audio, rate)
     assert found.is_exact, str(found)
     assert all(word in str(found) for word in words), str(found)
+
+
+@pytest.mark.parametrize("kind", quick({"Fbank": Fbank, "Mfcc": Mfcc}, "Fbank"))
+def test_first_utterance_of_a_run_of_kaldi_is_explained_with_its_noise(kind: str) -> None:
+    """Of audio with digital silence, where noise is all that there is."""
+    samples = io_ark.load(WAV.with_name("speech16k.wav")).samples[0]
+    features = {"Fbank": Fbank, "Mfcc": Mfcc}[kind]()(samples, generator=KaldiRandom())
+    words = f"{kind.lower()}(), dithered as the first utterance of a run of Kaldi's"
+    assert str(explain(features, samples, 16000)).startswith(f"{words}: largest difference 0")
+    assert str(explain(features - features.mean(0), samples, 16000)).startswith(f"{words}; minus the mean of each")
+
+
+@pytest.mark.slow
+def test_options_are_not_stated_as_facts_where_a_part_of_the_spread_is_left() -> None:
+    noise = np.random.default_rng(0).normal(size=MADE.shape)
+    found = explain(MADE + 0.05 * MADE.std() * noise, SAMPLES, 16000)
+    assert str(found).startswith("partly explained: fbank of this audio, most like fbank("), str(found)
+    assert found.verdict == "partly" and "of the spread" in found.left
 
 
 @pytest.mark.slow
