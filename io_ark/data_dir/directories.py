@@ -256,10 +256,9 @@ class Renaming:
         Raises:
             DataDirError: a name is not in the list.
         """
-        before = 0
-        name = path if isinstance(path, str) else self.listing
-        for chunk in chunks(path) if isinstance(path, str) else path:
-            runs, count, _ = self.keys.runs(chunk, number)
+        name, source = (path, chunks(path)) if isinstance(path, str) else (self.listing, path)
+        for before, chunk in lines.numbered(source):
+            runs, *_ = self.keys.runs(chunk, number)
             if -1 in runs[2::4]:
                 start = runs[4 * runs[2::4].index(-1)]
                 done = chunk[:start].count(b"\n")
@@ -270,7 +269,6 @@ class Renaming:
                     advice = f"is not in {self.listing}: add it, or run fix_data_dir.sh first"
                     raise DataDirError(advice, name, before + done + 1, key, status=DIED, partly=True)
             yield self._renamed(chunk, number)
-            before += count
 
     def _renamed(self, chunk: bytes, number: int) -> bytes:
         prefix, suffix = self.prefix, self.suffix

@@ -130,18 +130,26 @@ class Fields:
 
     Attributes:
         joined: the fields, each with a newline; empty for a line that lacks it.
+        last: the last one.
         count: number of lines.
         unsorted, lacking, indented: the first line, from 1, whose field does not follow that of the line before; that
             lacks the field; that starts with white space. 0 if there is none.
     """
 
-    def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False) -> None:
+    def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False, after: bytes | None = None) -> None:
+        """Read a chunk; ``after`` is the field of the line before it."""
         c = _c() if len(chunk) >= IN_C else None
         if c:
             out, found = _room("bytes", len(chunk) + 1), array("q", bytes(32))
             self.joined = out[: c.fields(chunk, len(chunk), number, awk, c.at(out), c.at(found))]
             self.count, self.unsorted, self.lacking, self.indented = found
-            return
+        else:
+            self._read_in_python(chunk, number, awk)
+        self.last = _last_line(self.joined)[:-1]
+        if after is not None and after >= self.joined[: self.joined.find(b"\n")]:
+            self.unsorted = 1
+
+    def _read_in_python(self, chunk: bytes, number: int, awk: bool) -> None:
         lines = chunk.split(b"\n")
         if not lines[-1]:
             lines.pop()
@@ -439,14 +447,12 @@ def utt2spk(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
 
 def of_two_words(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Iterator[bytes]:
     """Return chunks whose lines have two words each. ``bad`` is called with another line, and its number."""
-    before = 0
-    for chunk in source:
+    for before, chunk in numbered(source):
         second = Fields(chunk, 2)
         if second.lacking or Fields(chunk, 3).joined.strip(b"\n"):
             for at, line in enumerate(split_lines(chunk), before + 1):
                 if len(line.split()) != 2:
                     bad(at, line)
-        before += second.count
         yield chunk
 
 
@@ -455,6 +461,14 @@ def speakers(source: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
     words = (Fields(chunk, 2).joined.split(b"\n")[:-1] for chunk in source)
     for word, group in itertools.groupby(itertools.chain.from_iterable(words)):
         yield word, sum(1 for _ in group)
+
+
+def numbered(source: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield chunks, each with the number of lines before it."""
+    before = 0
+    for chunk in source:
+        yield before, chunk
+        before += count_of(chunk)
 
 
 def count_of(chunk: bytes) -> int:
@@ -503,14 +517,12 @@ def sort_key(line: bytes) -> bytes:
 
 def is_sorted(file: str) -> bool:
     """True if the first fields of a file's lines follow each other in the order of bytes, and it ends with a newline."""
-    last = b""
+    last = None
     for chunk in chunks(file):
-        found = Fields(chunk, awk=True)
+        found = Fields(chunk, awk=True, after=last)
         if found.unsorted or found.lacking or found.indented or not chunk.endswith(b"\n"):
             return False
-        if last and last >= found.joined[: found.joined.index(b"\n")]:
-            return False
-        last = found.joined[found.joined.rfind(b"\n", 0, -1) + 1 : -1]
+        last = found.last
     return True
 
 

@@ -72,12 +72,10 @@ def keys_of(file: str, text: str = "Invalid id-list file line") -> Keys:
         source = lines.rereadable(file)
 
         def parts() -> Iterator[bytes]:
-            before = 0
-            for chunk in source():
+            for before, chunk in lines.numbered(source()):
                 found = lines.Fields(chunk)
                 if found.lacking:
                     bad_line(f"{text} without a key", file)(before + found.lacking)
-                before += found.count
                 yield found.joined
 
         return Keys(parts)
@@ -326,9 +324,8 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Parts:
     places: dict[int, int] = {}  # of speakers, in the order of the file
 
     def runs() -> Iterator[tuple[int, int]]:
-        before = 0
-        for chunk in source():
-            found, count, _ = keys.runs(chunk, bounds=bounds)
+        for before, chunk in lines.numbered(source()):
+            found, *_ = keys.runs(chunk, bounds=bounds)
             for start, part, size in zip(found[::4], found[2::4], found[3::4], strict=True):
                 if part < 0:
                     line = lines.split_lines(chunk[start:])[0]
@@ -336,7 +333,6 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Parts:
                     what = what if line.strip() else "Empty or space-only line in scp file"
                     bad_line(f"{say.name}: {what}", scp)(before + lines.count_of(chunk[:start]))
                 yield places.setdefault(speakers[part], len(places)), size
-            before += count
 
     sizes: list[int] = []
     together = True

@@ -107,7 +107,7 @@ class _Split:
         self, name: str, keys: Keys, bounds: array[int], several: dict[bytes, list[int]], *, warn_of: bool
     ) -> None:
         """Write a file of each part, in memory of bounded size."""
-        path, targets, before, size = self.src.path(name), list(self.names(name)), 0, 0
+        path, targets, size = self.src.path(name), list(self.names(name)), 0
         pending: list[list[bytes]] = [[] for _ in targets]
         uncovered = twice = False
 
@@ -116,11 +116,10 @@ class _Split:
                 self.stage.append(target, found)
                 found.clear()
 
-        for chunk in chunks(path):
+        for before, chunk in lines.numbered(chunks(path)):
             runs, lacking = keys.parts(chunk, bounds=bounds)
             if lacking:
                 bad_line("Bad line without a key", path)(before + lacking)
-            before += chunk.count(b"\n")
             for part, some in runs:
                 if part < 0:
                     uncovered = True

@@ -50,7 +50,7 @@ class Listed:
 
     def __init__(self, file: str, number: int = 1, other: Listed | None = None) -> None:
         self.file = file
-        self.count = self.unsorted = before = size = at = 0
+        self.count = self.unsorted = size = at = 0
         self.ended, self.same_as = True, other
         self.held: list[bytes] | None = None
         if number == 2:
@@ -59,8 +59,9 @@ class Listed:
             return
         last, held = None, list[bytes]()
         supply, theirs = iter(other.parts() if other else ()), b""
-        for chunk in chunks(file):
-            found = Fields(chunk, awk=True)
+        for before, chunk in lines.numbered(chunks(file)):
+            found = Fields(chunk, awk=True, after=last)
+            last = found.last
             if not other and size <= lines.MOST_HELD:
                 held.append(found.joined)
                 size += len(found.joined)
@@ -69,12 +70,8 @@ class Listed:
             if not theirs.startswith(found.joined, at):
                 self.same_as = None
             at += len(found.joined)
-            if not self.unsorted:
-                first = found.joined[: found.joined.index(b"\n")]
-                place = 1 if last is not None and last >= first else found.unsorted
-                self.unsorted = before + place if place else 0
-            last = found.joined[found.joined.rfind(b"\n", 0, -1) + 1 : -1]
-            before += found.count
+            if found.unsorted and not self.unsorted:
+                self.unsorted = before + found.unsorted
             self.ended = chunk.endswith(b"\n")
             self.count += found.count - (not self.ended)
         if len(theirs) > at or next(supply, b""):
@@ -180,9 +177,8 @@ class Check(SourceDir):
 
 def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines, with their numbers, whose fields are not good; those of whole chunks are compared at once."""
-    before = 0
     checked = set[bytes]()
-    for chunk in chunks(file):
+    for before, chunk in lines.numbered(chunks(file)):
         at_once = False
         if len(chunk) >= lines.IN_C and good is is_segment:
             starts, ends = (lines.decimals(Fields(chunk, at, awk=True).joined) for at in (3, 4))
@@ -195,7 +191,6 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
         for number, line in enumerate(() if at_once else lines.split_lines(chunk), before + 1):
             if not good(words(line, awk=True)):
                 yield number, line
-        before += chunk.count(b"\n")
 
 
 def is_warp(found: list[bytes]) -> bool:
@@ -356,8 +351,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
 def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
     """Yield lines, and their keys, with characters that cannot be printed in a UTF-8 locale, as grep finds them."""
     odd: dict[str, bool] = {}
-    before = 0
-    for chunk in chunks(file):
+    for before, chunk in lines.numbered(chunks(file)):
         for number, line in enumerate(lines.split_lines(chunk) if chunk.translate(None, _PLAIN) else (), before + 1):
             if line.translate(None, _PLAIN):
                 found = set(line.decode("utf-8", "surrogateescape"))
@@ -365,7 +359,6 @@ def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
                     odd[char] = not (char in "\0\t\n\v\f\r" or "\udc80" <= char <= "\udcff" or _is_printable(char))
                 if any(map(odd.__getitem__, found)):
                     yield number, field(line)
-        before += chunk.count(b"\n")
 
 
 def _is_printable(char: str) -> bool:
