@@ -109,10 +109,11 @@ _loaded: list[_C] = []
 _rooms = _local()  # of each thread
 
 
-def _c() -> _C | None:
-    if not _loaded:
+def _c(size: int) -> _C | None:
+    """Return the functions in C if they are loaded, or if so many bytes are worth it."""
+    if not _loaded and size >= IN_C:
         _loaded.append(_C())
-    return _loaded[0] if _loaded[0].library else None
+    return _loaded[0] if _loaded and _loaded[0].library else None
 
 
 def _room(kind: str, size: int) -> mmap.mmap:
@@ -138,8 +139,7 @@ class Fields:
 
     def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False, after: bytes | None = None) -> None:
         """Read a chunk; ``after`` is the field of the line before it."""
-        c = _c() if len(chunk) >= IN_C else None
-        if c:
+        if c := _c(len(chunk)):
             out, found = _room("bytes", len(chunk) + 1), array("q", bytes(32))
             self.joined = out[: c.fields(chunk, len(chunk), number, awk, c.at(out), c.at(found))]
             self.count, self.unsorted, self.lacking, self.indented = found
@@ -186,7 +186,7 @@ class Keys:
                 held.append(part)
         self._parts = (lambda: filter(None, parts())) if size > MOST_HELD else lambda: held
         self._size = size
-        self._c = _c() if size >= IN_C else None
+        self._c = _c(size)
         self._slots: array[int] | None = None
         self._numbers: dict[bytes, int] = {}
         self._mask = 0
@@ -208,10 +208,10 @@ class Keys:
     def _is_sorted(self) -> bool:
         last = None
         for part in self._parts():
-            first = part[: part.find(b"\n")]
-            if (last is not None and last >= first) or not self._c or not self._c.index(part, len(part), None, 0):
+            found = Fields(part, awk=True, after=last)
+            if found.unsorted:
                 return False
-            last = _last_line(part)[:-1]
+            last = found.last
         return True
 
     def _index(self) -> None:
@@ -253,7 +253,7 @@ class Keys:
             of lines. The number of lines; and the first line that lacks the field, 0 if there is none.
         """
         ends = bounds or array("q", (0, max(self.count, 1)))
-        if not self._c and len(chunk) >= IN_C and self._size < MOST_INDEXED and (c := _c()):
+        if not self._c and self._size < MOST_INDEXED and (c := _c(len(chunk))):
             self._c = c
             self._index()
         if self._c:
@@ -400,7 +400,7 @@ def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
     def grouped() -> Iterator[bytes]:
         nonlocal speaker, left
         for chunk in parts:
-            c = _c() if speaker or len(chunk) >= IN_C else None
+            c = _c(len(chunk))
             out = _room("bytes", 2 * len(chunk) + 1)
             used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out)) if c else -1
             if used < 0:

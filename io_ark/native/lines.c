@@ -82,22 +82,10 @@ static inline const uint32_t *slot_of(const uint8_t *key, size_t size, const uin
 }
 
 /* Index keys, each with a newline, in `slots`: mask + 1 pairs of a place, from 1, and a number, from 0, which are zero
- * before. Keys have less than 4 GB together. Of a key twice, the last counts. Returns how many different ones there are.
- * Without `slots`, it returns 1 if each key follows the one before, else 0. */
+ * before. Keys have less than 4 GB together. Of a key twice, the last counts. Returns how many different ones there are. */
 EXPORT int64_t ark_line_index(const uint8_t *keys, int64_t size, uint32_t *slots, int64_t mask)
 {
     const uint8_t *const end = keys + size;
-    if (!slots) {
-        const uint8_t *last = NULL;
-        size_t last_size = 0;
-        for (const uint8_t *at = keys, *stop; at < end; at = stop + 1) {
-            stop = end_of_line(at, end);
-            if (last && compare(last, last_size, at, (size_t)(stop - at)) >= 0) return 0;
-            last = at;
-            last_size = (size_t)(stop - at);
-        }
-        return 1;
-    }
     int64_t different = 0;
     uint32_t number = 0;
     for (const uint8_t *at = keys, *stop; at < end; at = stop + 1, number++) {

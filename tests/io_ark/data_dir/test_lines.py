@@ -31,6 +31,7 @@ def by_both(monkeypatch: Any, function: Any) -> tuple[Any, Any]:
     found = []
     for least in (0, 1 << 60):
         monkeypatch.setattr(lines, "IN_C", least)
+        monkeypatch.setattr(lines, "_loaded", [])
         monkeypatch.setattr(lines, "MOST_HELD", least)  # sorted keys are read along with the lines
         found.append(function())
     return found[0], found[1]
@@ -150,7 +151,7 @@ def test_sorted_lines_are_not_found_along_with_sorted_keys(
 @pytest.fixture(params=[0, 1 << 60], ids=["in C", "in Python"])
 def two_lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read two lines of "a1 s" at a time, in C or in Python."""
-    for name, value in {"CHUNK": 6, "IN_C": request.param, "MOST_HELD": 0}.items():
+    for name, value in {"CHUNK": 6, "IN_C": request.param, "_loaded": [], "MOST_HELD": 0}.items():
         monkeypatch.setattr(lines, name, value)
 
 
