@@ -460,7 +460,7 @@ def speakers(source: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
     """Yield the second word of lines, and the number of lines with it that follow each other."""
     words = (Fields(chunk, 2).joined.split(b"\n")[:-1] for chunk in source)
     for word, group in itertools.groupby(itertools.chain.from_iterable(words)):
-        yield word, sum(1 for _ in group)
+        yield word, len(list(group))
 
 
 def numbered(source: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

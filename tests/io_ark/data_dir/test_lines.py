@@ -206,3 +206,9 @@ def test_key_that_is_there_twice_has_the_number_of_the_first() -> None:
     keys = lines.Keys(lambda: [b"b\na\n", b"b\nc\n"])
     found, count, _ = keys.runs(b"a\nb\nb\nx\nc\n", bounds=lines.EACH_KEY)
     assert (list(found[2::4]), list(found[3::4]), count) == ([1, 2, -1, 3], [1, 2, 1, 1], 5) and keys.has_repeated
+
+
+@pytest.mark.usefixtures("two_lines")
+def test_keys_with_carriage_returns_are_taken_for_sorted() -> None:
+    keys = lines.Keys(lambda: [b"a\rz\na\x01q\n"])  # as awk parts them
+    assert keys.parts(b"a\x01q 1\n")[0] == [(0, b"a\x01q 1\n")]
