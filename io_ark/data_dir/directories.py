@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from io_ark.data_dir import lines
 from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
 from io_ark.data_dir.fix import filtered, fix
-from io_ark.data_dir.lines import Fields, Keys, chunks, columns, field, lines_of, rows, words
+from io_ark.data_dir.lines import EACH_KEY, Fields, Keys, chunks, columns, field, lines_of, rows, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
 from io_ark.data_dir.split import BY_SPEAKER
 from io_ark.data_dir.stage import (
@@ -27,6 +27,7 @@ from io_ark.data_dir.stage import (
 )
 from io_ark.data_dir.validate import validate
 
+HASH_BITS = 24  # of the numbers of transcripts that are counted in an array
 BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
 COMBINED = "utt2spk utt2lang utt2dur utt2num_frames reco2dur feats.scp text cmvn.scp vad.scp reco2file_and_channel wav.scp spk2gender"
 # Files that a copy has: with new names of utterances, of speakers, or as they are; of recordings if there are segments.
@@ -133,7 +134,7 @@ def _choose(
         filtered(stage, utt2spk, "utt2spk", _id_list(utt_list))
     elif which == "--speakers":
         kept, total = [], 0
-        for line in shuffled(list(lines_of(spk2utt))):
+        for line in shuffled(chunks(spk2utt)):
             if total < wanted:
                 kept.append(line if line.endswith(b"\n") else line + b"\n")
             total += len(words(line, awk=True)) - 1
@@ -157,11 +158,15 @@ def _choose(
 
 def _shortest(lengths: str, wanted: int) -> Iterator[bytes]:
     """Yield the keys of so many utterances in a sorted file, the shortest ones; of two that are as long, the first."""
-    numbers = array("d")
+    counts: dict[float, int] = {}
     for chunk in chunks(lengths):
-        numbers.extend(lines.numbers_in(chunk, 2))
-    limit = max(sorted(numbers)[:wanted], default=-1.0)
-    left = wanted - sum(number < limit for number in numbers)
+        for number in lines.numbers_in(chunk, 2):
+            counts[number] = counts.get(number, 0) + 1
+    limit, left = -1.0, 0
+    for number in sorted(counts):
+        if wanted > 0:
+            limit, left = number, wanted
+        wanted -= counts[number]
     for chunk in chunks(lengths):
         (keys,) = columns(chunk, 1)
         pairs = zip(keys, lines.numbers_in(chunk, 2), strict=True)
@@ -251,10 +256,9 @@ class Renaming:
         Raises:
             DataDirError: a name is not in the list.
         """
-        before = 0
-        name = path if isinstance(path, str) else self.listing
-        for chunk in chunks(path) if isinstance(path, str) else path:
-            runs, count, _ = self.keys.runs(chunk, number)
+        name, source = (path, chunks(path)) if isinstance(path, str) else (self.listing, path)
+        for before, chunk in lines.numbered(source):
+            runs, *_ = self.keys.runs(chunk, number)
             if -1 in runs[2::4]:
                 start = runs[4 * runs[2::4].index(-1)]
                 done = chunk[:start].count(b"\n")
@@ -265,7 +269,6 @@ class Renaming:
                     advice = f"is not in {self.listing}: add it, or run fix_data_dir.sh first"
                     raise DataDirError(advice, name, before + done + 1, key, status=DIED, partly=True)
             yield self._renamed(chunk, number)
-            before += count
 
     def _renamed(self, chunk: bytes, number: int) -> bytes:
         prefix, suffix = self.prefix, self.suffix
@@ -361,33 +364,14 @@ def modify_speakers(
     with Stage(target, say) as stage, locked(source):
         if seconds_per_spk_max != -1:
             get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
-        durations: dict[bytes, float] = {}
-        if seconds_per_spk_max > 0:
-            path = src.path("utt2dur")
-            for key, value in itertools.chain.from_iterable(
-                lines.pairs(path, bad_line("bad utt2dur line, expected two fields", path, 1))
-            ):
-                if not lines.is_number(value):
-                    raise DataDirError("write: utterance seconds", path, key=key)
-                durations[key] = float(value)
-        members: dict[bytes, list[bytes]] = {}
-        grouped = lines.spk2utt(chunks(utt2spk), bad_line("bad utt2spk line, expected two fields", utt2spk, 1))
-        for line in b"".join(grouped).splitlines():
-            speaker, *members[speaker] = line.split(b" ")
+        durations = _Durations(src.path("utt2dur")) if seconds_per_spk_max > 0 else None
+        bad = bad_line("bad utt2spk line, expected two fields", utt2spk, 1)
+        stage.write(SCRATCH, lines.spk2utt(chunks(utt2spk), bad))
+        stage.write(SCRATCH, lines.utt2spk(lines.sort_lines([chunks(stage.path(SCRATCH))], lines.sort_key), bad))
         if not respect_speaker_info:
-            members = {b"speaker": sorted({key for keys in members.values() for key in keys})}
-
-        def new_speakers() -> Iterator[bytes]:
-            for speaker in sorted(members):
-                groups = _groups(
-                    members[speaker], durations, utts_per_spk_max, seconds_per_spk_max, src.path("utt2dur")
-                )
-                width = len(str(len(groups)))
-                for at, group in enumerate(groups, 1):
-                    name = b" %b-%0*d\n" % (speaker, width, at)
-                    yield name.join([*group, b""])
-
-        stage.write("utt2spk", new_speakers())
+            keys = lines.sort_lines([(Fields(chunk).joined for chunk in chunks(stage.path(SCRATCH)))])
+            stage.write(SCRATCH, (b"%b speaker\n" % key[:-1] for key, _ in itertools.groupby(keys)))
+        stage.write("utt2spk", _divided(stage.path(SCRATCH), utts_per_spk_max, seconds_per_spk_max, durations))
         make_spk2utt(stage)
         if stage.path("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")
@@ -398,25 +382,110 @@ def modify_speakers(
     return _validated(say, src, target, (), "wav.scp")
 
 
-def _groups(
-    keys: list[bytes], durations: dict[bytes, float], most: int, seconds: float, path: str
-) -> list[list[bytes]]:
-    """Divide utterances into groups of limited number and duration."""
+class _Durations:
+    """The durations in a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.seconds = path, array("d")
+        bad = bad_line("bad utt2dur line, expected two fields", path, 1)
+        for chunk in lines.of_two_words(chunks(path), bad):
+            values = Fields(chunk, 2).joined
+            numbers = lines.decimals(values)
+            for key, value in zip(Fields(chunk).joined.split(), values.split(), strict=True) if not numbers else ():
+                if not lines.is_number(value):
+                    raise DataDirError("write: utterance seconds", path, key=key)
+            self.seconds.extend(numbers or lines.numbers_of(values))
+        self.keys = Keys.of(path)
+
+    def of(self, file: str) -> Iterator[float]:
+        """Yield the durations of the utterances in the lines of a file."""
+        for chunk in chunks(file):
+            runs, *_ = self.keys.runs(chunk, bounds=EACH_KEY)
+            numbers = [number for number, count in zip(runs[2::4], runs[3::4], strict=True) for _ in range(count)]
+            if -1 in numbers:
+                advice = "has no duration: delete utt2dur, which is then made again"
+                key = field(lines.split_lines(chunk)[numbers.index(-1)])
+                raise DataDirError(advice, self.path, key=key, partly=True)
+            yield from map(self.seconds.__getitem__, numbers)
+
+
+def _divided(pairs: str, most: int, seconds: float, durations: _Durations | None) -> Iterator[bytes]:
+    """Return utt2spk with new speakers, of limited number and duration, for one in which speakers are not apart."""
+    counts, sizes = array("q"), array("q")  # of new speakers for an old one, of their utterances
+    lengths = durations.of(pairs) if durations else iter(())
+    for _, total in lines.speakers(chunks(pairs)):
+        found = _sizes(total, most, seconds, lengths)
+        counts.append(len(found))
+        sizes.extend(found)
+
+    def names() -> Iterator[Iterator[bytes]]:
+        supply = iter(sizes)
+        for (speaker, _), count in zip(lines.speakers(chunks(pairs)), counts, strict=True):
+            width = len(str(count))
+            for at, size in enumerate(itertools.islice(supply, count), 1):
+                yield itertools.repeat(b"%b-%0*d" % (speaker, width, at), size)
+
+    each = itertools.chain.from_iterable(names())
+    for chunk in chunks(pairs):
+        (keys,) = columns(chunk, 1)
+        yield rows(b"%b %b\n", keys, itertools.islice(each, len(keys)), count=len(keys))
+
+
+def _sizes(total: int, most: int, seconds: float, lengths: Iterator[float]) -> list[int]:
+    """Divide a number of utterances into groups of limited number and duration, and return their sizes."""
     if seconds <= 0:
-        size = most if most > 0 else len(keys)
-        return [keys[at : at + size] for at in range(0, len(keys), size)]
-    found: list[list[bytes]] = []
-    total = 0.0
-    for key in keys:
-        if key not in durations:
-            advice = "has no duration: delete utt2dur, which is then made again"
-            raise DataDirError(advice, path, key=key, partly=True)
-        if not found or (most > 0 and len(found[-1]) == most) or total + durations[key] > seconds:
-            found.append([])
-            total = 0.0
-        found[-1].append(key)
-        total += durations[key]
+        size = most if most > 0 else total
+        return [min(size, total - at) for at in range(0, total, size)]
+    found: list[int] = []
+    duration = 0.0
+    for length in itertools.islice(lengths, total):
+        if not found or found[-1] == most or duration + length > seconds:
+            found.append(0)
+            duration = 0.0
+        found[-1] += 1
+        duration += length
     return found
+
+
+def _with_fewer_repetitions(file: str, size: int, most: int) -> Iterator[bytes]:
+    """Yield the lines of a file of transcripts without most of those that are there often."""
+    counts, state = _repeated(file, size, most), 0
+    for chunk in chunks(file):
+        kept = []
+        for line, text in zip(lines.split_lines(chunk), _texts(chunk), strict=True):
+            count = counts.get(text, 0)
+            if count >= most:
+                state = (state + 103349) % 71147
+                if not state / 71147 < most / count:
+                    continue
+            kept.append(line)
+        yield b"".join(kept)
+
+
+def _repeated(file: str, size: int, most: int) -> dict[bytes, int]:
+    """Return how often each transcript is in a file, of those that are there so often, and of some others.
+
+    Hash values are counted first, in an array: almost none of the other transcripts is held.
+    """
+    limit, buckets = min(most, 255), bytearray(8 << min(size.bit_length(), HASH_BITS))
+    mask = len(buckets) - 1
+    for chunk in chunks(file):
+        for text in _texts(chunk):
+            if buckets[place := hash(text) & mask] < limit:
+                buckets[place] += 1
+    counts: dict[bytes, int] = {}
+    for chunk in chunks(file):
+        for text in _texts(chunk):
+            if buckets[hash(text) & mask] == limit:
+                counts[text] = counts.get(text, 0) + 1
+    return counts
+
+
+def _texts(chunk: bytes) -> list[bytes]:
+    """Return the transcripts of lines, with single spaces."""
+    if lines.is_plain(chunk):
+        return [line.partition(b" ")[2] for line in chunk[:-1].split(b"\n")]
+    return [b" ".join(line.split()[1:]) for line in lines.split_lines(chunk)]
 
 
 def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
@@ -432,19 +501,7 @@ def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
         for name in sorted(os.listdir(source)):
             if src.path(name) and not name.startswith("."):
                 stage.copy(src.path(name), name)
-        found = [(line, b" ".join(line.split()[1:])) for line in lines_of(src.path("text"))]
-        counts: dict[bytes, int] = {}
-        for _, text in found:
-            counts[text] = counts.get(text, 0) + 1
-        kept, state = [], 0
-        for line, text in found:
-            count = counts[text]
-            if count >= int(most):
-                state = (state + 103349) % 71147
-                if not state / 71147 < int(most) / count:
-                    continue
-            kept.append(line)
-        stage.write("text", kept)
+        stage.write("text", _with_fewer_repetitions(src.path("text"), src.count("text"), int(most)))
         left = stage.count("text")
     say.write(f"Reduced number of utterances from {src.count('text')} to {left}")
     say.write("Using fix_data_dir.sh to reconcile the other files.")

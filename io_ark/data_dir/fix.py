@@ -73,8 +73,8 @@ class _Fix:
 
     def check(self, name: str) -> None:
         """Refuse what would be lost, and mend ends of lines if that is requested."""
-        path, before, returns = self.stage.path(name), 0, 0
-        for chunk in chunks(path):
+        path, returns = self.stage.path(name), 0
+        for before, chunk in lines.numbered(chunks(path)):
             if not before and chunk.startswith(BOM):
                 raise DataDirError(_BOM, path, 1, field(chunk[3:]))
             has_return = b"\r" in chunk and not self.strip_cr
@@ -85,7 +85,6 @@ class _Fix:
                 if is_long and len(words(line)) > 4:
                     raise DataDirError(_CHANNEL, path, number, field(line))
             returns += chunk.count(b"\r\n") if self.strip_cr else 0
-            before += chunk.count(b"\n")
         if returns:
             self.stage.write(name, (chunk.replace(b"\r\n", b"\n") for chunk in chunks(path)))
             self.say(f"removed {returns} carriage returns from {self.folder}/{name}")

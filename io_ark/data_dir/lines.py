@@ -23,6 +23,7 @@ MOST_HELD = 1 << 26  # bytes of keys that are held in memory if they are sorted
 MOST_INDEXED = 1 << 32  # bytes of keys below which the C library's index finds them
 MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory, with those of the objects
 OBJECT = 41  # bytes of a line beyond its text
+EACH_KEY = array("q", (0,))  # see Keys.runs
 BOM = b"\xef\xbb\xbf"
 _ENDS_AS_SPACES = bytes(range(256)).replace(b"\n", b" ")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -33,6 +34,14 @@ def chunks(file: str | int) -> Iterator[bytes]:
     with open(file, "rb", closefd=isinstance(file, str)) as stream:
         while chunk := stream.read(CHUNK):
             yield chunk if chunk[-1] == 10 else chunk + stream.readline()
+
+
+def rereadable(file: str) -> Callable[[], Iterable[bytes]]:
+    """Return a function that returns the chunks of a file. A pipe is read once, and held in memory."""
+    if os.path.isfile(file):
+        return lambda: chunks(file)
+    held = list(chunks(file))
+    return lambda: held
 
 
 def lines_of(file: str | int) -> Iterator[bytes]:
@@ -100,10 +109,11 @@ _loaded: list[_C] = []
 _rooms = _local()  # of each thread
 
 
-def _c() -> _C | None:
-    if not _loaded:
+def _c(size: int) -> _C | None:
+    """Return the functions in C if they are loaded, or if so many bytes are worth it."""
+    if not _loaded and size >= IN_C:
         _loaded.append(_C())
-    return _loaded[0] if _loaded[0].library else None
+    return _loaded[0] if _loaded and _loaded[0].library else None
 
 
 def _room(kind: str, size: int) -> mmap.mmap:
@@ -121,18 +131,25 @@ class Fields:
 
     Attributes:
         joined: the fields, each with a newline; empty for a line that lacks it.
+        last: the last one.
         count: number of lines.
         unsorted, lacking, indented: the first line, from 1, whose field does not follow that of the line before; that
             lacks the field; that starts with white space. 0 if there is none.
     """
 
-    def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False) -> None:
-        c = _c() if len(chunk) >= IN_C else None
-        if c:
+    def __init__(self, chunk: bytes, number: int = 1, *, awk: bool = False, after: bytes | None = None) -> None:
+        """Read a chunk; ``after`` is the field of the line before it."""
+        if c := _c(len(chunk)):
             out, found = _room("bytes", len(chunk) + 1), array("q", bytes(32))
             self.joined = out[: c.fields(chunk, len(chunk), number, awk, c.at(out), c.at(found))]
             self.count, self.unsorted, self.lacking, self.indented = found
-            return
+        else:
+            self._read_in_python(chunk, number, awk)
+        self.last = _last_line(self.joined)[:-1]
+        if after is not None and after >= self.joined[: self.joined.find(b"\n")]:
+            self.unsorted = 1
+
+    def _read_in_python(self, chunk: bytes, number: int, awk: bool) -> None:
         lines = chunk.split(b"\n")
         if not lines[-1]:
             lines.pop()
@@ -147,7 +164,7 @@ class Fields:
 
 
 class Keys:
-    """Set of keys, each with its number: of a key twice, that of the first.
+    """Set of keys, each with its number: of a key twice, that of the last.
 
     Sorted keys are read along with the lines that are looked up, in the order of both; if they are many, from their files.
 
@@ -169,7 +186,7 @@ class Keys:
                 held.append(part)
         self._parts = (lambda: filter(None, parts())) if size > MOST_HELD else lambda: held
         self._size = size
-        self._c = _c() if size >= IN_C else None
+        self._c = _c(size)
         self._slots: array[int] | None = None
         self._numbers: dict[bytes, int] = {}
         self._mask = 0
@@ -181,10 +198,8 @@ class Keys:
     @classmethod
     def of(cls, *files: str, number: int = 1, awk: bool = False) -> Keys:
         """Return a field of the lines of files."""
-        if all(map(os.path.isfile, files)):
-            return cls(lambda: (Fields(chunk, number, awk=awk).joined for file in files for chunk in chunks(file)))
-        joined = b"".join([Fields(chunk, number, awk=awk).joined for file in files for chunk in chunks(file)])
-        return cls(lambda: [joined])  # a pipe is read once
+        sources = [rereadable(file) for file in files]
+        return cls(lambda: (Fields(chunk, number, awk=awk).joined for source in sources for chunk in source()))
 
     def chunks(self) -> Iterable[bytes]:
         """Return the keys, in chunks."""
@@ -193,10 +208,10 @@ class Keys:
     def _is_sorted(self) -> bool:
         last = None
         for part in self._parts():
-            first = part[: part.find(b"\n")]
-            if (last is not None and last >= first) or not self._c or not self._c.index(part, len(part), None, 0):
+            found = Fields(part, awk=True, after=last)
+            if found.unsorted:
                 return False
-            last = _last_line(part)[:-1]
+            last = found.last
         return True
 
     def _index(self) -> None:
@@ -208,8 +223,7 @@ class Keys:
             self.has_repeated = self._c.index(joined, len(joined), self._c.at(self._slots), self._mask) < self.count
         else:
             self._c = None
-            for number, key in enumerate(joined.split(b"\n")[:-1]):
-                self._numbers.setdefault(key, number)
+            self._numbers = {key: number for number, key in enumerate(joined.split(b"\n")[:-1])}
             self.has_repeated = len(self._numbers) < self.count
 
     def _rewind(self) -> None:
@@ -225,20 +239,21 @@ class Keys:
             self._window = self._window[before:] + part
             self._position = array("q", (place - before, number, 0))
 
-    def runs(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[array[int], int, int]:
+    def runs(self, chunk: bytes, number: int = 1, bounds: array[int] | None = None) -> tuple[array[int], int, int]:
         """Part the lines of a chunk by the key in a field.
 
         Args:
             chunk: whole lines.
             number: of the field.
-            bounds: numbers of the first key of each part, and the count of all keys. One part by default.
+            bounds: numbers of the first key of each part, and the count of all keys. One part by default; with
+                ``EACH_KEY``, each key is a part.
 
         Returns:
             Four numbers for each run of lines of the same part, -1 for keys that are not in the set: start, end, part, count
             of lines. The number of lines; and the first line that lacks the field, 0 if there is none.
         """
-        ends = array("q", bounds or (0, max(self.count, 1)))
-        if not self._c and len(chunk) >= IN_C and self._size < MOST_INDEXED and (c := _c()):
+        ends = bounds or array("q", (0, max(self.count, 1)))
+        if not self._c and self._size < MOST_INDEXED and (c := _c(len(chunk))):
             self._c = c
             self._index()
         if self._c:
@@ -265,7 +280,7 @@ class Keys:
             key = field(line, number)
             lacking = lacking or (at if not key else 0)
             position = self._numbers.get(key)
-            part = -1 if position is None else bisect(ends, position) - 1
+            part = -1 if position is None else position if ends is EACH_KEY else bisect(ends, position) - 1
             if not runs or runs[-2] != part:
                 runs.extend((start, start, part, 0))
             start += len(line)
@@ -273,7 +288,9 @@ class Keys:
             runs[-1] += 1
         return runs, at, lacking
 
-    def parts(self, chunk: bytes, number: int = 1, bounds: Iterable[int] = ()) -> tuple[list[tuple[int, bytes]], int]:
+    def parts(
+        self, chunk: bytes, number: int = 1, bounds: array[int] | None = None
+    ) -> tuple[list[tuple[int, bytes]], int]:
         """Return the runs as parts and their lines, and the first line that lacks the field."""
         runs, _, lacking = self.runs(chunk, number, bounds)
         return [
@@ -348,34 +365,63 @@ def select(
     return kept, total
 
 
+def _temporary(parts: Iterable[bytes]) -> Iterable[bytes]:
+    """Write a temporary file, and return it to be read."""
+    import tempfile
+
+    file = tempfile.TemporaryFile()
+    file.writelines(parts)
+    file.seek(0)
+    return file
+
+
+def _held(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the same bytes after the last part is known; in temporary files if they are many."""
+    files: list[Iterable[bytes]] = []
+    held: list[bytes] = []
+    size = 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if size > MOST_HELD:
+            files.append(_temporary(held))
+            held, size = [], 0
+    return itertools.chain(*files, held)
+
+
 def spk2utt(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Iterator[bytes]:
     """Turn chunks of lines "utterance speaker" into chunks of lines "speaker utterance ...", in the order of speakers.
 
     ``bad`` is called with a line that has not two fields, and its number.
     """
-    done: list[bytes] = []
-    speaker = chunk = b""
+    speaker = left = b""
     parts = iter(source)
-    for chunk in parts:
-        c = _c() if done or len(chunk) >= IN_C else None
-        out = _room("bytes", 2 * len(chunk) + 1)
-        used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out)) if c else -1
-        if used < 0:
-            break
-        done.append(out[:used])
-        speaker = field(_last_line(chunk), 2)
-    else:
+
+    def grouped() -> Iterator[bytes]:
+        nonlocal speaker, left
+        for chunk in parts:
+            c = _c(len(chunk))
+            out = _room("bytes", 2 * len(chunk) + 1)
+            used = c.groups(chunk, len(chunk), speaker, len(speaker), c.at(out)) if c else -1
+            if used < 0:
+                left = chunk
+                return
+            speaker = field(_last_line(chunk), 2)
+            yield out[:used]
+
+    done = _held(grouped())
+    if not left:
         yield from done
-        if done:
+        if speaker:
             yield b"\n"
         return
     members: dict[bytes, list[bytes]] = {}
-    for line in b"".join(done).split(b"\n") if done else ():
+    for line in b"".join(done).split(b"\n") if speaker else ():
         first, *others = line.split()
         members[first] = others
     before = sum(map(len, members.values()))
     for at, line in enumerate(
-        (line for part in itertools.chain([chunk], parts) for line in split_lines(part)), before + 1
+        (line for part in itertools.chain([left], parts) for line in split_lines(part)), before + 1
     ):
         pair = line.split()
         if len(pair) != 2:
@@ -399,17 +445,30 @@ def utt2spk(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Ite
         yield b"".join(out)
 
 
-def pairs(file: str | int, bad: Callable[[int, bytes], object]) -> Iterator[Iterator[tuple[bytes, bytes]]]:
-    """Return the two words of each line, in chunks. ``bad`` is called with a line that has others, and its number."""
-    before = 0
-    for chunk in chunks(file):
-        found, count = chunk.split(), count_of(chunk)
-        if len(found) != 2 * count or Fields(chunk, 2).lacking:
+def of_two_words(source: Iterable[bytes], bad: Callable[[int, bytes], object]) -> Iterator[bytes]:
+    """Return chunks whose lines have two words each. ``bad`` is called with another line, and its number."""
+    for before, chunk in numbered(source):
+        second = Fields(chunk, 2)
+        if second.lacking or Fields(chunk, 3).joined.strip(b"\n"):
             for at, line in enumerate(split_lines(chunk), before + 1):
                 if len(line.split()) != 2:
                     bad(at, line)
-        before += count
-        yield zip(found[::2], found[1::2], strict=True)
+        yield chunk
+
+
+def speakers(source: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the second word of lines, and the number of lines with it that follow each other."""
+    words = (Fields(chunk, 2).joined.split(b"\n")[:-1] for chunk in source)
+    for word, group in itertools.groupby(itertools.chain.from_iterable(words)):
+        yield word, len(list(group))
+
+
+def numbered(source: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield chunks, each with the number of lines before it."""
+    before = 0
+    for chunk in source:
+        yield before, chunk
+        before += count_of(chunk)
 
 
 def count_of(chunk: bytes) -> int:
@@ -417,9 +476,9 @@ def count_of(chunk: bytes) -> int:
     return chunk.count(b"\n") + (not chunk.endswith(b"\n"))
 
 
-def by_count(supply: Iterator[bytes], counts: Iterable[int]) -> Iterator[Iterator[bytes]]:
+def by_count(source: Iterable[bytes], counts: Iterable[int]) -> Iterator[Iterator[bytes]]:
     """Yield the lines of chunks in pieces of so many lines, each as some bytes. Each is read before the next one."""
-    rest = b""
+    supply, rest = iter(source), b""
 
     def take(count: int) -> Iterator[bytes]:
         nonlocal rest
@@ -458,14 +517,12 @@ def sort_key(line: bytes) -> bytes:
 
 def is_sorted(file: str) -> bool:
     """True if the first fields of a file's lines follow each other in the order of bytes, and it ends with a newline."""
-    last = b""
+    last = None
     for chunk in chunks(file):
-        found = Fields(chunk, awk=True)
+        found = Fields(chunk, awk=True, after=last)
         if found.unsorted or found.lacking or found.indented or not chunk.endswith(b"\n"):
             return False
-        if last and last >= found.joined[: found.joined.index(b"\n")]:
-            return False
-        last = found.joined[found.joined.rfind(b"\n", 0, -1) + 1 : -1]
+        last = found.last
     return True
 
 
@@ -478,13 +535,8 @@ def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] |
         lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
         size += len(chunk)
         if size + each * len(lines) > MOST_TO_SORT:
-            import tempfile
-
             lines.sort(key=key)
-            run = tempfile.TemporaryFile()
-            run.writelines(lines)
-            run.seek(0)
-            runs.append(run)
+            runs.append(_temporary(lines))
             lines, size = [], 0
     lines.sort(key=key)
     if not runs:
@@ -492,6 +544,22 @@ def sort_lines(parts: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] |
     import heapq
 
     return heapq.merge(*runs, lines, key=key)
+
+
+def in_order(source: Iterable[bytes], marks: Iterator[bytes]) -> Iterator[bytes]:
+    """Return the lines of chunks in the order of their marks: of each line, a word that no other one has."""
+    without_newline = b""
+
+    def marked() -> Iterator[bytes]:
+        nonlocal without_newline
+        for chunk in source:
+            found = [b"%b %b" % (mark, line) for line, mark in zip(split_lines(chunk), marks, strict=False)]
+            yield b"".join(found)
+            if not chunk.endswith(b"\n"):
+                without_newline = found[-1] + b"\n"
+
+    for line in sort_lines([marked()]):
+        yield (line[:-1] if line == without_newline else line).partition(b" ")[2]
 
 
 def is_number(text: bytes) -> bool:

@@ -10,8 +10,9 @@ import functools
 import os
 import re
 import sys
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, compress
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Keys, chunks, lines_of, select
@@ -67,22 +68,17 @@ def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]
 
 def keys_of(file: str, text: str = "Invalid id-list file line") -> Keys:
     """Return the keys of an id list, which must not have blank lines."""
-    before = 0
-
-    def parts() -> Iterator[bytes]:
-        nonlocal before
-        for chunk in chunks(file):
-            found = lines.Fields(chunk)
-            if found.lacking:
-                bad_line(f"{text} without a key", file)(before + found.lacking)
-            before += found.count
-            yield found.joined
-
     with opening(f"Could not open id-list file {file}"):
-        if os.path.isfile(file):
-            return Keys(parts)
-        joined = b"".join(parts())  # a pipe is read once
-        return Keys(lambda: [joined])
+        source = lines.rereadable(file)
+
+        def parts() -> Iterator[bytes]:
+            for before, chunk in lines.numbered(source()):
+                found = lines.Fields(chunk)
+                if found.lacking:
+                    bad_line(f"{text} without a key", file)(before + found.lacking)
+                yield found.joined
+
+        return Keys(parts)
 
 
 def filter_scp(say: Say, argv: list[str]) -> int:
@@ -148,15 +144,15 @@ def spread(count: int, wanted: int) -> bytes:
 def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False) -> Iterator[bytes]:
     """Return some lines of a file: evenly spread ones, the first or the last."""
     with opening(f"Opening input scp file {file}"):
-        supply = None if os.path.isfile(file) else list(chunks(file))  # a pipe is read once
-        count = sum(map(lines.count_of, supply or chunks(file)))
+        source = lines.rereadable(file)
+        count = sum(map(lines.count_of, source()))
     if wanted > count and not quiet:
         text = f"You requested from subset_scp.pl more elements than available: {wanted} > {count}"
         raise DataDirError(text, status=DIED, partly=True)
     wanted = min(wanted, count)
     wanted = max(wanted, 0)
     chosen = spread(count, wanted) if not which else b"\1" * wanted + bytes(count - wanted)
-    return _chosen(supply or chunks(file), chosen if which != "--last" else chosen[::-1])
+    return _chosen(source(), chosen if which != "--last" else chosen[::-1])
 
 
 def _chosen(supply: Iterable[bytes], chosen: bytes) -> Iterator[bytes]:
@@ -184,14 +180,16 @@ def subset_scp(say: Say, argv: list[str]) -> int:
     return 0
 
 
-def shuffled(found: list[bytes], seed: int = 0) -> list[bytes]:
-    """Return lines in the order of shuffle_list.pl: that of Perl's random numbers, written as text."""
-    state = ((seed & 0xFFFFFFFF) << 16) + 0x330E
-    numbers = []
-    for _ in found:
-        state = (state * FACTOR + ADDED) & MASK
-        numbers.append("%.15g" % (state / (MASK + 1)))
-    return [found[at] for at in sorted(range(len(found)), key=numbers.__getitem__)]
+def shuffled(source: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
+    """Return the lines of chunks in the order of shuffle_list.pl: that of Perl's random numbers, written as text."""
+
+    def numbers() -> Iterator[bytes]:
+        state = ((seed & 0xFFFFFFFF) << 16) + 0x330E
+        while True:
+            state = (state * FACTOR + ADDED) & MASK
+            yield b"%.15g" % (state / (MASK + 1))
+
+    return lines.in_order(source, numbers())
 
 
 def shuffle_list(say: Say, argv: list[str]) -> int:
@@ -206,7 +204,7 @@ def shuffle_list(say: Say, argv: list[str]) -> int:
         return 1
     file = source(argv)
     if file is not None:
-        sys.stdout.buffer.writelines(shuffled(list(lines_of(file)), seed))
+        sys.stdout.buffer.writelines(shuffled(chunks(file), seed))
     return 0
 
 
@@ -272,14 +270,14 @@ def apply_map(say: Say, argv: list[str]) -> int:
     return 0
 
 
-def balanced(say: Say, sums: Sequence[int], parts: int) -> list[int]:
-    """Part a list of speakers as evenly as split_scp.pl, and return the bounds.
+def balanced(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
+    """Divide a list of speakers as evenly as split_scp.pl, and return the number of lines of each part.
 
     Args:
-        sums: number of lines before each speaker, and of all lines.
+        sizes: number of lines of each speaker.
         parts: number of parts.
     """
-    total = len(sums) - 1
+    total, sums = len(sizes), list(accumulate(sizes, initial=0))
     if total < parts:
         text = f"Refusing to split data because number of speakers {total} is less than the number of output .scp files {parts}"
         raise DataDirError(f"{say.name}: {text}: use fewer parts", status=DIED, partly=True)
@@ -294,56 +292,74 @@ def balanced(say: Say, sums: Sequence[int], parts: int) -> list[int]:
         for part in range(parts):
             if part < parts - 1 and bounds[part + 1] > bounds[part]:
                 last = bounds[part + 1]
-                count, here, there = sums[last] - sums[last - 1], size(part), size(part + 1)
+                count, here, there = sizes[last - 1], size(part), size(part + 1)
                 if abs(there + count - (here - count)) < abs(there - here):
                     bounds[part + 1] -= 1
                     changed = True
             if part > 0 and bounds[part + 1] > bounds[part]:
                 first = bounds[part]
-                count, there, here = sums[first + 1] - sums[first], size(part - 1), size(part)
+                count, there, here = sizes[first], size(part - 1), size(part)
                 if abs(here - count - (there + count)) < abs(here - there):
                     bounds[part] += 1
                     changed = True
-    return bounds
+    return [size(part) for part in range(parts)]
 
 
-def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Iterator[list[bytes]]:
-    """Yield the lines of each part of a file, in which speakers are not divided."""
-    pairs: dict[bytes, bytes] = {}
+Parts = tuple[Iterable[bytes], list[int]]  # chunks of lines, and the number of lines of each part
+
+
+def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Parts:
+    """Divide a file into parts in which speakers are not divided."""
+    numbers: dict[bytes, int] = {}
+    speakers, bounds = array("q"), array("q", (0,))  # of lines of utt2spk that follow each other
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
-        for some in lines.pairs(utt2spk, bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)):
-            pairs.update(some)
-    members: dict[bytes, list[bytes]] = {}
-    number = 0
+        pairs = lines.rereadable(utt2spk)
+        bad = bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)
+        for speaker, count in lines.speakers(lines.of_two_words(pairs(), bad)):
+            speakers.append(numbers.setdefault(speaker, len(numbers)))
+            bounds.append(bounds[-1] + count)
+    keys = Keys(lambda: (lines.Fields(chunk).joined for chunk in pairs()))
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        for chunk in chunks(scp):
-            keys = lines.Fields(chunk).joined.split(b"\n")
-            for number, (key, line) in enumerate(zip(keys, lines.split_lines(chunk), strict=False), number + 1):
-                if key not in pairs:
-                    what = (
-                        f"No utterance {shown(key)} in utt2spk file {utt2spk}"
-                        if key
-                        else "Empty or space-only line in scp file"
-                    )
-                    bad_line(f"{say.name}: {what}", scp)(number)
-                members.setdefault(pairs[key], []).append(line)
-    groups = list(members.values())
-    for first, last in pairwise(balanced(say, list(accumulate(map(len, groups), initial=0)), parts)):
-        yield [line for group in groups[first:last] for line in group]
+        source = lines.rereadable(scp)
+    places: dict[int, int] = {}  # of speakers, in the order of the file
+
+    def runs() -> Iterator[tuple[int, int]]:
+        for before, chunk in lines.numbered(source()):
+            found, *_ = keys.runs(chunk, bounds=bounds)
+            for start, part, size in zip(found[::4], found[2::4], found[3::4], strict=True):
+                if part < 0:
+                    line = lines.split_lines(chunk[start:])[0]
+                    what = f"No utterance {shown(lines.field(line))} in utt2spk file {utt2spk}"
+                    what = what if line.strip() else "Empty or space-only line in scp file"
+                    bad_line(f"{say.name}: {what}", scp)(before + lines.count_of(chunk[:start]))
+                yield places.setdefault(speakers[part], len(places)), size
+
+    sizes: list[int] = []
+    together = True
+    for place, size in runs():
+        if place == len(sizes):
+            sizes.append(0)
+        together = together and place == len(sizes) - 1
+        sizes[place] += size
+    counts = balanced(say, sizes, parts)
+    if together:
+        return source(), counts
+    each = (place for place, size in runs() for _ in range(size))
+    return lines.in_order(source(), (b"%012d%012d" % (place, at) for at, place in enumerate(each))), counts
 
 
-def even_parts(say: Say, scp: str, parts: int) -> Iterator[Iterator[bytes]]:
-    """Return the lines of each part of a file, of sizes that differ by at most one."""
+def even_parts(say: Say, scp: str, parts: int) -> Parts:
+    """Divide a file into parts of sizes that differ by at most one."""
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        supply = None if os.path.isfile(scp) else list(chunks(scp))  # a pipe is read once
-        count = sum(map(lines.count_of, supply or chunks(scp)))
+        source = lines.rereadable(scp)
+        count = sum(map(lines.count_of, source()))
     if not count:
         warn(f"{say.name}: error: empty input scp file {scp}")
     if count < parts:
         text = f"[reduce $nj ({parts}) to be smaller than the number of lines ({count}) in {scp}]"
         raise DataDirError(f"{say.name}: You are splitting into too many pieces! {text}", status=DIED, partly=True)
     size, larger = divmod(count, parts)
-    return lines.by_count(iter(supply or chunks(scp)), [size + (part < larger) for part in range(parts)])
+    return source(), [size + (part < larger) for part in range(parts)]
 
 
 def split_scp(say: Say, argv: list[str]) -> int:
@@ -366,16 +382,15 @@ def split_scp(say: Say, argv: list[str]) -> int:
     if jobs:
         outputs = ["/dev/null"] * jobs
         outputs[job - from_one] = argv[1] if len(argv) > 1 else "-"
-    divided: Iterator[Iterable[bytes]] = (
-        parts_by_speaker(say, scp, utt2spk, len(outputs)) if utt2spk else even_parts(say, scp, len(outputs))
-    )
+    parts = len(outputs)
+    source, counts = parts_by_speaker(say, scp, utt2spk, parts) if utt2spk else even_parts(say, scp, parts)
     status = 0
-    for output, part in zip(outputs, divided, strict=True):
+    for output, count, part in zip(outputs, counts, lines.by_count(source, counts), strict=True):
         with opening(f"{say.name}: Could not open scp file {output} for writing"):
             target = sys.stdout.buffer if output == "-" else open(output, "wb")
         with contextlib.nullcontext() if output == "-" else target:
             target.writelines(part)
-        if not part:
+        if not count:
             warn(f"{say.name}: Error: empty .scp file {output} (too many splits and too few speakers?)")
             status = 1
     return status

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from itertools import groupby, pairwise
 
 from io_ark.data_dir import lines
-from io_ark.data_dir.lines import Fields, Keys, chunks, field
-from io_ark.data_dir.lists import bad_line, balanced, even_parts, parts_by_speaker
+from io_ark.data_dir.lines import Keys, chunks, field
+from io_ark.data_dir.lists import bad_line, even_parts, parts_by_speaker
 from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, warn
 
 BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
@@ -59,7 +58,12 @@ class _Split:
         path = self.src.path("utt2spk")
         if not path:
             raise self.say.fails("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
-        for name, found in zip(self.names("utt2spk"), self.utterances(path), strict=True):
+        source, counts = (
+            even_parts(self.say, path, self.parts)
+            if self.per_utt
+            else parts_by_speaker(self.say, path, path, self.parts)
+        )
+        for name, found in zip(self.names("utt2spk"), lines.by_count(source, counts), strict=True):
             self.stage.write(name, found)
         for at, name in enumerate(self.names("utt2spk"), 1):
             if not self.stage.has(name):
@@ -73,36 +77,6 @@ class _Split:
         self.divide("spk2utt", BY_SPEAKER, warn_of=not self.per_utt)
         if segments:
             self.divide("segments", "reco2file_and_channel wav.scp", warn_of=not self.per_utt)
-
-    def utterances(self, path: str) -> Iterator[Iterator[bytes] | list[bytes]]:
-        """Return the lines of utt2spk of each part."""
-        if self.per_utt:
-            return even_parts(self.say, path, self.parts)
-        sums = self.speakers(path)
-        if not sums:
-            return parts_by_speaker(self.say, path, path, self.parts)
-        bounds = balanced(self.say, sums, self.parts)
-        return lines.by_count(chunks(path), [sums[last] - sums[first] for first, last in pairwise(bounds)])
-
-    def speakers(self, path: str) -> array[int] | None:
-        """Return the lines where speakers begin, and their number, if each speaker's lines follow each other; else None."""
-        sums, before, line = array("q", [0]), b"", 0
-        if not lines.is_sorted(path):
-            return None
-        for chunk in chunks(path):
-            found = Fields(chunk, 2)
-            if found.lacking or Fields(chunk, 3).joined.strip(b"\n"):
-                return None
-            for speaker, group in groupby(found.joined.split(b"\n")[:-1]):
-                line += len(list(group))
-                if speaker == before:
-                    sums[-1] = line
-                elif speaker < before:
-                    return None
-                else:
-                    sums.append(line)
-                before = speaker
-        return sums
 
     def divide(self, listing: str, names: str, *, warn_of: bool) -> None:
         """Divide files by the keys in a file of each part, of segments the recordings; a key may be in several."""
@@ -133,7 +107,7 @@ class _Split:
         self, name: str, keys: Keys, bounds: array[int], several: dict[bytes, list[int]], *, warn_of: bool
     ) -> None:
         """Write a file of each part, in memory of bounded size."""
-        path, targets, before, size = self.src.path(name), list(self.names(name)), 0, 0
+        path, targets, size = self.src.path(name), list(self.names(name)), 0
         pending: list[list[bytes]] = [[] for _ in targets]
         uncovered = twice = False
 
@@ -142,11 +116,10 @@ class _Split:
                 self.stage.append(target, found)
                 found.clear()
 
-        for chunk in chunks(path):
+        for before, chunk in lines.numbered(chunks(path)):
             runs, lacking = keys.parts(chunk, bounds=bounds)
             if lacking:
                 bad_line("Bad line without a key", path)(before + lacking)
-            before += chunk.count(b"\n")
             for part, some in runs:
                 if part < 0:
                     uncovered = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice, zip_longest
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, chunks, field, is_above, lines_of, words
@@ -34,49 +34,58 @@ reco2dur        keys,values  segments recording-ids extracted from {} and reco2d
 
 
 class Listed:
-    """The keys of a file: a field of each of its lines.
+    """The keys of a file: a field of each of its lines. Many keys are read again from the file.
 
     Args:
         file: the file.
         number: of the field. Of field 2, the different values are sorted.
-        other: keys that the file may have: they are not held twice.
+        other: another list to compare with.
 
     Attributes:
-        joined: the keys, each with a newline.
         count: number of lines that end with a newline.
         unsorted: the first line whose key does not follow that of the line before; 0 if there is none.
         ended: True if the last line ends with a newline.
+        same_as: the other list if it has the same keys.
     """
 
-    def __init__(self, file: str, number: int = 1, other: bytes = b"") -> None:
+    def __init__(self, file: str, number: int = 1, other: Listed | None = None) -> None:
         self.file = file
-        self.count = self.unsorted = before = alike = 0
-        self.ended = True
-        last = None
-        held: list[bytes] = []
+        self.count = self.unsorted = size = at = 0
+        self.ended, self.same_as = True, other
+        self.held: list[bytes] | None = None
         if number == 2:
-            self.joined = lines.distinct(file, 2)
-            self.count = self.joined.count(b"\n")
+            self.held, self.same_as = [lines.distinct(file, 2)], None
+            self.count = self.held[0].count(b"\n")
             return
-        for chunk in chunks(file):
-            found = Fields(chunk, awk=True)
-            if not held and other.startswith(found.joined, alike):
-                alike += len(found.joined)
-            else:
-                held += [found.joined] if held else [other[:alike], found.joined]
-            if not self.unsorted:
-                first = found.joined[: found.joined.index(b"\n")]
-                at = 1 if last is not None and last >= first else found.unsorted
-                self.unsorted = before + at if at else 0
-            last = found.joined[found.joined.rfind(b"\n", 0, -1) + 1 : -1]
-            before += found.count
+        last, held = None, list[bytes]()
+        supply, theirs = iter(other.parts() if other else ()), b""
+        for before, chunk in lines.numbered(chunks(file)):
+            found = Fields(chunk, awk=True, after=last)
+            last = found.last
+            if not other and size <= lines.MOST_HELD:
+                held.append(found.joined)
+                size += len(found.joined)
+            while self.same_as and len(theirs) - at < len(found.joined) and (more := next(supply, b"")):
+                theirs, at = theirs[at:] + more, 0
+            if not theirs.startswith(found.joined, at):
+                self.same_as = None
+            at += len(found.joined)
+            if found.unsorted and not self.unsorted:
+                self.unsorted = before + found.unsorted
             self.ended = chunk.endswith(b"\n")
             self.count += found.count - (not self.ended)
-        self.joined = b"".join(held) if held else other[:alike]
+        if len(theirs) > at or next(supply, b""):
+            self.same_as = None
+        if not other and size <= lines.MOST_HELD:
+            self.held = held
+
+    def parts(self) -> Iterable[bytes]:
+        """Return the keys, each with a newline, in chunks."""
+        return (Fields(chunk, awk=True).joined for chunk in chunks(self.file)) if self.held is None else self.held
 
     def keys(self) -> Iterator[bytes]:
         """Return the keys."""
-        return iter(self.joined.split(b"\n")[:-1])
+        return (key for part in self.parts() for key in part.split(b"\n")[:-1])
 
 
 Difference = tuple[int, tuple[bytes | None, bytes | None]]
@@ -102,8 +111,7 @@ class Check(SourceDir):
     def listed(self, name: str, number: int = 1) -> Listed:
         """Return the keys of a file."""
         if (name, number) not in self._lists:
-            other = self._lists["utt2spk", 1].joined if self._lists else b""
-            self._lists[name, number] = Listed(self.name(name), number, other)
+            self._lists[name, number] = Listed(self.name(name), number, self._lists.get(("utt2spk", 1)))
         return self._lists[name, number]
 
     def sorted_and_unique(self, name: str) -> None:
@@ -113,7 +121,7 @@ class Check(SourceDir):
             text = f"file {found.file} has invalid newline at its end: add one (echo >> {found.file})"
             raise self.say.fails("", text, found.file, found.count + 1)
         if found.unsorted:
-            before, key = [b"", *found.keys()][found.unsorted - 1 : found.unsorted + 1]
+            before, key = islice(chain([b""], found.keys()), found.unsorted - 1, found.unsorted + 1)
             again = f"follows {shown(before)}: sort the file (LC_ALL=C sort)"
             again = "is there twice: remove one" if key == before else again
             raise self.say.fails(
@@ -122,7 +130,7 @@ class Check(SourceDir):
 
     def equal(self, one: Listed, two: Listed, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys."""
-        if one.joined == two.joined or not (found := first_difference(one.keys(), two.keys())):
+        if two.same_as is one or not (found := first_difference(one.keys(), two.keys())):
             return
         number, (a, b) = found
         self.say(text if short else f"Error: in {self.folder}, {text}")
@@ -169,9 +177,8 @@ class Check(SourceDir):
 
 def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
     """Yield the lines, with their numbers, whose fields are not good; those of whole chunks are compared at once."""
-    before = 0
     checked = set[bytes]()
-    for chunk in chunks(file):
+    for before, chunk in lines.numbered(chunks(file)):
         at_once = False
         if len(chunk) >= lines.IN_C and good is is_segment:
             starts, ends = (lines.decimals(Fields(chunk, at, awk=True).joined) for at in (3, 4))
@@ -184,7 +191,6 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
         for number, line in enumerate(() if at_once else lines.split_lines(chunk), before + 1):
             if not good(words(line, awk=True)):
                 yield number, line
-        before += chunk.count(b"\n")
 
 
 def is_warp(found: list[bytes]) -> bool:
@@ -345,8 +351,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
 def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
     """Yield lines, and their keys, with characters that cannot be printed in a UTF-8 locale, as grep finds them."""
     odd: dict[str, bool] = {}
-    before = 0
-    for chunk in chunks(file):
+    for before, chunk in lines.numbered(chunks(file)):
         for number, line in enumerate(lines.split_lines(chunk) if chunk.translate(None, _PLAIN) else (), before + 1):
             if line.translate(None, _PLAIN):
                 found = set(line.decode("utf-8", "surrogateescape"))
@@ -354,7 +359,6 @@ def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
                     odd[char] = not (char in "\0\t\n\v\f\r" or "\udc80" <= char <= "\udcff" or _is_printable(char))
                 if any(map(odd.__getitem__, found)):
                     yield number, field(line)
-        before += chunk.count(b"\n")
 
 
 def _is_printable(char: str) -> bool:
@@ -378,7 +382,7 @@ def check_recordings(check: Check) -> None:
         check.sorted_and_unique("segments")
         check.values("segments")
         found = check.listed("segments")
-        if check.path("text") and utterances.joined != found.joined:
+        if check.path("text") and found.same_as is not utterances:
             say(f"Utterance list differs between {check.name('utt2spk')} and {check.name('segments')} ")
             check.equal(utterances, found, f"Lengths are {found.count} vs {utterances.count}", short=True)
         text = "recording-ids extracted from segments and wav.scp"

@@ -82,30 +82,18 @@ static inline const uint32_t *slot_of(const uint8_t *key, size_t size, const uin
 }
 
 /* Index keys, each with a newline, in `slots`: mask + 1 pairs of a place, from 1, and a number, from 0, which are zero
- * before. Keys have less than 4 GB together. Of a key twice, the first counts. Returns how many different ones there are.
- * Without `slots`, it returns 1 if each key follows the one before, else 0. */
+ * before. Keys have less than 4 GB together. Of a key twice, the last counts. Returns how many different ones there are. */
 EXPORT int64_t ark_line_index(const uint8_t *keys, int64_t size, uint32_t *slots, int64_t mask)
 {
     const uint8_t *const end = keys + size;
-    if (!slots) {
-        const uint8_t *last = NULL;
-        size_t last_size = 0;
-        for (const uint8_t *at = keys, *stop; at < end; at = stop + 1) {
-            stop = end_of_line(at, end);
-            if (last && compare(last, last_size, at, (size_t)(stop - at)) >= 0) return 0;
-            last = at;
-            last_size = (size_t)(stop - at);
-        }
-        return 1;
-    }
     int64_t different = 0;
     uint32_t number = 0;
     for (const uint8_t *at = keys, *stop; at < end; at = stop + 1, number++) {
         stop = end_of_line(at, end);
         uint32_t *const slot = (uint32_t *)slot_of(at, (size_t)(stop - at), keys, size, slots, mask);
+        slot[1] = number;
         if (slot[0]) continue;
         slot[0] = (uint32_t)(at - keys) + 1;
-        slot[1] = number;
         different++;
     }
     return different;
@@ -136,8 +124,8 @@ static int64_t find_ahead(const uint8_t *key, size_t size, const uint8_t *keys, 
 
 /* Part lines by the key in a field: write runs (start, end, part, lines) of lines of the same part.
  *
- * Part p has the keys with the numbers bounds[p] <= number < bounds[p + 1]; that of another key is -1. `runs` has room for
- * a run for each line. Without `slots`, keys are sorted, and `position` is where the search is, three zeros at first.
+ * Part p has the keys with the numbers bounds[p] <= number < bounds[p + 1]; that of another key is -1. If `parts` is 0, each
+ * key is a part. `runs` has room for a run for each line. Without `slots`, keys are sorted, and `position` is where the search is, three zeros at first.
  * Returns the number of runs, or -1 if that search would have to go back; and in `found` the same as `ark_line_fields`, but
  * for the order. */
 EXPORT int64_t ark_line_runs(const uint8_t *text, int64_t size, int field, const uint8_t *keys, int64_t keys_size,
@@ -160,7 +148,8 @@ EXPORT int64_t ark_line_runs(const uint8_t *text, int64_t size, int field, const
         } else if ((number = find_ahead(start, length, keys, keys_size, &cursor)) == -2)
             return -1;
         if (number >= 0) {
-            if (number < bounds[part] || number >= bounds[part + 1]) {
+            if (!parts) part = number;
+            else if (number < bounds[part] || number >= bounds[part + 1]) {
                 int64_t low = 0, high = parts;
                 while (high - low > 1) {
                     const int64_t middle = (low + high) / 2;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
+from io_ark import ArkError, DataDir, DataDirError, Segment, Wave, native
 from io_ark.data_dir import directories, durations, lines, lists, perturb
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.scripts import SCRIPTS, call, protected
 from io_ark.data_dir.stage import Say, SourceDir
+from io_ark.data_dir.validate import validate
 from tests.io_ark.data_dir.test_directory import write
 
 
@@ -228,6 +231,23 @@ def test_new_speakers_have_other_numbers_of_utterances(
     data = make(tmp_path / "data", wav_scp=pairs.replace(" s", " a"), **files)
     directories.modify_speakers(quiet(), data.path, str(tmp_path / "new"), **options)
     assert [len(each) for each in DataDir(tmp_path / "new").spk2utt.values()] == groups
+    directories.modify_speakers(quiet(), data.path, str(tmp_path / "one"), respect_speaker_info=False, **options)
+    new = {
+        key: f"speaker-{at}" for at, keys in enumerate(DataDir(tmp_path / "new").spk2utt.values(), 1) for key in keys
+    }
+    assert dict(DataDir(tmp_path / "one").utt2spk) == new
+
+
+@pytest.mark.parametrize("size", [20, 1 << 20])
+def test_utterance_without_a_duration_gets_a_speaker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(lines, "CHUNK", size)
+    pairs = "".join(f"s-{at} s\n" for at in range(9))
+    times = pairs.replace(" s", " 1").replace("s-7 1", "x-7 1")
+    data = make(tmp_path / "data", utt2spk=pairs, spk2utt="s " + pairs.replace(" s\n", " ") + "\n", utt2dur=times)
+    with pytest.raises(DataDirError, match="utt2dur: s-7: has no duration"):
+        directories.modify_speakers(quiet(), data.path, str(tmp_path / "new"), seconds_per_spk_max=3.0)
 
 
 def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
@@ -242,6 +262,87 @@ def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
         state = (state + 103349) % 71147
         kept += [key] * (state / 71147 < share)
     assert DataDir(tmp_path / "less").utterances() == kept and 5 < len(kept) < 14
+
+
+@pytest.mark.parametrize("bits", [0, 24])
+def test_transcripts_with_the_same_hash_are_repetitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int
+) -> None:
+    monkeypatch.setattr(directories, "HASH_BITS", bits)
+    monkeypatch.setattr(lines, "CHUNK", 40)
+    file = tmp_path / "text"
+    file.write_bytes(b"".join(b"u%02d  text %d\n" % (at, at if at < 20 else 20) for at in range(40)))
+    kept = b"".join(directories._with_fewer_repetitions(str(file), 40, 5))
+    states = [at * 103349 % 71147 / 71147 for at in range(1, 21)]
+    numbers = [*range(20), *(at for at, state in enumerate(states, 20) if state < 5 / 20)]
+    assert kept == b"".join(b"u%02d  text %d\n" % (at, min(at, 20)) for at in numbers)
+
+
+@pytest.mark.parametrize(("wanted", "keys"), [(1, "b"), (2, "b c"), (3, "a b c"), (4, "a b c d"), (5, "a b c d e")])
+def test_shortest_utterances_are_others(tmp_path: Path, wanted: int, keys: str) -> None:
+    (tmp_path / "frames").write_text("a 3\nb 1\nc 2\nd 3\ne 3\n")
+    found = b"".join(directories._shortest(str(tmp_path / "frames"), wanted))
+    assert found.decode().split() == keys.split()
+
+
+def test_last_speaker_of_an_utterance_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("utt2spk").write_text("u1 a\nu2 b\nu3 a\nu1 b\n")
+    Path("text").write_text("u1 1\nu3 3\nu2 2")
+    assert lists.split_scp(quiet(), ["--utt2spk=utt2spk", "text", "one", "two"]) == 0
+    assert (Path("one").read_text(), Path("two").read_text()) == ("u1 1\nu2 2", "u3 3\n")
+
+
+MANY = 60_000
+
+
+def at_random(text: bytes) -> bytes:
+    return b"".join(random.Random(1).sample(text.splitlines(keepends=True), MANY))
+
+
+@pytest.mark.parametrize(
+    ("work", "most"),
+    [
+        (lambda: lists.shuffled(lines.chunks("text")), 3),
+        (lambda: lists.parts_by_speaker(quiet(), "text", "utt2spk", 3)[0], 1),
+        (lambda: lists.parts_by_speaker(quiet(), "mixed", "utt2spk", 3)[0], 6),
+        (lambda: directories._with_fewer_repetitions("text", MANY, 9), 2),
+        (lambda: directories._divided("utt2spk", 10, -1.0, None), 1),
+        (lambda: directories._divided("utt2spk", 10, 90.0, directories._Durations("utt2dur")), 2),
+        (lambda: directories._shortest("utt2dur", MANY // 3), 1),
+        (lambda: lines.spk2utt(lines.chunks("utt2spk"), print), 1),
+        (lambda: [validate(quiet(), ".", no_feats=True, no_wav=True)], 1),
+    ],
+    ids=[
+        "shuffle",
+        "split",
+        "split mixed",
+        "repetitions",
+        "speakers",
+        "speakers by seconds",
+        "shortest",
+        "spk2utt",
+        "validate",
+    ],
+)
+@pytest.mark.skipif(not native.library(), reason="the C library was not built")
+def test_lines_are_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Any, most: int) -> None:
+    for name, value in {"CHUNK": 1 << 14, "IN_C": 1 << 12, "MOST_HELD": 1 << 16, "MOST_TO_SORT": 1 << 20}.items():
+        monkeypatch.setattr(lines, name, value)
+    monkeypatch.chdir(tmp_path)
+    keys = [b"speaker%05d-utterance%07d" % (at // 50, at) for at in range(MANY)]
+    Path("text").write_bytes(b"".join(b"%b the text %d\n" % (key, at) for at, key in enumerate(keys)))
+    Path("mixed").write_bytes(at_random(Path("text").read_bytes()))
+    Path("utt2spk").write_bytes(b"".join(b"%b %b\n" % (key, key[:12]) for key in keys))
+    Path("utt2dur").write_bytes(b"".join(b"%b %d\n" % (key, at % 97 + 1) for at, key in enumerate(keys)))
+    Path("spk2utt").write_bytes(b"".join(lines.spk2utt(lines.chunks("utt2spk"), print)))
+    del keys
+    tracemalloc.start()
+    for _ in work():
+        pass
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    assert peak < most  # MB, of files with 1.6 to 2.5 MB
 
 
 @pytest.mark.parametrize(("at", "again"), [(99, False), (100, True)])

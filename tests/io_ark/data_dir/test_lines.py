@@ -31,6 +31,7 @@ def by_both(monkeypatch: Any, function: Any) -> tuple[Any, Any]:
     found = []
     for least in (0, 1 << 60):
         monkeypatch.setattr(lines, "IN_C", least)
+        monkeypatch.setattr(lines, "_loaded", [])
         monkeypatch.setattr(lines, "MOST_HELD", least)  # sorted keys are read along with the lines
         found.append(function())
     return found[0], found[1]
@@ -150,7 +151,7 @@ def test_sorted_lines_are_not_found_along_with_sorted_keys(
 @pytest.fixture(params=[0, 1 << 60], ids=["in C", "in Python"])
 def two_lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read two lines of "a1 s" at a time, in C or in Python."""
-    for name, value in {"CHUNK": 6, "IN_C": request.param, "MOST_HELD": 0}.items():
+    for name, value in {"CHUNK": 6, "IN_C": request.param, "_loaded": [], "MOST_HELD": 0}.items():
         monkeypatch.setattr(lines, name, value)
 
 
@@ -167,9 +168,9 @@ def test_bad_line_of_a_later_chunk_has_its_number_in_the_file(tmp_path: Path) ->
     with pytest.raises(ValueError):
         lines.select(lines.Keys(lambda: [b"a1\na2\n", b"a3\na5\n"]), path, found.append, bad=bad)
     assert found == [b"a1 s\na2 s\n", b"a3 s\n", (4, b"")]
-    for function in (lines.pairs, lambda path, bad: lines.spk2utt(lines.chunks(path), bad)):
+    for function in (lines.of_two_words, lines.spk2utt):
         with pytest.raises(ValueError):
-            list(function(path, bad))
+            list(function(lines.chunks(path), bad))
         assert found.pop() == (4, b"    \n")
     with pytest.raises(ValueError):
         list(lines.utt2spk(lines.chunks(path), bad))
@@ -190,3 +191,24 @@ def test_lines_of_one_key_keep_their_order_in_temporary_files(monkeypatch: pytes
     chunks = [[b"b 1\na 2\n", b"a 1\n"], [b"b 2\na 0\n", b"a 3"]]
     assert b"".join(lines.sort_lines(chunks, lines.sort_key)) == b"a 2\na 1\na 0\na 3\nb 1\nb 2\n"
     assert b"".join(lines.sort_lines(chunks)) == b"a 0\na 1\na 2\na 3\nb 1\nb 2\n"
+
+
+@pytest.mark.usefixtures("two_lines")
+@pytest.mark.parametrize("most", [0, 1 << 60])
+def test_marked_lines_are_not_in_order_or_end_otherwise(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(lines, "MOST_TO_SORT", most)
+    made = lines.in_order([b"a 1\nb\n", b"\n", b"c\r\nd"], iter([b"3", b"10", b"2", b"0", b"12"]))
+    assert list(made) == [b"c\r\n", b"b\n", b"d", b"\n", b"a 1\n"]
+
+
+@pytest.mark.usefixtures("two_lines")
+def test_key_that_is_there_twice_has_the_number_of_the_first() -> None:
+    keys = lines.Keys(lambda: [b"b\na\n", b"b\nc\n"])
+    found, count, _ = keys.runs(b"a\nb\nb\nx\nc\n", bounds=lines.EACH_KEY)
+    assert (list(found[2::4]), list(found[3::4]), count) == ([1, 2, -1, 3], [1, 2, 1, 1], 5) and keys.has_repeated
+
+
+@pytest.mark.usefixtures("two_lines")
+def test_keys_with_carriage_returns_are_taken_for_sorted() -> None:
+    keys = lines.Keys(lambda: [b"a\rz\na\x01q\n"])  # as awk parts them
+    assert keys.parts(b"a\x01q 1\n")[0] == [(0, b"a\x01q 1\n")]

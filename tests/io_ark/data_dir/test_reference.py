@@ -112,7 +112,8 @@ def test_scripts_differ_from_kaldis(
 
 
 SMALL = {"lines.CHUNK": 40, "lines.MOST_HELD": 0, "lines.MOST_TO_SORT": 200, "split.MOST_PENDING": 100}
-IN_C = {"lines.IN_C": 0}
+IN_C, IN_PYTHON = {"lines.IN_C": 0}, {"lines._loaded": []}
+MODES = {"usual": IN_PYTHON, "small": SMALL | IN_PYTHON, "c": IN_C, "small_c": SMALL | IN_C}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_results_change_in_small_chunks_or_in_c(
         if "<" in command and not (start / command.split(" < ")[1]).exists():
             continue
         found = []
-        for name, settings in {"usual": {}, "small": SMALL, "c": IN_C, "small_c": SMALL | IN_C}.items():
+        for name, settings in MODES.items():
             place = tmp_path / f"{at}{name}"
             shutil.copytree(start, place)
             with monkeypatch.context() as changed:
