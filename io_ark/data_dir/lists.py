@@ -308,8 +308,8 @@ def balanced(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
 Parts = tuple[Iterable[bytes], list[int]]  # chunks of lines, and the number of lines of each part
 
 
-def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Parts:
-    """Divide a file into parts in which speakers are not divided."""
+def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int, outputs: Sequence[str] = ()) -> Parts:
+    """Divide a file into parts in which speakers are not divided. It may be one of the outputs."""
     numbers: dict[bytes, int] = {}
     speakers, bounds = array("q"), array("q", (0,))  # of lines of utt2spk that follow each other
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
@@ -320,7 +320,7 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Parts:
             bounds.append(bounds[-1] + count)
     keys = Keys(lambda: (lines.Fields(chunk).joined for chunk in pairs()))
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        source = lines.rereadable(scp)
+        source = lines.rereadable(scp, outputs)
     places: dict[int, int] = {}  # of speakers, in the order of the file
 
     def runs() -> Iterator[tuple[int, int]]:
@@ -348,10 +348,10 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int) -> Parts:
     return lines.in_order(source(), (b"%012d%012d" % (place, at) for at, place in enumerate(each))), counts
 
 
-def even_parts(say: Say, scp: str, parts: int) -> Parts:
-    """Divide a file into parts of sizes that differ by at most one."""
+def even_parts(say: Say, scp: str, parts: int, outputs: Sequence[str] = ()) -> Parts:
+    """Divide a file into parts of sizes that differ by at most one. It may be one of the outputs."""
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        source = lines.rereadable(scp)
+        source = lines.rereadable(scp, outputs)
         count = sum(map(lines.count_of, source()))
     if not count:
         warn(f"{say.name}: error: empty input scp file {scp}")
@@ -383,7 +383,9 @@ def split_scp(say: Say, argv: list[str]) -> int:
         outputs = ["/dev/null"] * jobs
         outputs[job - from_one] = argv[1] if len(argv) > 1 else "-"
     parts = len(outputs)
-    source, counts = parts_by_speaker(say, scp, utt2spk, parts) if utt2spk else even_parts(say, scp, parts)
+    source, counts = (
+        parts_by_speaker(say, scp, utt2spk, parts, outputs) if utt2spk else even_parts(say, scp, parts, outputs)
+    )
     status = 0
     for output, count, part in zip(outputs, counts, lines.by_count(source, counts), strict=True):
         with opening(f"{say.name}: Could not open scp file {output} for writing"):

@@ -293,6 +293,21 @@ def test_last_speaker_of_an_utterance_does_not_count(tmp_path: Path, monkeypatch
     assert (Path("one").read_text(), Path("two").read_text()) == ("u1 1\nu2 2", "u3 3\n")
 
 
+@pytest.mark.parametrize("options", [[], ["--utt2spk=utt2spk"]])
+@pytest.mark.parametrize("output", ["text", "link", "./text"])
+def test_part_may_take_the_place_of_the_list_that_is_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], output: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lines, "CHUNK", 20)
+    Path("text").write_text("".join(f"u{at} {at}\n" for at in range(1000)))
+    Path("utt2spk").write_text("".join(f"u{at} s{at}\n" for at in range(1000)))
+    os.link("text", "link")
+    assert lists.split_scp(quiet(), [*options, "text", output, "two"]) == 0
+    assert Path("text").read_text() == "".join(f"u{at} {at}\n" for at in range(500))
+    assert Path("two").read_text() == "".join(f"u{at} {at}\n" for at in range(500, 1000))
+
+
 MANY = 60_000
 
 
