@@ -205,7 +205,7 @@ def _explain_of(
     finder = Finder(target, said, channels, recording, tolerance_for, clock)
     found = finder.find()
     if found is None:
-        return _nothing("it has the form of no feature of this audio", target)
+        return _nothing("it resembles no feature of this audio", target)
     in_time = not clock.is_at_end()
     return replace(_of_finding(finder, *found, stored, tolerance_for(found[0].search.sheet)), in_time=in_time)
 

@@ -89,7 +89,7 @@ class Finder:
         self._likeliest = -1.0, False  # score of the likeliest frames, and True if they are 10 ms apart
 
     def find(self) -> tuple[Attempt, Settled] | None:
-        """Return what explains most of the array, and how; None if it has the form of no feature."""
+        """Return what explains most of the array, and how; None if it resembles no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
             (self._at_starts, 2.0), (self._anywhere, 1.5), (self._plainly, 2.5), (self._in_windows, 1.0),
             (self._resampled, 2.5), (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
@@ -112,7 +112,7 @@ class Finder:
                 stages = [each for each in stages if each[0] == self._mistaken]
         nearest: list[tuple[Attempt, Settled]] = []
         for each in self._attempts[:3]:
-            if not (nearest and self.clock.is_settled()) and each.cost < NOTHING and (settled := self._settle(each)):
+            if not (nearest and self.clock.is_settled()) and each.cost < HOPELESS and (settled := self._settle(each)):
                 nearest.append((each, settled))
         return min(nearest, key=lambda each: (each[1].left(), each[0].cost), default=None)
 
