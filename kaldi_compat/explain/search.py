@@ -336,6 +336,7 @@ class Search:
             noisy = [each.change({"source": each.source.noisy}) for each in chosen]
             if min(map(self.cost, noisy)) < NOISY * self.cost(chosen[0]):  # or else floors imitate dithering
                 chosen = noisy
+            chosen = [min((each, *map(each.change, self.framings(each))), key=self.cost) for each in chosen]
             chosen = [min((each, *self.center(each), *self._edged(each)), key=self.cost) for each in chosen]
             best = min(chosen, key=self.cost)
             best = self._framed(best) if self.cost(best) > NEAR else best
@@ -346,6 +347,7 @@ class Search:
 
     def _framed(self, candidate: Candidate) -> Candidate:
         """Return a candidate with the frame length, edges and window that explain most: one imitates another."""
+        candidate = min((candidate, *map(candidate.change, self.framings(candidate))), key=self.cost)
         center, centered = candidate.first_sample + candidate.size / 2, list[Candidate]()
         lengths = dict.fromkeys([candidate.value("frame_length"), *LENGTHS_MS])
         for length, window in itertools.product(lengths, CHOICES["window_type"]):
