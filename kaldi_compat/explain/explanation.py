@@ -243,13 +243,10 @@ def _of_finding(finder: Finder, found: Attempt, settled: Settled, stored: list[s
         left = _unexplained_rows(settled, sheet)
     elif found.cost < UNLIKE:
         # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
-        tried = [*itertools.takewhile(lambda _: not finder.clock.is_settled(), [settled, *_plain_ones(finder, found)])]
-        first = (settling.map_to(each.candidate.change({"dithered": True}), sheet, tolerance) for each in tried)
-        dithered = next((each for each in first if each and each.fit.residual <= tolerance), None)
-        noisy = next(((each, noise) for each in tried if not dithered and (noise := _dithering(each))), None)
-        if dithered:
-            settled, is_exact = dithered, True
-        elif noisy:
+        plain = itertools.chain([settled], _plain_ones(finder, found))
+        tried = itertools.takewhile(lambda _: not finder.clock.is_settled(), plain)
+        noisy = next(((each, noise) for each in tried if (noise := _dithering(each))), None)
+        if noisy:
             settled, words, left = noisy[0], [noisy[1]], "noise, which has no seed that is known"
         elif not len(others) and settled.left() < PARTLY and found.cost < PARTLY:
             settled, left = _focus(settled, sheet, tolerance)

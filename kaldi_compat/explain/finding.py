@@ -13,7 +13,17 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.explain import arrangements
-from kaldi_compat.explain.search import EXPLAINED, NEAR, NOTHING, UNLIKE, Candidate, Search, Sheet, TimeLimit
+from kaldi_compat.explain.search import (
+    EXPLAINED,
+    MOST_STARTS,
+    NEAR,
+    NOTHING,
+    UNLIKE,
+    Candidate,
+    Search,
+    Sheet,
+    TimeLimit,
+)
 from kaldi_compat.explain.settling import Settled, Settling, map_to
 from kaldi_compat.explain.sources import AudioSource, of_other_rates, part_of, resamplings, with_mistakes
 from kaldi_compat.explain.timing import CERTAIN, Timing
@@ -123,13 +133,12 @@ class Finder:
         """Return how an attempt explains the array, if it does; a start, which may become better, only if equal."""
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
-        if plain := attempt.candidate.source.plain:
-            first = map_to(attempt.candidate.change({"source": plain, "dithered": True}), sheet, tolerance)
-            if first and first.fit.residual <= tolerance:
-                return first
         near = EXPLAINED if is_start else NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
         if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
-            return None
+            source = attempt.candidate.source
+            dithered = attempt.candidate.change({"source": source.plain or source, "dithered": True})
+            first = map_to(dithered, sheet, tolerance) if attempt.cost < UNLIKE and dithered.is_kaldis else None
+            return first if first and first.fit.residual <= tolerance else None
         settled = self._settle(attempt)
         if not settled or not (sheet.arrangement.said or sheet.arrangement.is_whole(columns) or _has_more(columns)):
             return None  # as long as all columns may be explained at once
@@ -174,6 +183,13 @@ class Finder:
             is_found = any(each.cost < EXPLAINED for each in found) and not search.sheet.arrangement.said
             if self.clock.is_over() or is_found:
                 break
+        found.sort(key=lambda each: each.cost)
+        chosen, found = (
+            (found[:MOST_STARTS], found[MOST_STARTS:]) if found and found[0].cost > EXPLAINED else ([], found)
+        )
+        for search in dict.fromkeys(each.search for each in chosen):
+            starts = search.improve_starts([each.candidate for each in chosen if each.search is search])
+            found += [Attempt(search, each) for each in starts]
         return sorted(found, key=lambda each: each.cost)
 
     def _at_starts(self) -> Iterator[Attempt]:
@@ -256,7 +272,7 @@ class Finder:
                 share = other.rate / source.rate
                 rows = round(candidate.shift * share) * search.sheet.arrangement.stride
                 center = (candidate.first_sample + candidate.size / 2) * share
-                starts += search.starts(other, [Timing(rows, center, 1.0, True)])[:1]
+                starts += search.improve_starts(search.starts(other, [Timing(rows, center, 1.0, True)]))[:1]
             for best in sorted(starts, key=search.cost)[:2]:
                 if search.cost(best) > CUT * attempt.cost or self.clock.is_over():
                     return

@@ -331,19 +331,21 @@ class Search:
         kinds: dict[tuple[Any, ...], Candidate] = {}
         for each in found:
             kinds.setdefault((each.kind, each.value("use_energy"), each.window, each.mel, each.order, each.bins), each)
-        chosen = [*kinds.values()][:MOST_STARTS]
-        if chosen and self.cost(chosen[0]) > EXPLAINED:
-            noisy = [each.change({"source": each.source.noisy}) for each in chosen]
-            if min(map(self.cost, noisy)) < NOISY * self.cost(chosen[0]):  # or else floors imitate dithering
-                chosen = noisy
-            chosen = [min((each, *map(each.change, self.framings(each))), key=self.cost) for each in chosen]
-            chosen = [min((each, *self.center(each), *self._edged(each)), key=self.cost) for each in chosen]
-            best = min(chosen, key=self.cost)
-            best = self._framed(best) if self.cost(best) > NEAR else best
-            frames = {name: best.value(name) for name in FRAMING}
-            ways = (frames, frames | {"window_type": best.value("window_type")})
-            chosen = [best, *(min((each, *map(each.change, ways)), key=self.cost) for each in chosen)]
-        return sorted({each.key: each for each in chosen}.values(), key=self.cost)
+        return [*kinds.values()][:MOST_STARTS]
+
+    def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
+        """Return where the search begins, the best first, with noise, frames and edges that explain most."""
+        noisy = [each.change({"source": each.source.noisy}) for each in starts]
+        if min(map(self.cost, noisy)) < NOISY * min(map(self.cost, starts)):  # or else floors imitate dithering
+            starts = noisy
+        starts = [min((each, *map(each.change, self.framings(each))), key=self.cost) for each in starts]
+        starts = [min((each, *self.center(each), *self._edged(each)), key=self.cost) for each in starts]
+        best = min(starts, key=self.cost)
+        best = self._framed(best) if self.cost(best) > NEAR else best
+        frames = {name: best.value(name) for name in FRAMING}
+        ways = (frames, frames | {"window_type": best.value("window_type")})
+        starts = [best, *(min((each, *map(each.change, ways)), key=self.cost) for each in starts)]
+        return sorted({each.key: each for each in starts}.values(), key=self.cost)
 
     def _framed(self, candidate: Candidate) -> Candidate:
         """Return a candidate with the frame length, edges and window that explain most: one imitates another."""
