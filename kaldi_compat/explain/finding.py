@@ -272,8 +272,8 @@ class Finder:
                 share = other.rate / source.rate
                 rows = round(candidate.shift * share) * search.sheet.arrangement.stride
                 center = (candidate.first_sample + candidate.size / 2) * share
-                starts += search.improve_starts(search.starts(other, [Timing(rows, center, 1.0, True)]))[:1]
-            for best in sorted(starts, key=search.cost)[:2]:
+                starts += search.starts(other, [Timing(rows, center, 1.0, True)])[:1]
+            for best in [search.improve_starts([each])[0] for each in sorted(starts, key=search.cost)[:2]]:
                 if search.cost(best) > CUT * attempt.cost or self.clock.is_over():
                     return
                 made = search.descend(best)

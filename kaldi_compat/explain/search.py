@@ -53,6 +53,7 @@ FEWEST_AT_FLOOR = 2, 3  # cells of a column, and of all, at their least value, i
 MOST_AT_FLOOR = 0.8  # of a column that is compared
 MOST_STARTS, MOST_FRAMED = 5, 3
 NOISY = 0.8  # share of the cost that noise leaves where the search begins, if the features have been dithered
+IMITATED = 0.05  # cost below which several options may be in place of others
 FRAMING = ("frame_length", "snip_edges", "padding", "offset", "start")
 LENGTHS_MS = (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0)
 LENGTHS = (400, 512, 1024, 2048, 1200, 800, 256)
@@ -467,7 +468,7 @@ class Search:
         while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
             candidate, before = self._simplify(candidate), 0.99 * self.cost(candidate)
             for improve in (self._improve, self._framed, self._jointly):
-                if self.cost(candidate) > before:
+                if self.cost(candidate) > before and (improve == self._improve or self.cost(candidate) < IMITATED):
                     candidate = min(candidate, improve(candidate), key=self.cost)
             if self.cost(candidate) > before:
                 break
