@@ -313,7 +313,7 @@ def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int, outputs: Sequ
     numbers: dict[bytes, int] = {}
     speakers, bounds = array("q"), array("q", (0,))  # of lines of utt2spk that follow each other
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
-        pairs = lines.rereadable(utt2spk)
+        pairs = lines.rereadable(utt2spk, outputs)
         bad = bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)
         for speaker, count in lines.speakers(lines.of_two_words(pairs(), bad)):
             speakers.append(numbers.setdefault(speaker, len(numbers)))

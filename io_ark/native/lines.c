@@ -125,9 +125,9 @@ static int64_t find_ahead(const uint8_t *key, size_t size, const uint8_t *keys, 
 /* Part lines by the key in a field: write runs (start, end, part, lines) of lines of the same part.
  *
  * Part p has the keys with the numbers bounds[p] <= number < bounds[p + 1]; that of another key is -1. If `parts` is 0, each
- * key is a part. `runs` has room for a run for each line. Without `slots`, keys are sorted, and `position` is where the search is, three zeros at first.
- * Returns the number of runs, or -1 if that search would have to go back; and in `found` the same as `ark_line_fields`, but
- * for the order. */
+ * key is a part. `runs` has room for a run for each line. Without `slots`, keys are sorted, and `position` is where the
+ * search is, three zeros at first. Returns the number of runs, or -1 if that search would have to go back; and in `found`
+ * the same as `ark_line_fields`, but for the order. */
 EXPORT int64_t ark_line_runs(const uint8_t *text, int64_t size, int field, const uint8_t *keys, int64_t keys_size,
                              const uint32_t *slots, int64_t mask, const int64_t *bounds, int64_t parts,
                              int64_t *position, int64_t *runs, int64_t *found)

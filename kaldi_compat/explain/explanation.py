@@ -99,7 +99,7 @@ class Explanation:
         if self.is_exact:
             return f"{self.cause}: largest difference {self.residual:.2g}"
         if not len(self.computed):
-            return f"not explained: {self.cause}"
+            return f"not explained: {self.cause}{ended}"
         said = f"not explained; the nearest is: {self.cause}"
         if self.left:
             is_vague = self.left.endswith(OF_SPREAD)
@@ -204,9 +204,9 @@ def _explain_of(
 
     finder = Finder(target, said, channels, recording, tolerance_for, clock)
     found = finder.find()
-    if found is None:
-        return _nothing("it resembles no feature of this audio", target)
     in_time = not clock.is_at_end()
+    if found is None:
+        return replace(_nothing("no feature of this audio was found that resembles it", target), in_time=in_time)
     return replace(_of_finding(finder, *found, stored, tolerance_for(found[0].search.sheet)), in_time=in_time)
 
 
@@ -276,7 +276,7 @@ def _plain_ones(finder: Finder, found: Attempt) -> Iterator[Settled]:
     sheet = found.search.sheet
     for attempt in (found, *finder.begun[:2]):
         if attempt.search.sheet is sheet:
-            candidate = attempt.candidate.change({"source": attempt.candidate.source.plain or attempt.candidate.source})
+            candidate = attempt.candidate.without_noise()
             framed = map(candidate.change, attempt.search.framings(candidate))
             snipped = (each for each in framed if each.value("snip_edges") and not each.padding)
             made = (settling.map_to(each, sheet, np.inf) for each in (candidate, *snipped))

@@ -135,20 +135,23 @@ class Finder:
         tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
         near = EXPLAINED if is_start else NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
         if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
-            source = attempt.candidate.source
-            dithered = attempt.candidate.change({"source": source.plain or source, "dithered": True})
-            first = map_to(dithered, sheet, tolerance) if attempt.cost < UNLIKE and dithered.is_kaldis else None
-            return first if first and first.fit.residual <= tolerance else None
+            return self._dithered(attempt) if attempt.cost < UNLIKE else None
         settled = self._settle(attempt)
         if not settled or not (sheet.arrangement.said or sheet.arrangement.is_whole(columns) or _has_more(columns)):
             return None  # as long as all columns may be explained at once
         is_certain = attempt.cost < EXPLAINED and not sheet.arrangement.said
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
+    def _dithered(self, attempt: Attempt) -> Settled | None:
+        """Return how an attempt with Kaldi's own noise explains the array, if it does."""
+        dithered, sheet = attempt.candidate.without_noise().change({"dithered": True}), attempt.search.sheet
+        tolerance = self._tolerance(sheet)
+        settled = map_to(dithered, sheet, tolerance) if dithered.is_kaldis else None
+        return settled if settled and settled.fit.residual <= tolerance else None
+
     def _settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all that is done to it."""
-        if plain := attempt.candidate.source.plain:
-            attempt = Attempt(attempt.search, attempt.candidate.change({"source": plain}))
+        attempt = Attempt(attempt.search, attempt.candidate.without_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt.search.sheet))
@@ -184,12 +187,11 @@ class Finder:
             if self.clock.is_over() or is_found:
                 break
         found.sort(key=lambda each: each.cost)
-        chosen, found = (
-            (found[:MOST_STARTS], found[MOST_STARTS:]) if found and found[0].cost > EXPLAINED else ([], found)
-        )
-        for search in dict.fromkeys(each.search for each in chosen):
-            starts = search.improve_starts([each.candidate for each in chosen if each.search is search])
-            found += [Attempt(search, each) for each in starts]
+        if found and found[0].cost > EXPLAINED:
+            chosen, found = found[:MOST_STARTS], found[MOST_STARTS:]
+            for search in dict.fromkeys(each.search for each in chosen):
+                starts = search.improve_starts([each.candidate for each in chosen if each.search is search])
+                found += [Attempt(search, each) for each in starts]
         return sorted(found, key=lambda each: each.cost)
 
     def _at_starts(self) -> Iterator[Attempt]:

@@ -151,6 +151,10 @@ class Candidate(FeatureModel):
         rate = {"rate": changes["source"].rate} if "source" in changes else {}
         return super().change({**changes, **rate})
 
+    def without_noise(self) -> Candidate:
+        """Return this candidate for the audio without the noise that was added for the search."""
+        return self if self.source.plain is None else self.change({"source": self.source.plain})
+
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """Options and attributes that identify the candidate."""
@@ -467,8 +471,9 @@ class Search:
         """Change options until no change explains more."""
         while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
             candidate, before = self._simplify(candidate), 0.99 * self.cost(candidate)
-            for improve in (self._improve, self._framed, self._jointly):
-                if self.cost(candidate) > before and (improve == self._improve or self.cost(candidate) < IMITATED):
+            ways = ((self._improve, NOTHING), (self._framed, IMITATED), (self._jointly, IMITATED))
+            for improve, most in ways:
+                if before < self.cost(candidate) < most:
                     candidate = min(candidate, improve(candidate), key=self.cost)
             if self.cost(candidate) > before:
                 break

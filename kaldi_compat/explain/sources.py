@@ -53,7 +53,7 @@ class AudioSource:
 
     @functools.cached_property
     def noisy(self) -> AudioSource:
-        """This audio with noise as large as that of Kaldi's dithering, unless other options are given."""
+        """This audio with noise of the size of Kaldi's dithering by default."""
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
