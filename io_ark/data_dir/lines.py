@@ -85,7 +85,7 @@ class _C:
         from io_ark.native.library import interface_of, load
 
         folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "native")
-        names = ("ark_line_fields", "ark_line_groups", "ark_line_index", "ark_line_runs")
+        names = ("ark_line_fields", "ark_line_groups", "ark_line_numbers", "ark_line_runs")
         with open(os.path.join(folder, "signatures.txt"), encoding="utf-8") as file:
             self.library = load(folder, interface_of(file.read()))
         if self.library:

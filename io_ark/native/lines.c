@@ -81,9 +81,9 @@ static inline const uint32_t *slot_of(const uint8_t *key, size_t size, const uin
     }
 }
 
-/* Index keys, each with a newline, in `slots`: mask + 1 pairs of a place, from 1, and a number, from 0, which are zero
+/* Number keys, each with a newline, in `slots`: mask + 1 pairs of a place, from 1, and a number, from 0, which are zero
  * before. Keys have less than 4 GB together. Of a key twice, the last counts. Returns how many different ones there are. */
-EXPORT int64_t ark_line_index(const uint8_t *keys, int64_t size, uint32_t *slots, int64_t mask)
+EXPORT int64_t ark_line_numbers(const uint8_t *keys, int64_t size, uint32_t *slots, int64_t mask)
 {
     const uint8_t *const end = keys + size;
     int64_t different = 0;
