@@ -49,6 +49,7 @@ FEWEST_CELLS = 20  # of an array that is explained: as many as there are, less t
 PARTLY = 0.1  # share of the spread that is left where the kind of feature is certain
 OF_SPREAD = "of the spread"
 PITCH_ERROR = 0.01  # share of a pitch feature's spread, in which it is recognized
+RESAMPLED = 5.0  # times the tolerance, where a resampler's filter is known from its output only
 GOOD_COLUMN = 2e-3  # share of a column's spread that is left where it is explained
 
 
@@ -199,15 +200,16 @@ def _explain_of(
             return preset
     stored, step = arrangements.storage(target)
 
-    def tolerance_for(sheet: Sheet) -> float:
-        return max(_tolerance_of(sheet.values[sheet.rows], tolerance), step)
+    def tolerance_for(attempt: Attempt) -> float:
+        sheet, factor = attempt.search.sheet, RESAMPLED if attempt.candidate.source.is_resampled else 1.0
+        return max(factor * _tolerance_of(sheet.values[sheet.rows], tolerance), step)
 
     finder = Finder(target, said, channels, recording, tolerance_for, clock)
     found = finder.find()
     in_time = not clock.is_at_end()
     if found is None:
         return replace(_nothing("no feature of this audio was found that resembles it", target), in_time=in_time)
-    return replace(_of_finding(finder, *found, stored, tolerance_for(found[0].search.sheet)), in_time=in_time)
+    return replace(_of_finding(finder, *found, stored, tolerance_for(found[0])), in_time=in_time)
 
 
 def _tolerance_of(values: Doubles, tolerance: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,9 +40,10 @@ USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
 MOST_MISTAKES, USUAL = 6, 0.2  # that are tried; by how much frames of 10 ms are likelier
 SLIDING = 0.7  # share of the cost that is left of changes in time, if a window's mean was subtracted
 OTHER_AUDIO = 0.3, 0.35  # cost above which the audio is more likely another: of unusual frames, and of those of 10 ms
-CUT = 0.8  # share of a cost that is left by another first sample, if the audio has been cut
+CUT, MUCH = 0.8, 0.4  # share of a cost that is left, if the audio is another; if that is certain
 OF_ALL = 0.05  # cost below which all columns are those of one feature
 MOST_STACK = 8  # frames before the one that is in the middle of a stack
+OTHER_RATE = 0.55  # cost of features with usual options, if the audio has been resampled to their rate
 PART = 0.5  # share of a cost, if a part of the columns is another feature
 
 
@@ -88,7 +90,7 @@ class Finder:
 
     def __init__(
         self, target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
-        tolerance: Callable[[Sheet], float], clock: TimeLimit,
+        tolerance: Callable[[Attempt], float], clock: TimeLimit,
     ) -> None:  # fmt: skip
         self._sources, self._recording, self._tolerance, self.clock = sources, recording, tolerance, clock
         self._unit = 1 / max(each.full_scale for each in sources)
@@ -101,8 +103,9 @@ class Finder:
     def find(self) -> tuple[Attempt, Settled] | None:
         """Return what explains most of the array, and how; None if it resembles no feature."""
         stages: list[tuple[Callable[[], Iterator[Attempt]], float]] = [
-            (self._at_starts, 2.0), (self._anywhere, 1.5), (self._plainly, 2.5), (self._in_windows, 1.0),
-            (self._resampled, 2.5), (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
+            (self._at_starts, 2.0), (self._anywhere, 1.5), (functools.partial(self._resampled, MUCH), 2.5),
+            (self._plainly, 2.5), (self._in_windows, 1.0), (functools.partial(self._resampled, CUT), 2.5),
+            (self._of_parts, 1.5), (self._in_more_detail, 2.0), (self._mistaken, 2.0),
         ]  # fmt: skip
         while self._searches and stages and not self.clock.is_at_end():
             stage, seconds = stages.pop(0)
@@ -132,7 +135,7 @@ class Finder:
     def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return how an attempt explains the array, if it does; a start, which may become better, only if equal."""
         sheet = attempt.search.sheet
-        tolerance, columns = self._tolerance(sheet), sheet.values.shape[1]
+        tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
         near = EXPLAINED if is_start else NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
         if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
             return self._dithered(attempt) if attempt.cost < UNLIKE else None
@@ -145,7 +148,7 @@ class Finder:
     def _dithered(self, attempt: Attempt) -> Settled | None:
         """Return how an attempt with Kaldi's own noise explains the array, if it does."""
         dithered, sheet = attempt.candidate.without_noise().change({"dithered": True}), attempt.search.sheet
-        tolerance = self._tolerance(sheet)
+        tolerance = self._tolerance(attempt)
         settled = map_to(dithered, sheet, tolerance) if dithered.is_kaldis else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
@@ -154,7 +157,7 @@ class Finder:
         attempt = Attempt(attempt.search, attempt.candidate.without_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
-            settling = Settling(attempt.search, self._tolerance(attempt.search.sheet))
+            settling = Settling(attempt.search, self._tolerance(attempt))
             made = [settling.settle(each) for each in _of_whole_or_part(attempt)]
             self._settled[key] = min((each for each in made if each), key=lambda each: each.fit.residual, default=None)
         return self._settled[key]
@@ -253,7 +256,7 @@ class Finder:
         """Compare changes in time only, where they are more alike, and then subtract means of windows."""
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
-            search, tolerance = Search(sheet, self.clock, self._unit, by_differences=True), self._tolerance(sheet)
+            search, tolerance = Search(sheet, self.clock, self._unit, by_differences=True), self._tolerance(attempt)
             if search.cost(attempt.candidate) > SLIDING * attempt.cost and attempt.cost < UNLIKE:
                 return
             candidate = search.descend(attempt.candidate)
@@ -264,25 +267,32 @@ class Finder:
                     yield Attempt(search, candidate)
                     return
 
-    def _resampled(self) -> Iterator[Attempt]:
-        """Take the audio at another rate, as each resampler gives it."""
-        for attempt in self.begun[:1]:
-            search, candidate, source, starts = attempt.search, attempt.candidate, attempt.candidate.source, []
-            for other in of_other_rates(source):
-                if self.clock.is_over():
+    def _resampled(self, share: float) -> Iterator[Attempt]:
+        """Take the audio at another rate, as each resampler gives it, where that leaves a share of the cost at most."""
+        best_of = dict[Search, Attempt]()
+        for each in self.begun:
+            best_of.setdefault(each.search, each)
+        for search, attempt in best_of.items():
+            candidate, begun = attempt.candidate.without_noise(), list[list[Candidate]]()
+            for other in of_other_rates(candidate.source):
+                ratio = other.rate / candidate.rate
+                rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
+                center = (candidate.first_sample + candidate.size / 2) * ratio
+                begun.append(search.starts(other, [Timing(rows, center, 1.0, True)]))
+            begun = [each for each in begun if each and search.cost(each[0]) < OTHER_RATE]
+            for starts in sorted(begun, key=lambda each: search.cost(each[0]))[:2]:
+                best = search.improve_starts(starts)[0]
+                if search.cost(best) > share * attempt.cost or self.clock.is_over():
                     break
-                share = other.rate / source.rate
-                rows = round(candidate.shift * share) * search.sheet.arrangement.stride
-                center = (candidate.first_sample + candidate.size / 2) * share
-                starts += search.starts(other, [Timing(rows, center, 1.0, True)])[:1]
-            for best in [search.improve_starts([each])[0] for each in sorted(starts, key=search.cost)[:2]]:
-                if search.cost(best) > CUT * attempt.cost or self.clock.is_over():
-                    return
+                ways = resamplings(candidate.source, int(best.rate))
+                if search.cost(best) > NEAR:  # what each resampler leaves above half of the lower rate decides
+                    way = min(ways, key=lambda each: search.cost(best.change({"source": each})))
+                    resampled = search.improve_starts([start.change({"source": way}) for start in starts])
+                    best = min(best, resampled[0], key=search.cost)
                 made = search.descend(best)
-                ways = [made.change({"source": each}) for each in resamplings(source, int(best.rate))]
-                for way in sorted(ways, key=search.cost)[:2]:
-                    yield Attempt(search, way)
-                    yield Attempt(search, way).descend()
+                for found in sorted((made.change({"source": way}) for way in ways), key=search.cost)[:2]:
+                    yield Attempt(search, found)
+                    yield Attempt(search, found).descend()
 
     def _mistaken(self) -> Iterator[Attempt]:
         """Take the audio at a wrong rate, at another speed, or of swapped bytes."""

@@ -155,6 +155,10 @@ class Candidate(FeatureModel):
         """Return this candidate for the audio without the noise that was added for the search."""
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
+    def without_levels(self) -> Candidate:
+        """Return this candidate without a scale, floor, and number added."""
+        return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
+
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """Options and attributes that identify the candidate."""
@@ -172,6 +176,11 @@ class Candidate(FeatureModel):
     def reorder(self, features: Doubles) -> Doubles:
         """Return the columns of features in the candidate's order."""
         return features if self.order is None else features[:, list(self.order)]
+
+    def of_noise(self) -> Doubles:
+        """Return the features (1, columns) of white noise as large as the last bit of samples of 16 bits."""
+        power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
+        return self.reorder(self.finish(power, power[:, 0]))
 
     def framings(self) -> list[Candidate]:
         """Return the candidate with each convention of edges, and the frames that are not later than its own."""
@@ -278,6 +287,8 @@ class Search:
         features = features[:, self._columns]
         if self._floored.any() and not candidate.span:
             features = self._with_floor(features)
+        if candidate.source.is_resampled and candidate.kind in ("fbank", "spectrogram"):
+            features, values = self._without_quiet(candidate, features)
         if self.by_differences:
             next_to = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[next_to], np.diff(values, axis=0)[next_to]
@@ -295,6 +306,21 @@ class Search:
         slope = (above * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
         floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
         return np.where(self._floored.any(0) & (slope > 0), np.maximum(features, floor), features)
+
+    def _without_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
+        """Return features and the array without what is quieter than noise of one bit, where resamplers differ.
+
+        Columns that are quiet are left out, if they are not the most; in others, means take the place of quiet cells.
+        """
+        plain, values = candidate.without_levels(), self._values
+        loud = (self._features(plain) > plain.of_noise())[:, self._columns]
+        chosen = loud.mean(0) >= 0.5
+        if chosen.mean() < 0.5:
+            return features, values
+        loud = loud[:, chosen]
+        arrays = (each[:, chosen] for each in (features, values))
+        first, second = (np.where(loud, each, (loud * each).sum(0) / loud.sum(0)) for each in arrays)
+        return first, second
 
     def _features(self, candidate: Candidate) -> Doubles:
         """Return the features of the rows that are compared."""

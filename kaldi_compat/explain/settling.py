@@ -91,6 +91,7 @@ class Settling:
         if best is None:
             return None
         self.sheet = self._with_silence(best.candidate)
+        best = self._map(best.candidate) or best
         # A floor may hide which edges fit, and edges which floor.
         steps: list[Callable[[Candidate], Iterator[Candidate]]] = [self._levels, _edges] * MOST_ROUNDS
         for step in steps:
@@ -139,18 +140,25 @@ class Settling:
         return features[at[inside]], self.sheet.own[:rows][inside], inside
 
     def _with_silence(self, candidate: Candidate) -> Sheet:
-        """Return the array with the rows of digital silence, where features are at a floor, as rows that count."""
+        """Return the array with the rows of digital silence, where features are at a floor, as rows that count.
+
+        Resamplers differ in silence: what is quieter than the last bit of their audio does not count.
+        """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
-        if not is_log or self.sheet.rows.all():
+        if not is_log or (self.sheet.rows.all() and not candidate.source.is_resampled):
             return self.sheet
-        features, _, inside = self._common_rows(
-            candidate.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
-        )
-        silent = np.zeros(len(self.sheet.rows), bool)
-        silent[: len(inside)][inside] = (features[:, 1:] < math.log(1e-30)).all(1)
-        if silent.any():  # but for those that are masked
-            silent[silent] = (self.sheet.values[silent] == np.median(self.sheet.values[silent], axis=0)).all(1)
-        return dataclasses.replace(self.sheet, rows=self.sheet.rows | silent)
+        plain = candidate.without_levels()
+        features, _, inside = self._common_rows(plain)
+        marked, columns = np.zeros(len(self.sheet.rows), bool), self.sheet.columns.copy()
+        if candidate.source.is_resampled:
+            quiet = features < plain.of_noise()
+            columns[self.sheet.arrangement.columns] &= (loud := quiet.mean(0) < 0.5)
+            marked[: len(inside)][inside] = quiet[:, loud].any(1)
+            return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
+        marked[: len(inside)][inside] = (features[:, 1:] < math.log(1e-30)).all(1)
+        if marked.any():  # but for those that are masked
+            marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
+        return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked)
 
     def _levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations that change the scale or offset of columns only: floors, scales, DCTs, lifters."""
@@ -309,13 +317,14 @@ def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[l
     wrong = np.abs(made - settled.target) > max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     counted, columns = np.zeros(len(made), bool), np.ones(made.shape[1], bool)
     counted[settled.cells[0]], columns[settled.cells[1]] = True, False
-    rows = np.ones(len(sheet.values), bool)
-    rows[settled.row : settled.row + len(made)] = wrong[:, ~columns].any(1)
-    rows &= ~sheet.rows
-    kept = np.flatnonzero(~rows)
+    rows = ~sheet.rows
+    rows[settled.row : settled.row + len(made)] = wrong[:, ~columns].any(1) & ~counted
+    is_quiet = settled.candidate.source.is_resampled
+    kept = np.arange(len(rows)) if is_quiet else np.flatnonzero(~rows)
     ends = {"start": int(kept[0]), "end": len(rows) - int(kept[-1]) - 1}
     padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
     first = 0 if sheet.arrangement.said else np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0]
-    masked = ((np.flatnonzero(rows[: kept[-1]])[ends["start"] :], "frame"),
+    masked = ((np.flatnonzero(rows[: kept[-1] + 1])[ends["start"] :], "frame"),
               (np.flatnonzero(columns & wrong[counted].any(0)) + first, "column"))  # fmt: skip
-    return padding, [f"{spans(places, name)} masked" for places, name in masked if len(places)]
+    said = "too quiet to compare" if is_quiet else "masked"
+    return padding, [f"{spans(places, name)} {said}" for places, name in masked if len(places)]

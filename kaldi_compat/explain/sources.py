@@ -19,9 +19,12 @@ from kaldi_compat.exact.resample import linear_resample
 RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)
 MOST_RESAMPLED = 6  # of them that audio is resampled to
 MAX_CHANNELS = 32
-ROUNDING = 1.2e-7  # of a sum of products in single precision
+UNLIKE_FILTER = 1e-6  # share of the largest sample by which resamplers of one kind differ
 ZEROS = "zeros after it"
-SOXR = (0.957, 104.0, 15.0)  # cutoff, zeros and window of its quality "HQ", fitted to its output
+# Of soxr's quality "HQ", fitted to its output: cutoff, zeros and window; and by which share of frequencies its gain is
+# less where the ratio of the rates has a numerator of more than so many, as a factor and a power.
+SOXR, SOXR_RATIO = (0.957, 104.0, 15.0), 16
+NO_LOSS, SOXR_DOWN, SOXR_UP = (0.0, 1.0), (0.00217, 8.0), (0.00425, 15.4)
 SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)
 
 
@@ -57,12 +60,17 @@ class AudioSource:
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
 
+    @property
+    def is_resampled(self) -> bool:
+        """Return True if the recording has another sampling rate."""
+        return "resampled" in self.said
+
     def with_other_rounding(self) -> AudioSource:
-        """Return this audio as if its samples had been rounded otherwise."""
-        if "resampled" not in self.said:
+        """Return this audio as if its samples had been rounded otherwise, or resampled with a filter like it."""
+        if not self.is_resampled:
             return self
-        noise = np.random.default_rng(0).normal(1, ROUNDING, len(self.samples))
-        return dataclasses.replace(self, make=lambda: self.samples * noise)
+        noise = np.random.default_rng(0).normal(0, UNLIKE_FILTER * np.abs(self.samples).max(), len(self.samples))
+        return dataclasses.replace(self, make=lambda: self.samples + noise)
 
     def change(
         self, said: str, make: Callable[[], Any], *, rate: float | None = None, length: float | None = None
@@ -71,7 +79,7 @@ class AudioSource:
         words = "; ".join(each for each in (self.said, said) if each)
         return AudioSource(words, rate or self.rate, make, length or self.length)
 
-    def resample(self, said: str, rate: int, resampler: Callable[..., Any], *arguments: float) -> AudioSource:
+    def resample(self, said: str, rate: int, resampler: Callable[..., Any], *arguments: Any) -> AudioSource:
         """Return this audio at another rate, by a function of the samples and both rates."""
 
         def make() -> Any:
@@ -125,6 +133,7 @@ def with_zeros(source: AudioSource) -> AudioSource:
     return source.change(ZEROS, lambda: np.pad(source.samples, (0, more)), length=source.length + more)
 
 
+@functools.lru_cache(maxsize=8)
 def of_other_rates(source: AudioSource) -> list[AudioSource]:
     """Return audio at other usual rates without what is above the lower one's half: near what each resampler gives."""
     return [source.resample("", rate, _by_fft) for rate in RATES[:MOST_RESAMPLED] if rate != source.rate]
@@ -132,9 +141,11 @@ def of_other_rates(source: AudioSource) -> list[AudioSource]:
 
 def resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
     """Return audio at another rate, as each resampler gives it."""
+    is_plain = rate // math.gcd(int(source.rate), rate) <= SOXR_RATIO
+    loss = NO_LOSS if is_plain else SOXR_DOWN if rate < source.rate else SOXR_UP
     ways: dict[str, tuple[Any, ...]] = {
         "as Kaldi and torchaudio do": (_filter, 0.495 * min(source.rate, rate)),
-        "by soxr (librosa, sox)": (_window, *SOXR),
+        "by soxr (librosa, sox)": (_window, *SOXR, loss),
         "by torchaudio with a Kaiser window": (_window, 0.99, 6 / 0.99, 14.769656),
         "by a polyphase filter (scipy.signal.resample_poly)": (_window, 1.0, 10, 5.0),
         "by an FFT (scipy.signal.resample)": (_by_fft,),
@@ -147,7 +158,9 @@ def _filter(samples: Floats, have: int, rate: int, cutoff: float) -> Floats:
     return linear_resample(samples, have, rate, cutoff, 6)
 
 
-def _window(samples: Floats, have: int, rate: int, cutoff: float, zeros: float, beta: float) -> Any:
+def _window(
+    samples: Floats, have: int, rate: int, cutoff: float, zeros: float, beta: float, loss: tuple[float, float] = NO_LOSS
+) -> Any:  # fmt: skip
     """Resample by a sinc in a Kaiser window, whose spectrum multiplies that of the audio, and fold what is above.
 
     The cutoff is a share of half of the lower rate, ``zeros`` half of the window in samples at the lower rate.
@@ -167,6 +180,7 @@ def _window(samples: Floats, have: int, rate: int, cutoff: float, zeros: float, 
     count, top = points // period * (rate // divisor), int(min(1.5 * most, over / 2) * points / have)
     bins = np.arange(-top, top)
     gains = np.interp(np.abs(bins) * (have / points), np.arange(grid // 2 + 1) * (over / grid), response)
+    gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * have / points / lowest), 1) ** loss[1]
     parts, at = spectrum[bins % points] * gains, bins % count
     folded = np.bincount(at, parts.real, count) + 1j * np.bincount(at, parts.imag, count)
     return np.fft.ifft(folded).real[: -(-len(samples) * rate // have)] * (rate / have)

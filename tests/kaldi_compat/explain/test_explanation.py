@@ -206,6 +206,8 @@ def _bfloat16(array: Any) -> Any:
 EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high_freq=-400.0)(
     resample_waveform(PAUSES.astype(np.float32), 16000, 8000)
 )
+AT_22050 = io_ark.load(WAV.with_name("speech22k.wav")).samples[0]  # with digital silence, too
+BY_SOXR = np.load(ROOT / "tests" / "data" / "soxr" / "fbank.npy")
 SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
@@ -236,6 +238,9 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         ("frame_shift=30.0", "use_log_fbank=False", "of equal area", "(reflect)", "transposed")),
     "rounding of a resampler": (
         lambda: EIGHT_OF_PAUSES, PAUSES, 16000, ("high_freq=-400.0", "to 8000 Hz as Kaldi and torchaudio do")),
+    "digital silence by soxr": (
+        lambda: BY_SOXR, AT_22050, 22050,
+        ("fbank(num_mel_bins=40, high_freq=-400.0); resampled to 8000 Hz by soxr", "73 too quiet to compare")),
     "DCT": (lambda: C0 * np.array([2**0.5] + [1] * 12), SAMPLES, 16000, ("C0 times the root of 2",)),
     "DCT, not normalized": (lambda: C0 * np.array([2**0.5] + [1] * 12) * 46**0.5, SAMPLES, 16000, ("not normalized",)),
     "floor of energies": (lambda: Mfcc(dither=0.0, energy_floor=1e9)(SAMPLES), SAMPLES, 16000, ("energy_floor=1",)),
