@@ -34,7 +34,7 @@ CHANGES: dict[str, list[tuple[Any, str]]] = {
             ("slaney-height", "Slaney's scale, of equal height"), ("snapped", "rounded down")],
     "low": [(each, f"low_freq={each}") for each in (0.0, 40.0, 60.0, 80.0, 125.0)],
     "high": [(each, f"high_freq={each}|high_freq=-") for each in (7600.0, 7000.0, 3800.0)],
-    "power": [(1, "use_power=False")],
+    "power": [(1, "use_power=False|of magnitudes")],
     "floor": [(1e-10, "a floor of 1e-10|no floor"), (1e-5, "a floor of 1e-05"), (1.0, "a floor of 1|1 added")],
     "unit": [(True, "samples times 3.05")],
 }  # fmt: skip
@@ -223,6 +223,8 @@ def cases(seed: int, count: int) -> Iterator[Case]:
             words = [each for each in words if "samples times" not in each]
         if len({"variance", "global", "base 10", "decibels"} & {*steps}) > 1:
             words = [each for each in words if "base 10" not in each and "decibels" not in each]
+        if "global" in steps or {"base 10", "decibels"} & {*steps}:  # which numbers for each column include
+            words = [f"{each}|each column" if "mean" in each or "deviation" in each else each for each in words]
         name = f"{number} {rate} Hz {len(samples)} {kind} {array.shape} {options} {steps}"
         yield Case(kind, name, lambda a=array: a, samples, rate, tuple(words))
 

@@ -121,6 +121,8 @@ class Finder:
                     stages.sort(key=lambda each: each[0] != self._of_parts)
                 elif self._least() > OTHER_AUDIO[of_speech]:
                     stages.sort(key=lambda each: (each[0] != self._anywhere, each[0] != self._mistaken))
+            elif stage == self._anywhere and self._least() < UNLIKE:
+                stages.sort(key=lambda each: each[0] == self._mistaken)
             if self._likeliest[0] < LIKELY and self._least() >= HOPELESS:  # neither features nor energies resemble it
                 stages = [each for each in stages if each[0] == self._mistaken]
         nearest: list[tuple[Attempt, Settled]] = []
@@ -203,11 +205,15 @@ class Finder:
         yield from self.begun[:2]
 
     def _anywhere(self) -> Iterator[Attempt]:
-        """Take parts of the audio, too, if its energies fit the array as a whole and no feature does."""
-        if self._likeliest[0] > CERTAIN and self._least() >= HOPELESS:
-            self.begun = sorted([*self._begin(self._searches, self._sources, certain=1.0), *self.begun],
-                                key=lambda each: each.cost)  # fmt: skip
-            yield from self.begun[:2]
+        """Reverse the columns, and take parts of the audio, if its energies fit the array and no feature does."""
+        searches, sources = self._searches, self._sources
+        plain = (each.sheet for each in searches if not each.sheet.arrangement.said)
+        flipped = [Search(each.reverse(), self.clock, self._unit) for each in plain]
+        for wanted, others, certain in ((LIKELY, flipped, CERTAIN), (CERTAIN, searches, 1.0)):
+            if self._likeliest[0] > wanted and self._least() >= UNLIKE:
+                begun = self._begin(others, sources, certain=certain)
+                self.begun = sorted([*begun, *self.begun], key=lambda each: each.cost)
+                yield from self.begun[:2]
 
     def _plainly(self) -> Iterator[Attempt]:
         """Change one option at a time, from the best starts on."""

@@ -77,6 +77,7 @@ WORDS: dict[str, str | dict[Any, str]] = {
         "power": "power, no logarithm",
         "magnitude": "magnitudes, no logarithm",
     },
+    "magnitudes": {True: "of magnitudes"},
     "dct": DCTS,
     "energy": {"spectrum": "the energy is the sum of the power of all bins"},
     "in_place": {True: "preemphasis in place, from the first sample to the last"},
@@ -114,6 +115,7 @@ class FeatureModel:
     whole: tuple[str, ...] = ()
     warp: float = 1.0  # VTLN factor
     bins: str = "kaldi"  # of a spectrogram: "kaldi" with the energy in the first column; "log", "power" or "magnitude"
+    magnitudes: bool = False  # True for mel energies of cepstra that are sums of magnitudes
     dct: str = "kaldi"  # of cepstra: "kaldi", or one of ``DCTS``
     energy: str = "kaldi"  # "kaldi", or "spectrum" for the sum of the power of all bins
     in_place: bool = False  # preemphasis overwrites the samples that it still needs
@@ -292,7 +294,7 @@ class FeatureModel:
     def finish(self, power: Doubles, energies: Doubles) -> Doubles:
         """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples."""
         power, energies = power * self.scale**2, energies * self.scale**2
-        magnitude = self.value("use_power") is False or self.bins == "magnitude"
+        magnitude = self.value("use_power") is False or self.bins == "magnitude" or self.magnitudes
         spectrum = np.sqrt(power + self.root) if magnitude else power
         floor = max(self.value("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
@@ -428,7 +430,9 @@ def _triangles(mel: str, rate: float, points: int, bins: int, low: float, high: 
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     right = 2 * center - left if mel == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.where(at <= center, (at - left) / (center - left), (right - at) / (right - center))
+        weights = np.where(at < center, (at - left) / (center - left), (right - at) / (right - center))
+    if mel == "snapped":
+        weights = np.where((at == center) & (left < right), 1, weights)
     weights = np.where((at >= left) & (at <= right) & np.isfinite(weights), weights, 0).clip(0)
     return weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1)
 

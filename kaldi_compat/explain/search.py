@@ -6,7 +6,7 @@ import functools
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,7 @@ CHOICES: dict[str, Sequence[Any]] = {
     "whole": ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")),
     "raw_energy": (True, False),
     "energy": ("kaldi", "spectrum"),
+    "magnitudes": (False, True),
     "dct": ("kaldi", *DCTS),
     "warp": (1.0, *(round(0.8 + 0.01 * n, 2) for n in range(46) if n != 20)),
     "corner": (700.0, 1000.0, 625.0),
@@ -89,7 +90,7 @@ FRAMES = {"round_to_power_of_two", "points", "window_type", "window", "preemphas
           "whole", "in_place"}  # fmt: skip
 OPTIONS = {  # that may be changed, of each kind
     "fbank": {"use_power", "use_log_fbank", "raw_energy", "root"} | MEL | FRAMES,
-    "mfcc": {"num_mel_bins", "cepstral_lifter", "raw_energy", "energy"} | MEL | FRAMES,
+    "mfcc": {"num_mel_bins", "magnitudes", "cepstral_lifter", "raw_energy", "energy"} | MEL | FRAMES,
     "plp": {"num_mel_bins", "cepstral_lifter", "raw_energy", "low_freq", "high_freq", "warp"}
     | FRAMES - {"points", "in_place", "window"},
     "spectrogram": {"bins", "raw_energy", "root"} | FRAMES,
@@ -118,6 +119,11 @@ class Sheet:
     arrangement: Arrangement  # how features stand in it
     rows: Mask  # mask (frames,) of those that depend on the audio
     columns: Mask  # mask (columns,) of those that depend on the audio
+
+    def reverse(self) -> Sheet:
+        """Return the array with its columns in reverse order."""
+        said = [*self.said, "the columns in reverse order"]
+        return replace(self, said=said, values=self.values[:, ::-1], columns=self.columns[::-1])
 
     @property
     def own(self) -> Doubles:

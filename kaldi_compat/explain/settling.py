@@ -29,6 +29,7 @@ LIFTERS = range(2, 100)
 SAME_SHAPE = {each: pair for pair in (("hertz", "htk-area"), ("slaney", "slaney-height")) for each in pair}
 OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of others
 WORDS_COST = 0.05  # by which each word makes a residual count for more
+STILL = 1e-9  # share of the largest variance of a column below which one does not move
 MOST_ROUNDS = 2  # of choosing edges and levels
 
 
@@ -64,7 +65,7 @@ class Settled:
         """Return the share of the array's variance that is left, its root."""
         first, second = self.fit.mapped[self.cells], self.target[self.cells]
         variance = second.var(0)
-        moving = variance > 0
+        moving = variance > STILL * variance.max()
         error = ((first - second) ** 2).mean(0)[moving] / variance[moving]
         return float(np.sqrt(np.minimum(error, 1).mean())) if moving.any() else 1.0
 
@@ -140,12 +141,12 @@ class Settling:
         return features[at[inside]], self.sheet.own[:rows][inside], inside
 
     def _with_silence(self, candidate: Candidate) -> Sheet:
-        """Return the array with the rows of digital silence, where features are at a floor, as rows that count.
+        """Return the array with the rows and columns of silence, where features are at a floor, as ones that count.
 
         Resamplers differ in silence: what is quieter than the last bit of their audio does not count.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
-        if not is_log or (self.sheet.rows.all() and not candidate.source.is_resampled):
+        if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
             return self.sheet
         plain = candidate.without_levels()
         features, _, inside = self._common_rows(plain)
@@ -155,20 +156,20 @@ class Settling:
             columns[self.sheet.arrangement.columns] &= (loud := quiet.mean(0) < 0.5)
             marked[: len(inside)][inside] = quiet[:, loud].any(1)
             return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
-        marked[: len(inside)][inside] = (features[:, 1:] < math.log(1e-30)).all(1)
+        silent = features < math.log(1e-30)
+        columns[self.sheet.arrangement.columns] |= silent.all(0)  # filters without a bin of the FFT
+        marked[: len(inside)][inside] = silent[:, 1:].all(1)
         if marked.any():  # but for those that are masked
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
-        return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked)
+        return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
     def _levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations that change the scale or offset of columns only: floors, scales, DCTs, lifters."""
-        for mel in SAME_SHAPE.get(candidate.mel, (candidate.mel,)):
-            shaped = candidate.change({"mel": mel})
-            if candidate.kind in ("mfcc", "plp"):
-                yield from self._cepstra(shaped)
-            else:
-                yield from self._floors(shaped)
-        if candidate.value("use_energy") or (candidate.kind, candidate.bins) == ("spectrogram", "kaldi"):
+        has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
+        shapes = [candidate.change({"mel": mel}) for mel in SAME_SHAPE.get(candidate.mel, (candidate.mel,))]
+        for each in [*shapes, *[candidate.change({"bins": "log"})] * has_energy]:
+            yield from self._cepstra(each) if candidate.kind in ("mfcc", "plp") else self._floors(each)
+        if candidate.value("use_energy") or has_energy:
             least = self.sheet.own[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
             if abs(least) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(least):.5g}")})
@@ -206,8 +207,9 @@ class Settling:
         is_least = floored_cells(values)
         columns = self.sheet.own_columns & is_least.any(0)
         columns[: int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))] = False
-        if not columns.any():
-            return math.nan, math.nan
+        if not columns.any():  # but perhaps the least number of all
+            least = np.unravel_index(int(values.argmin()), values.shape)
+            return (float(values[least]) if values[least] > energies[least] + 0.01 else math.nan), float(energies.max())
         # Where the slope of a column is known, its least value is exactly the floor.
         found = []
         for column in np.flatnonzero(columns):

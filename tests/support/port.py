@@ -44,8 +44,10 @@ def filters(kind: str, bins: int, points: int, rate: float, low: float, high: fl
     left, center, right = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     right = 2 * center - left if kind == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.where(at <= center, (at - left) / (center - left), (right - at) / (right - center))
+        weights = np.where(at < center, (at - left) / (center - left), (right - at) / (right - center))
     weights[~((at >= left) & (at <= right)) | ~np.isfinite(weights)] = 0
+    if kind == "snapped":  # python_speech_features loses the center where the right edge is on it
+        weights[(at == center) & (left < right)] = 1
     if kind == "area":
         weights *= 2 / (right - left)
     return weights

@@ -208,6 +208,10 @@ EIGHT_OF_PAUSES = Fbank(num_mel_bins=40, dither=0.0, sample_frequency=8000, high
 )
 AT_22050 = io_ark.load(WAV.with_name("speech22k.wav")).samples[0]  # with digital silence, too
 BY_SOXR = np.load(ROOT / "tests" / "data" / "soxr" / "fbank.npy")
+NARROW = Fbank(num_mel_bins=96, dither=0.0, use_log_fbank=False, sample_frequency=8000, low_freq=0.0,
+               allow_empty_bins=True)  # fmt: skip
+COSINES = np.cos(np.pi / 23 * np.outer(np.arange(23) + 0.5, np.arange(13))) * (2 / 23) ** 0.5
+COSINES = COSINES * (1 + 11 * np.sin(np.pi / 22 * np.arange(13))) * np.array([0.5**0.5] + [1.0] * 12)
 SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
@@ -241,6 +245,20 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "digital silence by soxr": (
         lambda: BY_SOXR, AT_22050, 22050,
         ("fbank(num_mel_bins=40, high_freq=-400.0); resampled to 8000 Hz by soxr", "73 too quiet to compare")),
+    "80 filters of python_speech_features": (  # with two edges on one bin
+        lambda: port(SAMPLES.astype(np.float64), filter_kind="snapped-more"), SAMPLES, 16000,
+        ("fbank(num_mel_bins=80), edges of mel bins rounded down to bins of an FFT of one point more",)),
+    "columns reversed": (lambda: FBANK(SAMPLES)[:, ::-1], SAMPLES, 16000, ("fbank(", "the columns in reverse order:")),
+    "cepstra of magnitudes": (
+        lambda: Fbank(dither=0.0, use_power=False)(SAMPLES) @ COSINES, SAMPLES, 16000,
+        ("mfcc(use_energy=False), of magnitudes:",)),
+    "floor of an empty filter": (
+        lambda: np.log(np.maximum(NARROW(SAMPLES[::2]), 1e-10)), SAMPLES[::2], 8000,
+        ("fbank(num_mel_bins=96, low_freq=0.0), a floor of 1e-10:",)),
+    "log power of quiet audio": (
+        lambda: np.log(np.maximum(bins(512, 2, 1 / 32768), 2.0**-23)), SAMPLES, 16000, ("log power of all bins",)),
+    "one cell at a floor": (
+        lambda: np.maximum(made := FBANK(SAMPLES), np.sort(made, None)[1] - 1e-3), SAMPLES, 16000, ("a floor of",)),
     "DCT": (lambda: C0 * np.array([2**0.5] + [1] * 12), SAMPLES, 16000, ("C0 times the root of 2",)),
     "DCT, not normalized": (lambda: C0 * np.array([2**0.5] + [1] * 12) * 46**0.5, SAMPLES, 16000, ("not normalized",)),
     "floor of energies": (lambda: Mfcc(dither=0.0, energy_floor=1e9)(SAMPLES), SAMPLES, 16000, ("energy_floor=1",)),
