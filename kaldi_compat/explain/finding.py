@@ -276,7 +276,7 @@ class Finder:
     def _resampled(self, share: float) -> Iterator[Attempt]:
         """Take the audio at another rate, as each resampler gives it, where that leaves a share of the cost at most."""
         best_of = dict[Search, Attempt]()
-        for each in self.begun:
+        for each in self.begun if self._least() > NEAR else ():
             best_of.setdefault(each.search, each)
         for search, attempt in best_of.items():
             candidate, begun = attempt.candidate.without_noise(), list[list[Candidate]]()
