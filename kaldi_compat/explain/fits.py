@@ -126,7 +126,7 @@ def _maps(
             offsets[columns] = (wanted - slope * chosen).mean(0)
             said = f"{name}{name and '; '}plus a number for each column (global mean)"
             yield said, slope * features + offsets, WORDS_PER_COLUMN
-        slopes[columns], offsets[columns] = zip(*map(line, chosen.T, wanted.T), strict=True)
+        slopes[columns], offsets[columns] = line(chosen, wanted)
         name = "times and plus a number for each column (global CMVN)"
         yield name, slopes * features + offsets, WORDS_PER_COLUMN
 
@@ -160,12 +160,12 @@ def offset_name(offset: float, slope: float = 1.0) -> str:
     return f"{sign} {abs(offset):.6g} {of}".rstrip()
 
 
-def line(x: Doubles, y: Doubles) -> tuple[float, float]:
-    """Return slope and offset of the line through points, by least squares."""
-    centered = x - x.mean()
-    power = float((centered * centered).sum())
-    slope = float((centered * (y - y.mean())).sum()) / power if power > 0 else 1.0
-    return slope, float(y.mean() - slope * x.mean())
+def line(x: Doubles, y: Doubles) -> tuple[Any, Any]:
+    """Return slope and offset of the line through points (n,), or of each column's (n, columns), by least squares."""
+    centered = x - x.mean(0)
+    power = (centered * centered).sum(0)
+    slope = np.where(power > 0, (centered * (y - y.mean(0))).sum(0) / np.where(power > 0, power, 1), 1.0)
+    return slope, y.mean(0) - slope * x.mean(0)
 
 
 def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:

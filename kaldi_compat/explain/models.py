@@ -125,7 +125,7 @@ class FeatureModel:
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
         """Return this model with other options or attributes; a padding and snip_edges take each other's place."""
         edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
-        names = {each.name for each in dataclasses.fields(self)}
+        names = self.__dataclass_fields__
         own, options = dict[str, Any](), dict(self.options)
         for name, value in (edges | {**changes}).items():
             (own if name in names else options)[name] = value
@@ -134,7 +134,9 @@ class FeatureModel:
 
     def value(self, name: str) -> Any:
         """Return the value of an option or an attribute."""
-        return self.options.get(name, getattr(self, name, self.default(name)))
+        if name in self.options:
+            return self.options[name]
+        return getattr(self, name) if name in self.__dataclass_fields__ else self.default(name)
 
     def default(self, name: str) -> Any:
         """Return Kaldi's value of an option or an attribute; None for an option that the feature does not have."""
@@ -159,17 +161,17 @@ class FeatureModel:
 
     # Framing, in samples.
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """Number of samples in a frame."""
         return int(F32(self.rate) * 0.001 * F32(self.value("frame_length")))
 
-    @property
+    @functools.cached_property
     def shift(self) -> int:
         """Number of samples from one frame to the next."""
         return int(F32(self.rate) * 0.001 * F32(self.value("frame_shift")))
 
-    @property
+    @functools.cached_property
     def fft_points(self) -> int:
         """Number of points of the FFT."""
         return self.points or (1 << (self.size - 1).bit_length() if self.value("round_to_power_of_two") else self.size)

@@ -168,7 +168,8 @@ class Candidate(FeatureModel):
     @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """Options and attributes that identify the candidate."""
-        return (*sorted(self.options.items()), *(value for name, value in vars(self).items() if name != "options"))
+        own = (getattr(self, name) for name in self.__dataclass_fields__ if name != "options")
+        return (*sorted(self.options.items()), *own)
 
     @property
     def first_sample(self) -> int:
