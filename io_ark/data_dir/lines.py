@@ -36,9 +36,10 @@ def chunks(file: str | int) -> Iterator[bytes]:
             yield chunk if chunk[-1] == 10 else chunk + stream.readline()
 
 
-def rereadable(file: str, outputs: Iterable[str] = ()) -> Callable[[], Iterable[bytes]]:
-    """Return a function that returns the chunks of a file. A pipe, or an output, is read once and held in memory."""
-    if os.path.isfile(file) and not any(os.path.exists(each) and os.path.samefile(each, file) for each in outputs):
+def rereadable(file: str | int, outputs: Iterable[str] = ()) -> Callable[[], Iterable[bytes]]:
+    """Return a function that returns the chunks of a file. A pipe, a descriptor or an output is read once and held in memory."""
+    is_output = any(os.path.exists(each) and os.path.samefile(each, file) for each in outputs)
+    if isinstance(file, str) and os.path.isfile(file) and not is_output:
         return lambda: chunks(file)
     held = list(chunks(file))
     return lambda: held

@@ -41,6 +41,11 @@ def source(arguments: list[str]) -> str | int | None:
     return arguments[0]
 
 
+def opened(file: str) -> str | int:
+    """Return what Perl's ``open`` reads: standard input for ``-``."""
+    return STDIN if file == "-" else file
+
+
 def name_of(file: str | int) -> str:
     """Return the name of a source for messages."""
     return "standard input" if file == STDIN else str(file)
@@ -69,13 +74,13 @@ def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]
 def keys_of(file: str, text: str = "Invalid id-list file line") -> Keys:
     """Return the keys of an id list, which must not have blank lines."""
     with opening(f"Could not open id-list file {file}"):
-        source = lines.rereadable(file)
+        source = lines.rereadable(opened(file))
 
         def parts() -> Iterator[bytes]:
             for before, chunk in lines.numbered(source()):
                 found = lines.Fields(chunk)
                 if found.lacking:
-                    bad_line(f"{text} without a key", file)(before + found.lacking)
+                    bad_line(f"{text} without a key", opened(file))(before + found.lacking)
                 yield found.joined
 
         return Keys(parts)
@@ -144,7 +149,7 @@ def spread(count: int, wanted: int) -> bytes:
 def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False) -> Iterator[bytes]:
     """Return some lines of a file: evenly spread ones, the first or the last."""
     with opening(f"Opening input scp file {file}"):
-        source = lines.rereadable(file)
+        source = lines.rereadable(opened(file))
         count = sum(map(lines.count_of, source()))
     if wanted > count and not quiet:
         text = f"You requested from subset_scp.pl more elements than available: {wanted} > {count}"
@@ -213,7 +218,7 @@ def map_of(file: str) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     number = 0
     with opening(f"Error opening map file {file}"):
-        for chunk in chunks(file):
+        for chunk in chunks(opened(file)):
             plain = lines.is_plain(chunk)
             for number, line in enumerate(
                 chunk.rstrip(b"\n").split(b"\n") if plain else lines.split_lines(chunk), number + 1
@@ -224,7 +229,7 @@ def map_of(file: str) -> dict[bytes, bytes]:
                     warn(DataDirError(text, file, number, key))
                     found[key] = value
                 elif not key:
-                    bad_line("apply_map.pl: empty line", file)(number)
+                    bad_line("apply_map.pl: empty line", opened(file))(number)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir import DataDirError, scripts
+from io_ark.data_dir import DataDirError, lists, scripts
 from io_ark.data_dir.scripts import SCRIPTS, data_main, install
 from io_ark.data_dir.stage import Say, Stage
 
@@ -121,6 +121,31 @@ def test_script_loses_data_with_kaldis_status(
     out, error = capfd.readouterr()
     assert said in out + error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("command", "piped", "status", "out"),
+    [
+        ("filter_scp.pl - file", "c\na 7\n", 0, "a 1\nc 3\n"),
+        ("filter_scp.pl --exclude - file", "", 0, "a 1\nb 2\nc 3\n"),
+        ("filter_scp.pl - file", "a\n\n", 255, ""),
+        ("subset_scp.pl --last 2 -", "x\ny\nz\n", 0, "y\nz\n"),
+        ("apply_map.pl -", "x y\n", 0, ""),
+        ("split_scp.pl - o1 o2", "x\ny\n", 2, ""),
+    ],
+)
+def test_list_is_not_read_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, command: str, piped: str, status: int, out: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("a 1\nb 2\nc 3\n")
+    (tmp_path / "piped").write_text(piped)
+    name, *argv = command.split()
+    with open("piped", "rb") as file:
+        monkeypatch.setattr(lists, "STDIN", file.fileno())
+        assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
+    found, error = capfd.readouterr()
+    assert found == out and bool(error) == bool(status)
 
 
 def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
