@@ -86,16 +86,16 @@ def subset(
     which = next((name for name, value in given.items() if value), "")
     src.need(say)
     count = src.count("utt2spk")
-    wanted = int(number) if number.lstrip("-").isdigit() else 0
+    wanted = int(number) if number.isdecimal() else 0
     if wanted > count:
         raise say.fails("cannot subset to more utterances than you originally had.")
     if which == "--shortest" and not src.path("feats.scp"):
         raise say.fails("you selected --shortest but no feats.scp exist.")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
-    if which == "--per-spk" and wanted < 1:
-        raise DataDirError(f"--per-spk needs a number of utterances of 1 or more, not {number!r}")
+    if not (wanted or spk_list or utt_list):
+        raise DataDirError(f"expected a number of utterances of 1 or more, not {number!r}")
     with Stage(target, say) as stage, locked(source, change=False), exits_with(1):
-        _choose(say, src, stage, number, which, spk_list, utt_list)
+        _choose(say, src, stage, wanted, which, spk_list, utt_list)
         segments = src.path("segments")
 
         def keep(names: str, keys: Keys) -> None:
@@ -120,11 +120,10 @@ def subset(
 
 
 def _choose(
-    say: Say, src: SourceDir, stage: Stage, number: str, which: str, spk_list: str | Keys, utt_list: str | Keys
+    say: Say, src: SourceDir, stage: Stage, wanted: int, which: str, spk_list: str | Keys, utt_list: str | Keys
 ) -> None:
     """Write utt2spk and spk2utt of a subset."""
     utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
-    wanted = int(number) if number.lstrip("-").isdigit() else 0
     by_speaker = spk_list or which in ("--speakers", "--per-spk")
     if by_speaker:
         src.need(say, "spk2utt")
@@ -149,10 +148,8 @@ def _choose(
             frames = stage.path(SCRATCH)
         shortest = b"".join(_shortest(frames, wanted))
         filtered(stage, utt2spk, "utt2spk", Keys(lambda: [shortest]))
-    elif wanted:
-        stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
     else:
-        raise say.fails("", f"the number of utterances must be a whole number of 1 or more, not {number!r}")
+        stage.write("utt2spk", subset_lines(utt2spk, wanted, which))
     (make_utt2spk if by_speaker else make_spk2utt)(stage)
 
 
