@@ -193,6 +193,8 @@ def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False
             error.message = error.message or f"Usage: {os.path.basename(say.name)} {script.usage}"
             raise
     options = script.options(people)
+    if script.command == "combine" and not people:
+        say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in (["--help"], ["-h"]) and (people or script.style == "options"):
         listed = "".join(
             f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
@@ -206,8 +208,6 @@ def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False
     if not low <= len(rest) <= high or (script.style != "flags" and "" in rest[:1]):
         say.write(f"Usage: {say.name} {script.usage}")
         raise DataDirError("", partly=True, status=2 if people else 1)
-    if script.command == "combine" and not people:
-        say.write(f"{say.name} {' '.join(argv)}")
     return script.function(say, *rest, **values)
 
 

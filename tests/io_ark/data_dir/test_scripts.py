@@ -97,6 +97,9 @@ def test_commands_for_people_take_options_anywhere(
         ("subset_data_dir.sh --speakers data 2 out", 1, "no such file data/spk2utt"),
         ("subset_data_dir.sh --per-spk data 2 out", 1, "no such file data/spk2utt"),
         ("subset_data_dir.sh --per-spk data 0 out", 1, "a number of utterances of 1 or more"),
+        ("subset_data_dir.sh --speakers data 2.5 out", 1, "a number of utterances of 1 or more"),
+        ("subset_data_dir.sh --first data -1 out", 1, "a number of utterances of 1 or more"),
+        ("subset_data_dir.sh --last data --2 out", 1, "a number of utterances of 1 or more"),
         ("subset_data_dir.sh --spk-list list data out", 1, "no such file data/spk2utt"),
         ("filter_scp.pl data list", 21, "data: Is a directory"),
         ("filter_scp.pl --exclude data list", 21, "data: Is a directory"),
@@ -121,6 +124,12 @@ def test_script_loses_data_with_kaldis_status(
     out, error = capfd.readouterr()
     assert said in out + error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+
+
+def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
+    script, say = SCRIPTS["combine_data.sh"], Say("combine_data.sh")
+    assert scripts.protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
+    assert capsys.readouterr().out.startswith("combine_data.sh --skip-fix true out\nUsage: ")
 
 
 @pytest.mark.parametrize(
