@@ -170,6 +170,7 @@ class Stage(SourceDir):
         self._count = 0
 
     def __enter__(self) -> Stage:
+        self._was_there = os.path.isdir(self.folder)
         try:
             os.makedirs(self.folder, exist_ok=True)
         except OSError as error:
@@ -188,6 +189,9 @@ class Stage(SourceDir):
                 with contextlib.suppress(OSError):
                     os.unlink(path)
             self._lock.__exit__(None, None, None)
+            if not self._was_there:
+                with contextlib.suppress(OSError):  # it has files
+                    os.rmdir(self.folder)
 
     def path(self, name: str) -> str:
         """Return where the present version of a file is; empty if there is none."""
