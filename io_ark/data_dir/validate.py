@@ -294,7 +294,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         say.write("   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html")
         say.write("   for more information.")
     check.sorted_and_unique("utt2spk")
-    if not no_spk_sort and not matches:
+    if not no_spk_sort and (not matches or check.listed("spk2utt").unsorted):
         check_speaker_order(check, utt2spk)
     check.sorted_and_unique("spk2utt")
     if matches:
