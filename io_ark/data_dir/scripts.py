@@ -111,7 +111,8 @@ def shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple
     for at, argument in enumerate(argv[:-1]):
         if argument == "--config":
             for name, text in settings(argv[at + 1]):
-                take(name, text)
+                if name in options:
+                    take(name, text)
     while argv and argv[0].startswith("--"):
         if "=" in argv[0]:
             raise say.fails(f"options to scripts must be of the form --name value, got '{argv[0]}'")
