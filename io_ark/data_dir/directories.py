@@ -101,7 +101,7 @@ def subset(
         def keep(names: str, keys: Keys) -> None:
             for name in names.split():
                 if src.path(name):
-                    filtered(stage, src.path(name), name, keys)
+                    filtered(stage, src.path(name), name, keys, may_end_blank=True)
 
         keep(BY_UTTERANCE.replace("wav.scp", "segments" if segments else "wav.scp"), keys_of(stage.path("utt2spk")))
         keep(BY_SPEAKER, keys_of(stage.path("spk2utt")))

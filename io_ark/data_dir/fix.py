@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterable
+from itertools import groupby, islice
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, field, lines_of, select, words
@@ -237,9 +237,18 @@ def positive_keys(path: str) -> Keys:
     return Keys(lambda: [found])
 
 
-def filtered(stage: Stage, source: str, name: str, keys: Keys, lead: Iterable[bytes] | Iterator[bytes] = ()) -> None:
+def filtered(
+    stage: Stage, source: str, name: str, keys: Keys, lead: Iterable[bytes] = (), *, may_end_blank: bool = False
+) -> None:
     """Write the lines of a file with these keys."""
+
+    def bad(number: int) -> None:
+        if may_end_blank and not any(map(bytes.strip, islice(lines_of(source), number, None))):
+            warn(f"{source}:{number}: blank lines at the end: remove them")
+        else:
+            bad_line("Bad line without a key", source)(number)
+
     with stage.writing(name) as write:
         for part in lead:
             write(part)
-        select(keys, source, write, bad=bad_line("Bad line without a key", source))
+        select(keys, source, write, bad=bad)

@@ -268,19 +268,23 @@ def each_recording(
     path: str,
     make: Callable[[int, bytes, bytes, list[bytes]], bytes],
     make_all: Callable[[bytes], bytes] = lambda chunk: b"",
+    *,
+    may_end_blank: bool = False,
 ) -> Iterator[bytes]:
     """Return what is made of chunks of wav.scp, or else of each line: its number, itself, its key and the other words."""
-    number = 0
-    for chunk in chunks(path):
-        if made := make_all(chunk):
-            number += chunk.count(b"\n")
+    blank = 0
+    for before, chunk in lines.numbered(chunks(path)):
+        if not blank and (made := make_all(chunk)):
             yield made
             continue
-        for number, line in enumerate(lines.split_lines(chunk), number + 1):
+        for number, line in enumerate(lines.split_lines(chunk), before + 1):
             key, *rest = line.split() or [b""]
             if not key:
-                raise DataDirError("number of lines changed: is blank: remove it", path, number)
-            yield make(number, line, key, rest)
+                blank = blank or number
+            if blank and (key or not may_end_blank):
+                raise DataDirError("number of lines changed: is blank: remove it", path, blank)
+            if key:
+                yield make(number, line, key, rest)
 
 
 def _volumes(path: str) -> dict[bytes, float]:
@@ -329,5 +333,6 @@ def resample(say: Say, frequency: str, folder: str) -> int:
 
     with Stage(folder, say) as stage:
         all_resampled = functools.partial(replaced, piped=end, before=b" cat ", after=end)
-        stage.write("wav.scp", each_recording(f"{folder}/wav.scp", resampled, all_resampled))
+        made = each_recording(f"{folder}/wav.scp", resampled, all_resampled, may_end_blank=True)
+        stage.write("wav.scp", made)
     return 0

@@ -453,7 +453,7 @@ def test_utterances_after_many_without_text_are_lost(tmp_path: Path, monkeypatch
     assert data.fix().utterances() == keys[-1:]
 
 
-@pytest.mark.parametrize("at", [0, 30, 99])
+@pytest.mark.parametrize("at", [0, 29, 30, 31, 32, 98])
 def test_blank_line_of_many_recordings_is_not_numbered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sox: None, at: int
 ) -> None:

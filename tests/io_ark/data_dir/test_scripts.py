@@ -126,6 +126,39 @@ def test_script_loses_data_with_kaldis_status(
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
 
 
+@pytest.mark.parametrize("command", ["subset_data_dir.sh data 2 out", "resample_data_dir.sh 8000 data"])
+def test_blank_lines_at_the_end_stop_a_script_that_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    data = directory(tmp_path / "data")
+    (data / "wav.scp").write_text("u0000 a.wav\nu0001 a.wav\nu0002 a.wav\n\n \n")
+    (data / "utt2dur").write_text("u0000 1\n")
+    name, *argv = command.split()
+    assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == 0
+    assert len((tmp_path / argv[-1] / "wav.scp").read_text().splitlines()) == (2 if argv[-1] == "out" else 3)
+
+
+def test_missing_directory_is_made(tmp_path: Path) -> None:
+    with pytest.raises(DataDirError):
+        scripts.call(SCRIPTS["get_utt2dur.sh"], Say("get_utt2dur.sh"), [str(tmp_path / "none")])
+    assert not (tmp_path / "none").exists()
+
+
+def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: Any) -> None:
+    data = directory(tmp_path / "data")
+    (data / "utt2spk").write_text("u0000 b\nu0001 a\nu0002 a\n")
+    (data / "spk2utt").write_text("b u0000\na u0001 u0002\n")
+    for options, said in (
+        ([], "utt2spk is not in sorted order when sorted first"),
+        (["--no-spk-sort"], "spk2utt is not"),
+    ):
+        with pytest.raises(DataDirError):
+            scripts.call(SCRIPTS["validate_data_dir.sh"], Say("validate_data_dir.sh"), [*options, str(data)])
+        assert said in capsys.readouterr().out
+
+
 def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
     script, say = SCRIPTS["combine_data.sh"], Say("combine_data.sh")
     assert scripts.protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
@@ -160,7 +193,7 @@ def test_list_is_not_read_from_standard_input(
 def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "data")
-    Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\n")
+    Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\nof_another=script\n")
     script, say = SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh")
     assert scripts.shell_options(say, script.options(False), ["--config", "copy.conf", "a", "b"]) == (
         {"utt_prefix": "c d-", "spk_prefix": "c"},
