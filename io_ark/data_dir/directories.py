@@ -247,14 +247,13 @@ class Renaming:
         self.prefix, self.suffix = (text.encode("utf-8", "surrogateescape") for text in (prefix, suffix))
         self.keys = Keys.of(listing, awk=True) if prefix or suffix else keys_of(listing, "apply_map.pl: empty line,")
 
-    def lines(self, path: str | Iterable[bytes], number: int = 1) -> Iterator[bytes]:
-        """Return chunks with a field renamed, and single spaces between words.
+    def lines(self, path: str, number: int = 1, made: Iterable[bytes] | None = None) -> Iterator[bytes]:
+        """Return chunks of a file, or what was made of them, with a field renamed, and single spaces between words.
 
         Raises:
             DataDirError: a name is not in the list.
         """
-        name, source = (path, chunks(path)) if isinstance(path, str) else (self.listing, path)
-        for before, chunk in lines.numbered(source):
+        for before, chunk in lines.numbered(made or chunks(path)):
             runs, *_ = self.keys.runs(chunk, number)
             if -1 in runs[2::4]:
                 start = runs[4 * runs[2::4].index(-1)]
@@ -264,7 +263,7 @@ class Renaming:
                     yield self._renamed(chunk[:start], number)
                     warn(f"apply_map.pl: undefined key {shown(key)}")
                     advice = f"is not in {self.listing}: add it, or run fix_data_dir.sh first"
-                    raise DataDirError(advice, name, before + done + 1, key, status=DIED, partly=True)
+                    raise DataDirError(advice, path, before + done + 1, key, status=DIED, partly=True)
             yield self._renamed(chunk, number)
 
     def _renamed(self, chunk: bytes, number: int) -> bytes:
@@ -294,7 +293,8 @@ def rename(stage: Stage, src: SourceDir, utterances: Renaming, speakers: Renamin
     """Write utt2uniq, utt2spk and spk2utt with new names."""
     if src.path("utt2uniq") or uniq:
         stage.write("utt2uniq", utterances.pairs(src.path("utt2uniq")))
-    stage.write("utt2spk", speakers.lines(utterances.lines(src.path("utt2spk")), 2))
+    path = src.path("utt2spk")
+    stage.write("utt2spk", speakers.lines(path, 2, utterances.lines(path)))
     make_spk2utt(stage)
 
 

@@ -98,7 +98,7 @@ def write_at_speed(
     audio = utterances
     if segments := src.path("segments"):
         speed = number_of(factor.encode())
-        stage.write("segments", segments_at(recordings.lines(utterances.lines(segments), 2), speed))
+        stage.write("segments", segments_at(recordings.lines(segments, 2, utterances.lines(segments)), speed))
         stage.each(src, "reco2file_and_channel", recordings.lines)
         audio = recordings
     stage.each(src, "wav.scp", lambda path: audio_at(audio.lines(path), factor.encode()))

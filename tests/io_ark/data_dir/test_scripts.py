@@ -159,6 +159,13 @@ def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: An
         assert said in capsys.readouterr().out
 
 
+def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
+    data = directory(tmp_path / "data")
+    (data / "spk2utt").write_text("another u0000\n")
+    with pytest.raises(DataDirError, match=r"data/utt2spk:1: s: is not in .*data/spk2utt"):
+        scripts.call(SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh"), [str(data), str(tmp_path / "out")])
+
+
 def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
     script, say = SCRIPTS["combine_data.sh"], Say("combine_data.sh")
     assert scripts.protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
