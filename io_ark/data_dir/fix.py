@@ -9,7 +9,7 @@ from itertools import groupby, islice
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, field, lines_of, select, words
 from io_ark.data_dir.lists import bad_line, keys_of
-from io_ark.data_dir.stage import SCRATCH, DataDirError, Say, Stage, same_bytes, warn
+from io_ark.data_dir.stage import SCRATCH, DataDirError, Say, SourceDir, Stage, same_bytes, warn
 from io_ark.data_dir.validate import bad_lines, has_positive
 
 _FILES = (
@@ -54,6 +54,7 @@ class _Fix:
     def __init__(self, say: Say, folder: str, stage: Stage, utts: str, speakers: str, strip_cr: bool) -> None:
         self.say, self.folder, self.stage = say, folder, stage
         self.utt_files, self.speaker_files, self.strip_cr = utts.split(), speakers.split(), strip_cr
+        self.emptied = "utt2spk"  # the file that left no utterances
 
     def run(self) -> None:
         """Sort all files, and filter them by recordings, speakers and utterances."""
@@ -157,8 +158,12 @@ class _Fix:
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.path(name):
-                both = list(speakers.also_in(keys_of(self.stage.path(name))))
+                both, before = list(speakers.also_in(keys_of(self.stage.path(name)))), speakers.count
                 speakers = Keys(lambda both=both: both)  # type: ignore[misc]
+                if speakers.count != before:
+                    text = f"filtered speakers from {before} to {speakers.count} lines"
+                    self.say(f"{text} based on filter {self.folder}/{name}.")
+                    self.emptied = self.emptied if speakers.count else name
         self.filter(speakers, "spk2utt", "speakers")
         bad = bad_line("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
         self.stage.write("utt2spk", lines.utt2spk(chunks(self.stage.path("spk2utt")), bad))
@@ -176,11 +181,11 @@ class _Fix:
         audio = [] if stage.path("segments") else ["wav.scp"]
         durations = ["reco2dur"] if stage.has("reco2dur") and not stage.path("segments") else []
         keys = Keys.of(stage.path("utt2spk"), awk=True)
-        count, where = keys.count, "utt2spk"
+        count = keys.count
         for name in ("feats.scp", "text", "segments", "utt2lang", *audio, "utt2dur", "utt2num_frames"):
             path = stage.path(name)
             if path and keys.count:
-                where = name
+                self.emptied = name
                 known = positive_keys(path) if name in ("utt2dur", "utt2num_frames") else keys_of(path)
                 if sum(part.count(b"\n") for part in keys.also_in(known)) < keys.count:
                     stage.write(SCRATCH, keys.also_in(known))
@@ -191,7 +196,9 @@ class _Fix:
                 "is empty: remove it, or make it again",
                 "has none of the utterances that the other files have: compare their names",
             )
-            raise self.say.fails("", other if stage.has(where) else empty, f"{folder}/{where}")
+            raise self.say.fails(
+                "", other if SourceDir(folder).has(self.emptied) else empty, f"{folder}/{self.emptied}"
+            )
         told = (
             f"kept {keys.count} utterances out of {count}" if keys.count != count else f"kept all {count} utterances."
         )

@@ -159,6 +159,24 @@ def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: An
         assert said in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said", "error"),
+    [
+        ("cmvn.scp", "", "filtered speakers from 1 to 0 lines based on filter ", "data/cmvn.scp: is empty"),
+        ("spk2gender", "x m\n", "filtered speakers from 1 to 0 lines", "data/spk2gender: has none of the"),
+        ("text", "x y\n", "fix_data_dir.sh: no utterances remained", "data/text: has none of the utterances"),
+    ],
+)
+def test_file_that_leaves_no_utterances_is_not_named(
+    tmp_path: Path, capsys: Any, name: str, text: str, said: str, error: str
+) -> None:
+    data = directory(tmp_path / "data")
+    (data / name).write_text(text)
+    with pytest.raises(DataDirError, match=error):
+        scripts.call(SCRIPTS["fix_data_dir.sh"], Say("fix_data_dir.sh"), [str(data)])
+    assert said in capsys.readouterr().out
+
+
 def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
     data = directory(tmp_path / "data")
     (data / "spk2utt").write_text("another u0000\n")
