@@ -95,10 +95,13 @@ def get_utt2dur(
             say(f"{target} already exists with the expected length.  We won't recompute it.")
             return 0
         has_shift = stage.has("frame_shift")
-        shift = b"".join(chunks(f"{folder}/frame_shift")).rstrip(b"\n") if has_shift else frame_shift.encode()
+        shift = (b"".join(chunks(f"{folder}/frame_shift")) if has_shift else frame_shift.encode()).strip()
         wav, feats, segments = (f"{folder}/{name}" for name in ("wav.scp", "feats.scp", "segments"))
 
         def seconds(key: bytes, frames: bytes) -> bytes:
+            if number_of(shift) <= 0:
+                where = f"{folder}/frame_shift" if has_shift else ""
+                raise DataDirError(f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}", where)
             return b"%b %b" % (key, awk_number((number_of(frames) + 1.5) * number_of(shift)))
 
         if stage.has("segments"):

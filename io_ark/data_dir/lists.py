@@ -201,7 +201,7 @@ def shuffle_list(say: Say, argv: list[str]) -> int:
     """Print the lines of a file in random order."""
     seed = 0
     if argv[:1] == ["--srand"]:
-        if not re.search(r"\d", (argv[1:2] or [""])[0]):
+        if not re.fullmatch(r"[+-]?\d+", "".join(argv[1:2])):
             raise DataDirError(f'Bad argument to --srand option: "{"".join(argv[1:2])}"', status=DIED)
         seed, argv = _integer(argv[1]), argv[2:]
     if len(argv) > 1 or re.match("-.", "".join(argv[:1])):

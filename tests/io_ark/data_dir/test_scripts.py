@@ -146,6 +146,29 @@ def test_missing_directory_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize(
+    ("shift", "said"), [(" 0.02\n", ""), ("x\n", "data/frame_shift: expected a frame shift in seconds")]
+)
+def test_durations_are_zero_by_a_frame_shift_that_is_no_number(
+    tmp_path: Path, capfd: Any, shift: str, said: str
+) -> None:
+    data = directory(tmp_path / "data")
+    (data / "utt2num_frames").write_text("u0000 10\nu0001 20\nu0002 30\n")
+    (data / "frame_shift").write_text(shift)
+    script, say = SCRIPTS["get_utt2dur.sh"], Say("get_utt2dur.sh")
+    assert scripts.protected(say, lambda: scripts.call(script, say, [str(data)])) == bool(said)
+    assert said in capfd.readouterr().err
+    assert said or (data / "utt2dur").read_text() == "u0000 0.23\nu0001 0.43\nu0002 0.63\n"
+
+
+def test_seed_that_is_no_number_gives_an_order(tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "list").write_text("a\nb\nc\n")
+    script, say = SCRIPTS["shuffle_list.pl"], Say("shuffle_list.pl")
+    argv = ["--srand", "3x", str(tmp_path / "list")]
+    assert scripts.protected(say, lambda: scripts.call(script, say, argv)) == 255
+    assert capfd.readouterr().out == ""
+
+
 def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: Any) -> None:
     data = directory(tmp_path / "data")
     (data / "utt2spk").write_text("u0000 b\nu0001 a\nu0002 a\n")
