@@ -213,7 +213,7 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
         if shift:
             stage.copy(shift, "frame_shift")
     with exits_with(1):
-        return 0 if skip_fix else fix(say.called("utils/fix_data_dir.sh"), target)
+        return 0 if skip_fix else min(1, fix(say.called("utils/fix_data_dir.sh"), target))
 
 
 def _common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:

@@ -10,7 +10,7 @@ from io_ark.data_dir import lines
 from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, field, lines_of, select, words
 from io_ark.data_dir.lists import bad_line, keys_of
 from io_ark.data_dir.stage import SCRATCH, DataDirError, Say, SourceDir, Stage, same_bytes, warn
-from io_ark.data_dir.validate import bad_lines, has_positive
+from io_ark.data_dir.validate import bad_lines, for_images, has_positive
 
 _FILES = (
     "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
@@ -42,6 +42,10 @@ def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: st
     """
     if not os.path.isdir(folder):
         raise say.fails(f"no such directory {folder}")
+    if say.as_script and os.path.isfile(f"{folder}/images.scp"):
+        options = {"--utt-extra-files": utt_extra_files, "--spk-extra-files": spk_extra_files}
+        given = [text for name, value in options.items() if value for text in (name, value)]
+        return for_images("fix_data_dir.sh", *given, folder)
     with Stage(folder, say) as stage:
         os.makedirs(os.path.join(folder, ".backup"), exist_ok=True)
         stage.need(say)

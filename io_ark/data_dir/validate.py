@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice, zip_longest
 
@@ -193,6 +194,14 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
                 yield number, line
 
 
+def for_images(script: str, *arguments: str) -> int:
+    """Run a recipe's script for a directory with images, as Kaldi's scripts do, and return its status."""
+    import subprocess
+
+    sys.stdout.flush()
+    return subprocess.call([f"image/{script}", *arguments])
+
+
 def is_warp(found: list[bytes]) -> bool:
     """True for a line with a warp factor."""
     return len(found) == 2 and is_above(found[1], b"0.5") and is_above(b"1.5", found[1])
@@ -255,6 +264,9 @@ def validate(
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
         raise say.fails(f"no such directory {folder}")
+    if check.path("images.scp") and say.as_script:
+        options = {"--no-feats": no_feats, "--no-text": no_text, "--no-spk-sort": no_spk_sort, "--non-print": non_print}
+        return for_images("validate_data_dir.sh", *filter(options.get, options), folder)
     check_speakers(check, no_spk_sort=no_spk_sort)
     check.must("text", "no-text", no_text)
     if not no_text:

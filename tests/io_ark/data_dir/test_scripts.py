@@ -169,6 +169,32 @@ def test_seed_that_is_no_number_gives_an_order(tmp_path: Path, capfd: Any) -> No
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="shell scripts")
+@pytest.mark.parametrize(
+    ("command", "passed", "status"),
+    [
+        ("fix_data_dir.sh --utt-extra-files extra data", "--utt-extra-files extra data", 3),
+        ("validate_data_dir.sh --no-wav data --no-feats", "--no-feats data", 3),
+        ("combine_data.sh --extra-files images.scp out data", "out", 1),
+        ("copy_data_dir.sh data out", "", 0),
+    ],
+)
+def test_recipes_script_for_images_is_not_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, passed: str, status: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = directory(tmp_path / "data")
+    (data / "images.scp").write_text("u0000 x.png\n")
+    (tmp_path / "image").mkdir()
+    name, *argv = command.split()
+    for script in ("fix_data_dir.sh", "validate_data_dir.sh"):
+        (tmp_path / "image" / script).write_text(f"#!/bin/sh\necho {script} $@ > called\nexit 3\n")
+        (tmp_path / "image" / script).chmod(0o755)
+    assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
+    assert (tmp_path / "called").exists() == bool(passed)
+    assert not passed or passed in (tmp_path / "called").read_text()
+
+
 def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: Any) -> None:
     data = directory(tmp_path / "data")
     (data / "utt2spk").write_text("u0000 b\nu0001 a\nu0002 a\n")
