@@ -332,6 +332,11 @@ def copy(
                 say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
                 say.write(f" ... {target}/.backup/{name}")
                 stage.move_to_backup(name)
+    known = {"--" + name.replace("_", "-") for name in validate.__kwdefaults__ or ()}
+    if unknown := set(validate_opts.split()) - known:
+        raise DataDirError(
+            f"--validate-opts: {' '.join(sorted(unknown))}: known are {' '.join(sorted(known))}", partly=True
+        )
     return _validated(say, src, target, validate_opts.split())
 
 

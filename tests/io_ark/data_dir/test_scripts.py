@@ -101,6 +101,7 @@ def test_commands_for_people_take_options_anywhere(
         ("subset_data_dir.sh --first data -1 out", 1, "a number of utterances of 1 or more"),
         ("subset_data_dir.sh --last data --2 out", 1, "a number of utterances of 1 or more"),
         ("subset_data_dir.sh --spk-list list data out", 1, "no such file data/spk2utt"),
+        ("copy_data_dir.sh --validate-opts --no-such part out", 1, "--validate-opts: --no-such: known are --no-feats"),
         ("filter_scp.pl data list", 21, "data: Is a directory"),
         ("filter_scp.pl --exclude data list", 21, "data: Is a directory"),
         ("subset_data_dir.sh data 2 out", 1, "data/wav.scp:2: Bad line without a key"),
@@ -113,6 +114,7 @@ def test_script_loses_data_with_kaldis_status(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: name)
     data = directory(tmp_path / "data")
+    directory(tmp_path / "part")
     (data / "spk2utt").unlink()
     (data / "wav.scp").write_text("u0000 a.wav\n\nu0001 a.wav\nu0002 a.wav\n")
     (data / "utt2dur").write_text("u0000 1\n")
