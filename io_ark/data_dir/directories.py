@@ -245,7 +245,7 @@ class Renaming:
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
         self.listing = listing
         self.prefix, self.suffix = (text.encode("utf-8", "surrogateescape") for text in (prefix, suffix))
-        self.keys = Keys.of(listing, awk=True) if prefix or suffix else keys_of(listing, "apply_map.pl: empty line,")
+        self.keys = Keys.of(listing) if prefix or suffix else keys_of(listing, "apply_map.pl: empty line,")
 
     def lines(self, path: str, number: int = 1, made: Iterable[bytes] | None = None) -> Iterator[bytes]:
         """Return chunks of a file, or what was made of them, with a field renamed, and single spaces between words.

@@ -228,6 +228,14 @@ def test_file_that_leaves_no_utterances_is_not_named(
     assert said in capsys.readouterr().out
 
 
+def test_carriage_return_after_a_speaker_hides_it(tmp_path: Path) -> None:
+    data = directory(tmp_path / "data")
+    (data / "spk2utt").write_bytes(b"s\r u0000 u0001 u0002\n")
+    argv = ["--spk-prefix", "a-", str(data), str(tmp_path / "out")]
+    assert scripts.call(SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh"), argv) == 0
+    assert (tmp_path / "out/spk2utt").read_bytes() == b"a-s u0000 u0001 u0002\n"
+
+
 def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
     data = directory(tmp_path / "data")
     (data / "spk2utt").write_text("another u0000\n")
