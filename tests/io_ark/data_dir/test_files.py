@@ -1,0 +1,144 @@
+"""Which lines each script leaves in each file of a directory that has all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from io_ark.data_dir import scripts
+from io_ark.data_dir.scripts import SCRIPTS
+from io_ark.data_dir.stage import Say
+
+SPEAKERS = {"a-1": "a", "a-2": "a", "b-1": "b", "b-2": "b", "c-1": "c"}
+RECORDINGS = {"a-1": "r1", "a-2": "r1", "b-1": "r2", "b-2": "r3", "c-1": "r3"}
+BY_UTTERANCE = ["utt2spk", "text", "feats.scp", "vad.scp", "utt2lang", "utt2dur", "utt2num_frames", "utt2uniq"]
+BY_SPEAKER = ["spk2utt", "spk2gender", "cmvn.scp"]
+BY_RECORDING = ["wav.scp", "reco2file_and_channel", "reco2dur"]
+VALUES = {"spk2gender": "m", "utt2dur": "1", "utt2num_frames": "100", "reco2dur": "3", "reco2file_and_channel": "x A"}
+
+
+def full(folder: Path, *, segments: bool = True) -> Path:
+    """Make a directory with all files."""
+    folder.mkdir()
+    recordings = sorted(set(RECORDINGS.values())) if segments else list(SPEAKERS)
+    for names, keys in ((BY_UTTERANCE, SPEAKERS), (BY_SPEAKER, "abc"), (BY_RECORDING, recordings)):
+        for name in names:
+            (folder / name).write_text("".join(f"{key} {VALUES.get(name, f'{name}-of-{key}')}\n" for key in keys))
+    (folder / "utt2spk").write_text("".join(f"{key} {speaker}\n" for key, speaker in SPEAKERS.items()))
+    (folder / "spk2utt").write_text("a a-1 a-2\nb b-1 b-2\nc c-1\n")
+    if segments:
+        (folder / "segments").write_text("".join(f"{key} {name} 0 1\n" for key, name in RECORDINGS.items()))
+    else:
+        (folder / "reco2file_and_channel").unlink()  # which Kaldi's scripts neither filter nor rename then
+    return folder
+
+
+def keys(path: Path) -> list[str]:
+    return [line.split()[0] for line in path.read_text().splitlines()]
+
+
+def run(command: str, *more: str) -> None:
+    name, *argv = command.split()
+    assert scripts.call(SCRIPTS[name], Say(name), [*argv, *more]) == 0
+
+
+def check(folder: Path, utterances: list[str], *, segments: bool = True) -> None:
+    """Check the keys of all files."""
+    recordings = sorted({RECORDINGS[key] for key in utterances}) if segments else utterances
+    expected = dict.fromkeys(BY_UTTERANCE, utterances) | dict.fromkeys(BY_RECORDING, recordings)
+    expected |= dict.fromkeys(BY_SPEAKER, sorted({SPEAKERS[key] for key in utterances}))
+    if not segments:
+        del expected["reco2file_and_channel"]
+    assert {name: keys(folder / name) for name in expected if (folder / name).exists()} == expected
+    assert not segments or keys(folder / "segments") == utterances
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_fixed_file_has_other_lines_or_no_backup(tmp_path: Path, segments: bool) -> None:
+    data = full(tmp_path / "data", segments=segments)
+    names = [path.name for path in data.iterdir()]
+    for name, text in (("extra", SPEAKERS), ("speakers", "abc")):
+        (data / name).write_text("".join(f"{key} x\n" for key in text))
+    for name in names:
+        lines = (data / name).read_text().splitlines(keepends=True)
+        (data / name).write_text("".join(reversed(lines)))
+    before = {name: (data / name).read_bytes() for name in names}
+    (data / "text").write_text("c-1 x\na-2 x\na-1 x\n")
+    run("fix_data_dir.sh", "--utt-extra-files", "extra", "--spk-extra-files", "speakers", str(data))
+    check(data, ["a-1", "a-2", "c-1"], segments=segments)
+    assert keys(data / "extra") == ["a-1", "a-2", "c-1"] and keys(data / "speakers") == ["a", "c"]
+    by_utterance = {*BY_UTTERANCE, "extra", *(["segments"] if segments else ["wav.scp", "reco2dur"])}
+    for name in {*names, "extra"} - {"text"}:
+        kept = (data / ".backup" / name).read_bytes()
+        assert sorted(kept.split()) == sorted(before.get(name, kept).split()), name
+        assert (kept == before.get(name)) == (name not in by_utterance), name
+
+
+def test_recording_without_audio_keeps_its_utterances(tmp_path: Path) -> None:
+    data = full(tmp_path / "data")
+    (data / "wav.scp").write_text("r1 a\nr2 a\nr4 a\n")
+    (data / "spk2gender").write_text("a m\n")
+    run("fix_data_dir.sh", str(data))
+    check(data, ["a-1", "a-2"])
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_subset_has_other_lines(tmp_path: Path, segments: bool) -> None:
+    data = full(tmp_path / "data", segments=segments)
+    wanted = ["a-2", "b-1"]
+    recordings = ["r1", "r2"] if segments else wanted
+    (tmp_path / "list").write_text("b-1 x\na-2\nz\n")
+    (data / "stm").write_text(";; comment\n" + "".join(f"{name} 1 x\n" for name in ("r1", "r2", "r3", *SPEAKERS)))
+    for name, some in (("spk2warp", "abc"), ("utt2warp", SPEAKERS)):
+        (data / name).write_text("".join(f"{key} 1\n" for key in some))
+    (data / "frame_shift").write_text("0.01\n")
+    run("subset_data_dir.sh --utt-list", str(tmp_path / "list"), str(data), str(tmp_path / "out"))
+    check(tmp_path / "out", wanted, segments=segments)
+    assert keys(tmp_path / "out/stm") == [";;", *recordings]
+    assert keys(tmp_path / "out/spk2warp") == ["a", "b"] and keys(tmp_path / "out/utt2warp") == wanted
+    assert (tmp_path / "out/frame_shift").read_text() == "0.01\n"
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_copied_file_has_other_names(tmp_path: Path, segments: bool) -> None:
+    data, out = full(tmp_path / "data", segments=segments), tmp_path / "out"
+    run(
+        "copy_data_dir.sh --utt-prefix s-u- --spk-prefix s- --spk-suffix -z --validate-opts --no-spk-sort",
+        str(data),
+        str(out),
+    )
+    utterances, speakers = [f"s-u-{key}" for key in SPEAKERS], [f"s-{key}-z" for key in "abc"]
+    recordings = ["r1", "r2", "r3"] if segments else utterances
+    for names, expected in ((BY_UTTERANCE, utterances), (BY_SPEAKER, speakers), (["wav.scp", "reco2dur"], recordings)):
+        for name in names:
+            assert keys(out / name) == expected, name
+    assert (out / "utt2uniq").read_text().startswith("s-u-a-1 utt2uniq-of-a-1\n")
+    if segments:
+        assert (out / "segments").read_text().startswith("s-u-a-1 r1 0 1\n")
+        assert (out / "reco2file_and_channel").read_bytes() == (data / "reco2file_and_channel").read_bytes()
+    data.joinpath("glm").write_text("x\n")
+    run("copy_data_dir.sh --validate-opts --no-spk-sort", str(data), str(out))
+    data.joinpath("glm").unlink()
+    run("copy_data_dir.sh --validate-opts --no-spk-sort", str(data), str(out))
+    assert (out / ".backup/glm").exists() and not (out / "glm").exists()
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_part_has_other_lines(tmp_path: Path, segments: bool) -> None:
+    data = full(tmp_path / "data", segments=segments)
+    for name in ("spk2warp", "spk2gender"):
+        (data / name).write_text("a 1\nb 1\nc 1\n")
+    for name in ("utt2uniq", "reco2dur"):
+        (data / name).unlink()  # which split_data.sh leaves out
+    run("split_data.sh", str(data), "2")
+    run("split_data.sh --per-utt", str(data), "5")
+    for part, wanted in (("split2/1", ["a-1", "a-2"]), ("split2/2", ["b-1", "b-2", "c-1"]), ("split5utt/4", ["b-2"])):
+        folder = data / part
+        recordings = sorted({RECORDINGS[key] for key in wanted}) if segments else wanted
+        for name in sorted(set(BY_UTTERANCE) - {"utt2uniq"}) + (["segments"] if segments else []):
+            assert keys(folder / name) == wanted, (part, name)
+        for name in (*BY_SPEAKER, "spk2warp"):
+            assert keys(folder / name) == sorted({SPEAKERS[key] for key in wanted}), (part, name)
+        for name in ("wav.scp", "reco2file_and_channel") if segments else ("wav.scp",):
+            assert keys(folder / name) == recordings, (part, name)
