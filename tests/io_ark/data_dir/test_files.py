@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from io_ark.data_dir import scripts
+from io_ark.data_dir import DataDirError, scripts
 from io_ark.data_dir.scripts import SCRIPTS
 from io_ark.data_dir.stage import Say
 
@@ -142,3 +142,67 @@ def test_part_has_other_lines(tmp_path: Path, segments: bool) -> None:
             assert keys(folder / name) == sorted({SPEAKERS[key] for key in wanted}), (part, name)
         for name in ("wav.scp", "reco2file_and_channel") if segments else ("wav.scp",):
             assert keys(folder / name) == recordings, (part, name)
+
+
+def test_first_of_two_alike_lines_is_not_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = full(tmp_path / "data")
+    for name, text in (("text", "a-1 x y\na-1  x y\n"), ("cmvn.scp", "a one\na two\n")):
+        rest = (data / name).read_text().partition("\n")[2]
+        (data / name).write_text(text + rest)
+    run("fix_data_dir.sh", str(data))
+    check(data, list(SPEAKERS))
+    assert (data / "text").read_text().startswith("a-1 x y\n")
+    assert (data / "cmvn.scp").read_text().startswith("a one\n") and "a: another value" in capsys.readouterr().err
+
+
+def test_speaker_without_statistics_keeps_its_utterances(tmp_path: Path) -> None:
+    data = full(tmp_path / "data")
+    (data / "cmvn.scp").write_text("a x\nc x\n")
+    run("fix_data_dir.sh", str(data))
+    check(data, ["a-1", "a-2", "c-1"])
+
+
+@pytest.mark.parametrize("chunk", [8, 1 << 20])
+def test_speakers_out_of_order_are_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr("io_ark.data_dir.lines.CHUNK", chunk)
+    (tmp_path / "utt2spk").write_text("u1 b\nu2 b\nu3 c\nu4 a\n")
+    with pytest.raises(DataDirError, match="u4: is not in this order"):
+        run("fix_data_dir.sh", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("how", "number", "left"),
+    [
+        ("--per-spk", 1, "a-1 b-1 c-1"),
+        ("--per-spk", 2, "a-1 a-2 b-1 b-2 c-1"),
+        ("--speakers", 1, "c-1"),
+        ("--speakers", 3, "a-1 a-2 c-1"),
+        ("--speakers", 4, "a-1 a-2 b-1 b-2 c-1"),
+        ("--last", 2, "b-2 c-1"),
+    ],
+)
+def test_subset_by_a_number_is_another(tmp_path: Path, how: str, number: int, left: str) -> None:
+    data = full(tmp_path / "data")
+    run(f"subset_data_dir.sh {how}", str(data), str(number), str(tmp_path / "out"))
+    check(tmp_path / "out", left.split())
+
+
+def test_frame_shift_without_features_is_combined(tmp_path: Path) -> None:
+    folders = [full(tmp_path / "one"), full(tmp_path / "two")]
+    for folder, shift in zip(folders, ("0.01", "0.02"), strict=True):
+        (folder / "frame_shift").write_text(shift)
+        (folder / "feats.scp").unlink()
+    run("combine_data.sh --skip-fix true", str(tmp_path / "out"), *map(str, folders))
+    assert not (tmp_path / "out/frame_shift").exists()
+    assert keys(tmp_path / "out/text") == sorted([*SPEAKERS, *SPEAKERS])
+
+
+@pytest.mark.parametrize(("count", "last"), [(9, "s-9"), (10, "s-10"), (11, "s-11")])
+def test_names_of_new_speakers_are_not_in_order(tmp_path: Path, count: int, last: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "utt2spk").write_text("".join(f"s-{at:02d} s\n" for at in range(count)))
+    (data / "spk2utt").write_text(f"s {' '.join(keys(data / 'utt2spk'))}\n")
+    run("modify_speaker_info.sh --utts-per-spk-max 1", str(data), str(tmp_path / "out"))
+    names = [line.split()[1] for line in (tmp_path / "out/utt2spk").read_text().splitlines()]
+    assert names == [f"s-{at:0{len(str(count))}d}" for at in range(1, count + 1)] and names[-1] == last
