@@ -332,20 +332,18 @@ def copy(
                 say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
                 say.write(f" ... {target}/.backup/{name}")
                 stage.move_to_backup(name)
-    known = {"--" + name.replace("_", "-") for name in validate.__kwdefaults__ or ()}
-    if unknown := set(validate_opts.split()) - known:
-        raise DataDirError(
-            f"--validate-opts: {' '.join(sorted(unknown))}: known are {' '.join(sorted(known))}", partly=True
-        )
-    return _validated(say, src, target, validate_opts.split())
+    return _validated(say, src, target, validate_opts)
 
 
-def _validated(say: Say, src: SourceDir, target: str, options: Iterable[str], *names: str) -> int:
+def _validated(say: Say, src: SourceDir, target: str, options: str, *names: str) -> int:
     """Check a directory, without the files that its source lacks."""
-    lacks = {f"no_{name.partition('.')[0]}": not src.path(name) for name in ("feats.scp", "text", *names)}
-    given = {option: f"--{option.replace('_', '-')}" in options for option in validate.__kwdefaults__ or ()}
-    flags = {option: value or lacks.get(option, False) for option, value in given.items()}
-    return validate(say.called("utils/validate_data_dir.sh"), target, **flags)
+    known = {"--" + name.replace("_", "-"): name for name in validate.__kwdefaults__ or ()}
+    lacks = [f"--no-{name.partition('.')[0]}" for name in ("feats.scp", "text", *names) if not src.path(name)]
+    given = {*lacks, *options.split()}
+    if unknown := given.difference(known):
+        raise DataDirError(f"--validate-opts: {' '.join(sorted(unknown))}: known are {' '.join(known)}", partly=True)
+    say = say.called("utils/validate_data_dir.sh")
+    return validate(say, target, **{name: option in given for option, name in known.items()})
 
 
 def modify_speakers(
@@ -381,7 +379,7 @@ def modify_speakers(
         stage.each(src, "feats.scp segments wav.scp reco2file_and_channel text stm glm ctm")
         before, now = src.count("spk2utt"), stage.count("spk2utt")
     say(f"copied data from {source} to {target}, number of speakers changed from {before} to {now}")
-    return _validated(say, src, target, (), "wav.scp")
+    return _validated(say, src, target, "", "wav.scp")
 
 
 class _Durations:

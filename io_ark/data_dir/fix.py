@@ -24,6 +24,8 @@ DERIVED = ("spk2utt", "cmvn.scp")
 _BOM = "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
 _RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a recording of its own"
+_EMPTY = "is empty: remove it, or make it again"
+_NONE_LEFT = "has none of the utterances that the other files have: compare their names"
 _ORDERS = {
     "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
     "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
@@ -138,7 +140,7 @@ class _Fix:
             raise self.say.fails(f"{self.folder}/segments exists but not {self.folder}/wav.scp")
         if not stage.has("segments"):
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
-            raise self.say.fails("", "is empty: remove it, or make it again", path)
+            raise self.say.fails("", _EMPTY, path)
         audio, bad = keys_of(stage.path("wav.scp")), bad_line("Bad line without a recording", path)
         stage.write(SCRATCH, map(_four_fields, chunks(path)))
         kept, total = select(audio, stage.path(SCRATCH), None, number=2, bad=bad)
@@ -196,17 +198,10 @@ class _Fix:
                     keys = Keys.of(stage.path(SCRATCH))
         if not keys.count:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
-            empty, other = (
-                "is empty: remove it, or make it again",
-                "has none of the utterances that the other files have: compare their names",
-            )
-            raise self.say.fails(
-                "", other if SourceDir(folder).has(self.emptied) else empty, f"{folder}/{self.emptied}"
-            )
-        told = (
-            f"kept {keys.count} utterances out of {count}" if keys.count != count else f"kept all {count} utterances."
-        )
-        self.say.write(f"fix_data_dir.sh: {told}")
+            why = _NONE_LEFT if SourceDir(folder).has(self.emptied) else _EMPTY
+            raise self.say.fails("", why, f"{folder}/{self.emptied}")
+        kept = f"all {count} utterances." if keys.count == count else f"{keys.count} utterances out of {count}"
+        self.say.write(f"fix_data_dir.sh: kept {kept}")
         for name in (*BY_UTTERANCE.split(), *audio, *durations, *self.utt_files):
             if stage.path(name):
                 stage.keep(name)

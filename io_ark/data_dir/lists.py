@@ -154,8 +154,7 @@ def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False) -> 
     if wanted > count and not quiet:
         text = f"You requested from subset_scp.pl more elements than available: {wanted} > {count}"
         raise DataDirError(text, status=DIED, partly=True)
-    wanted = min(wanted, count)
-    wanted = max(wanted, 0)
+    wanted = max(0, min(wanted, count))
     chosen = spread(count, wanted) if not which else b"\1" * wanted + bytes(count - wanted)
     return _chosen(source(), chosen if which != "--last" else chosen[::-1])
 
