@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,79 @@ def test_names_of_new_speakers_are_not_in_order(tmp_path: Path, count: int, last
     run("modify_speaker_info.sh --utts-per-spk-max 1", str(data), str(tmp_path / "out"))
     names = [line.split()[1] for line in (tmp_path / "out/utt2spk").read_text().splitlines()]
     assert names == [f"s-{at:0{len(str(count))}d}" for at in range(1, count + 1)] and names[-1] == last
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_file_at_another_speed_has_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: bool) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    data, out = full(tmp_path / "data"), tmp_path / "out"
+    (data / "wav.scp").write_text("r1 x.wav\nr2 cat y|\nr3 z.ark:12\n")
+    run(f"perturb_data_dir_speed.sh --include-spk-prefix {str(prefix).lower()} 0.9", str(data), str(out))
+
+    def named(keys: Iterable[str]) -> list[str]:
+        return [f"sp0.9-{key}" if prefix else f"{key}-sp0.9" for key in keys]
+
+    utterances, recordings = named(SPEAKERS), named(["r1", "r2", "r3"])
+    for name in ("utt2spk", "text", "utt2lang", "utt2uniq", "utt2dur", "segments"):
+        assert keys(out / name) == utterances, name
+    for name in BY_RECORDING:
+        assert keys(out / name) == recordings, name
+    for name in ("spk2utt", "spk2gender"):
+        assert keys(out / name) == (named("abc") if prefix else list("abc")), name
+    assert (out / "segments").read_text().startswith(f"{utterances[0]} {recordings[0]} 0.00 1.11\n")
+    assert (out / "utt2dur").read_text().startswith(f"{utterances[0]} 1.11111\n")
+    sox = "-t wav - speed 0.9 |"
+    assert (out / "wav.scp").read_text().splitlines() == [
+        f"{recordings[0]} sox -t wav x.wav {sox}",
+        f"{recordings[1]} cat y | sox -t wav - {sox}",
+        f"{recordings[2]} wav-copy z.ark:12 - | sox -t wav - {sox}",
+    ]
+
+
+@pytest.mark.parametrize("skip", ["true", "false"])
+def test_combined_directory_keeps_old_files_or_is_fixed(tmp_path: Path, skip: str) -> None:
+    data, out = full(tmp_path / "data"), tmp_path / "out"
+    (data / "text").write_text("a-1 x\n")
+    for folder in (out, out / "split2"):
+        folder.mkdir()
+        (folder / "old").write_text("x\n")
+    run(f"combine_data.sh --skip-fix {skip}", str(out), str(data))
+    assert keys(out / "utt2spk") == (list(SPEAKERS) if skip == "true" else ["a-1"])
+    assert not (out / "old").exists() and not (out / "split2").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "is_good"),
+    [
+        ("text", "text-of-a-1", "x<s>", True),
+        ("text", "text-of-a-1", "x <s>", False),
+        ("text", "text-of-c-1", "#0", False),
+        ("wav.scp", "wav.scp-of-r1", "x~", True),
+        ("wav.scp", "wav.scp-of-r2", "~/x", False),
+        ("reco2dur", "r3 3", "r4 3", False),
+        ("reco2dur", "r3 3", "r3 0", False),
+        ("utt2dur", "c-1 1", "c-1 x", True),  # as awk compares strings
+        ("utt2dur", "c-1 1", "c-1 -1", False),
+        ("vad.scp", "b-1", "b-0", False),
+        ("cmvn.scp", "b ", "bb ", False),
+    ],
+)
+def test_value_of_a_full_directory_is_valid(tmp_path: Path, name: str, old: str, new: str, is_good: bool) -> None:
+    data = full(tmp_path / "data")
+    run("validate_data_dir.sh", str(data))
+    text = (data / name).read_text()
+    assert old in text
+    (data / name).write_text(text.replace(old, new, 1))
+    if is_good:
+        run("validate_data_dir.sh", str(data))
+    else:
+        with pytest.raises(DataDirError):
+            run("validate_data_dir.sh", str(data))
+
+
+@pytest.mark.parametrize("name", BY_UTTERANCE[1:] + BY_SPEAKER[1:] + BY_RECORDING)
+def test_last_line_may_lack_its_newline(tmp_path: Path, name: str) -> None:
+    data = full(tmp_path / "data")
+    (data / name).write_bytes((data / name).read_bytes().rstrip(b"\n"))
+    with pytest.raises(DataDirError):
+        run("validate_data_dir.sh", str(data))
