@@ -163,7 +163,7 @@ def test_speaker_without_statistics_keeps_its_utterances(tmp_path: Path) -> None
     check(data, ["a-1", "a-2", "c-1"])
 
 
-@pytest.mark.parametrize("chunk", [8, 1 << 20])
+@pytest.mark.parametrize("chunk", [8, 12, 1 << 20])
 def test_speakers_out_of_order_are_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr("io_ark.data_dir.lines.CHUNK", chunk)
     (tmp_path / "utt2spk").write_text("u1 b\nu2 b\nu3 c\nu4 a\n")
