@@ -133,8 +133,14 @@ def test_part_has_other_lines(tmp_path: Path, segments: bool) -> None:
     for name in ("utt2uniq", "reco2dur"):
         (data / name).unlink()  # which split_data.sh leaves out
     run("split_data.sh", str(data), "2")
+    run("split_data.sh --per-utt", str(data), "3")
     run("split_data.sh --per-utt", str(data), "5")
-    for part, wanted in (("split2/1", ["a-1", "a-2"]), ("split2/2", ["b-1", "b-2", "c-1"]), ("split5utt/4", ["b-2"])):
+    for part, wanted in (
+        ("split2/1", ["a-1", "a-2"]),
+        ("split2/2", ["b-1", "b-2", "c-1"]),
+        ("split5utt/4", ["b-2"]),
+        ("split3utt/2", ["b-1", "b-2"]),
+    ):
         folder = data / part
         recordings = sorted({RECORDINGS[key] for key in wanted}) if segments else wanted
         for name in sorted(set(BY_UTTERANCE) - {"utt2uniq"}) + (["segments"] if segments else []):
@@ -283,3 +289,23 @@ def test_last_line_may_lack_its_newline(tmp_path: Path, name: str) -> None:
     (data / name).write_bytes((data / name).read_bytes().rstrip(b"\n"))
     with pytest.raises(DataDirError):
         run("validate_data_dir.sh", str(data))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts", "expected"),
+    [
+        ([1, 1, 1, 5, 5], 2, [8, 5]),
+        ([1, 1, 1, 5, 5], 3, [3, 5, 5]),
+        ([1, 1, 1, 1, 1, 9], 2, [5, 9]),
+        ([9, 1, 1, 1, 1, 1], 3, [9, 3, 2]),
+        ([2, 7, 1, 1, 8, 3, 3], 3, [10, 9, 6]),
+    ],
+)
+def test_speakers_are_divided_otherwise_than_by_kaldi(
+    tmp_path: Path, sizes: list[int], parts: int, expected: list[int]
+) -> None:
+    pairs = "".join(f"s{at}-{n} s{at}\n" for at, size in enumerate(sizes) for n in range(size))
+    (tmp_path / "utt2spk").write_text(pairs)
+    outputs = [str(tmp_path / f"part{at}") for at in range(parts)]
+    run(f"split_scp.pl --utt2spk={tmp_path}/utt2spk {tmp_path}/utt2spk", *outputs)
+    assert [len(keys(Path(output))) for output in outputs] == expected
