@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -309,3 +310,19 @@ def test_speakers_are_divided_otherwise_than_by_kaldi(
     outputs = [str(tmp_path / f"part{at}") for at in range(parts)]
     run(f"split_scp.pl --utt2spk={tmp_path}/utt2spk {tmp_path}/utt2spk", *outputs)
     assert [len(keys(Path(output))) for output in outputs] == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [("2", "a B c\n"), ("2-", "a B C\n"), ("-2", "A B c\n"), ("1-2", "A B c\n"), ("2:3", "a B C\n"), ("", "A B C\n")],
+)
+def test_other_fields_are_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], fields: str, expected: str
+) -> None:
+    (tmp_path / "map").write_text("a A\nb B\nc C\n")
+    (tmp_path / "in").write_text("a b c\n")
+    with (tmp_path / "in").open("rb") as file:
+        monkeypatch.setattr("io_ark.data_dir.lists.STDIN", file.fileno())
+        run(f"apply_map.pl {f'-f {fields}' if fields else ''}", str(tmp_path / "map"))
+    sys.stdout.flush()
+    assert capfd.readouterr().out == expected
