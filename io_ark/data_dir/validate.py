@@ -195,11 +195,12 @@ def bad_lines(file: str, good: Callable[[list[bytes]], bool]) -> Iterator[tuple[
 
 
 def for_images(script: str, *arguments: str) -> int:
-    """Run a recipe's script for a directory with images, as Kaldi's scripts do, and return its status."""
+    """Run a recipe's script for a directory with images, as Kaldi's scripts do, and return the status of the shell."""
     import subprocess
 
     sys.stdout.flush()
-    return subprocess.call([f"image/{script}", *arguments])
+    status = subprocess.call(["sh", "-c", 'exec "$0" "$@"', f"image/{script}", *arguments])
+    return status if status >= 0 else 128 - status
 
 
 def is_warp(found: list[bytes]) -> bool:

@@ -1,4 +1,4 @@
-"""Which lines each script leaves in each file of a directory that has all of them."""
+"""Test which lines remain in each file after each script, in a directory that has all files."""
 
 from __future__ import annotations
 

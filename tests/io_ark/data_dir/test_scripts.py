@@ -197,6 +197,21 @@ def test_recipes_script_for_images_is_not_called(
     assert not passed or passed in (tmp_path / "called").read_text()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="shell scripts")
+@pytest.mark.parametrize(("text", "status"), [(None, 127), ("kill -9 $$\n", 137), ("exit 4\n", 4)])
+def test_recipes_script_for_images_has_another_status_than_in_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, text: str | None, status: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (directory(tmp_path / "data") / "images.scp").write_text("u0000 x.png\n")
+    (tmp_path / "image").mkdir()
+    if text:
+        (tmp_path / "image/fix_data_dir.sh").write_text(text)
+        (tmp_path / "image/fix_data_dir.sh").chmod(0o755)
+    say = Say("fix_data_dir.sh")
+    assert scripts.protected(say, lambda: scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["data"])) == status
+
+
 def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: Any) -> None:
     data = directory(tmp_path / "data")
     (data / "utt2spk").write_text("u0000 b\nu0001 a\nu0002 a\n")
