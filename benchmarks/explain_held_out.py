@@ -223,7 +223,8 @@ def cases(seed: int, count: int) -> Iterator[Case]:
             words = [each for each in words if "samples times" not in each]
         if len({"variance", "global", "base 10", "decibels"} & {*steps}) > 1:
             words = [each for each in words if "base 10" not in each and "decibels" not in each]
-        if "global" in steps or {"base 10", "decibels"} & {*steps}:  # which numbers for each column include
+        if "global" in steps or ("variance" in steps and {"base 10", "decibels"} & {*steps}):
+            # Numbers for each column are all that can be known.
             words = [f"{each}|each column" if "mean" in each or "deviation" in each else each for each in words]
         name = f"{number} {rate} Hz {len(samples)} {kind} {array.shape} {options} {steps}"
         yield Case(kind, name, lambda a=array: a, samples, rate, tuple(words))

@@ -26,6 +26,7 @@ from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.explain.search import UNLIKE, Sheet, TimeLimit
 from kaldi_compat.explain.settling import Settled
 from kaldi_compat.explain.sources import AudioSource, channels_of, check_audio
+from kaldi_compat.explain.timing import energies_of
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import list_presets
 from kaldi_compat.options.base import require
@@ -49,7 +50,7 @@ FEWEST_CELLS = 20  # of an array that is explained: as many as there are, less t
 PARTLY = 0.1  # share of the spread that is left where the kind of feature is certain
 OF_SPREAD = "of the spread"
 PITCH_ERROR = 0.01  # share of a pitch feature's spread, in which it is recognized
-RESAMPLED = 5.0  # times the tolerance, where a resampler's filter is known from its output only
+RESAMPLED = 5.0  # times the tolerance for resampled audio: some filters are known from their output only
 GOOD_COLUMN = 2e-3  # share of a column's spread that is left where it is explained
 
 
@@ -206,6 +207,7 @@ def _explain_of(
 
     finder = Finder(target, said, channels, recording, tolerance_for, clock)
     found = finder.find()
+    energies_of.cache_clear()  # which holds the recording
     in_time = not clock.is_at_end()
     if found is None:
         return replace(_nothing("no feature of this audio was found that resembles it", target), in_time=in_time)

@@ -26,7 +26,7 @@ from kaldi_compat.explain.search import (
     TimeLimit,
 )
 from kaldi_compat.explain.settling import Settled, Settling, map_to
-from kaldi_compat.explain.sources import AudioSource, of_other_rates, part_of, resamplings, with_mistakes
+from kaldi_compat.explain.sources import AudioSource, part_of, resamplings, with_mistakes
 from kaldi_compat.explain.timing import CERTAIN, Timing
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
@@ -276,11 +276,11 @@ class Finder:
     def _resampled(self, share: float) -> Iterator[Attempt]:
         """Take the audio at another rate, as each resampler gives it, where that leaves a share of the cost at most."""
         best_of = dict[Search, Attempt]()
-        for each in self.begun if self._least() > NEAR else ():
-            best_of.setdefault(each.search, each)
+        for attempt in self.begun if self._least() > NEAR else []:
+            best_of.setdefault(attempt.search, attempt)
         for search, attempt in best_of.items():
             candidate, begun = attempt.candidate.without_noise(), list[list[Candidate]]()
-            for other in of_other_rates(candidate.source):
+            for other in candidate.source.at_other_rates:
                 ratio = other.rate / candidate.rate
                 rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
                 center = (candidate.first_sample + candidate.size / 2) * ratio

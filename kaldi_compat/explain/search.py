@@ -317,7 +317,7 @@ class Search:
     def _without_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
         """Return features and the array without what is quieter than noise of one bit, where resamplers differ.
 
-        Columns that are quiet are left out, if they are not the most; in others, means take the place of quiet cells.
+        If most columns are loud, the others are left out. In those that remain, means take the place of quiet cells.
         """
         plain, values = candidate.without_levels(), self._values
         loud = (self._features(plain) > plain.of_noise())[:, self._columns]

@@ -155,9 +155,12 @@ class Settling:
             quiet = features < plain.of_noise()
             columns[self.sheet.arrangement.columns] &= (loud := quiet.mean(0) < 0.5)
             marked[: len(inside)][inside] = quiet[:, loud].any(1)
+            if marked.mean() > 0.5 or loud.mean() < 0.5:  # too little would be left to compare
+                return self.sheet
             return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
         silent = features < math.log(1e-30)
-        columns[self.sheet.arrangement.columns] |= silent.all(0)  # filters without a bin of the FFT
+        # Filters without a bin of the FFT: nothing is less than the floor.
+        columns[self.sheet.arrangement.columns] |= silent.all(0) & (self.sheet.own.min(0) == self.sheet.own.min())
         marked[: len(inside)][inside] = silent[:, 1:].all(1)
         if marked.any():  # but for those that are masked
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
@@ -167,7 +170,9 @@ class Settling:
         """Yield variations that change the scale or offset of columns only: floors, scales, DCTs, lifters."""
         has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
         shapes = [candidate.change({"mel": mel}) for mel in SAME_SHAPE.get(candidate.mel, (candidate.mel,))]
-        for each in [*shapes, *[candidate.change({"bins": "log"})] * has_energy]:
+        if has_energy:  # which the first column does not show if it is at a floor
+            shapes.append(candidate.change({"bins": "log"}))
+        for each in shapes:
             yield from self._cepstra(each) if candidate.kind in ("mfcc", "plp") else self._floors(each)
         if candidate.value("use_energy") or has_energy:
             least = self.sheet.own[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
@@ -209,18 +214,20 @@ class Settling:
         columns[: int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))] = False
         if not columns.any():  # but perhaps the least number of all
             least = np.unravel_index(int(values.argmin()), values.shape)
-            return (float(values[least]) if values[least] > energies[least] + 0.01 else math.nan), float(energies.max())
-        # Where the slope of a column is known, its least value is exactly the floor.
+            is_least[least] = columns[least[1]] = True
+        # Where the slope of a column is known, its least value is exactly the floor; a filter without a bin has none.
         found = []
         for column in np.flatnonzero(columns):
-            above, given = (each[~is_least[:, column], column] for each in (energies, values))
+            own = ~is_least[:, column]
+            above, given = (each[own, column] if own.any() else each[~is_least] for each in (energies, values))
             if len(above) > 3:
                 slope, offset = fits.line(above, given)
                 known = next((each for each in SLOPES if abs(slope - each) < SLOPE_ERROR * each), 0.0)
                 slope, offset = (known, float(np.median(given - known * above))) if known else (slope, offset)
                 found += [(values[:, column].min() - offset) / slope] if slope else []
-        floor = float(np.median(found)) if found else float(np.where(is_least, energies, -np.inf)[:, columns].max())
-        return floor, float(energies.max())
+        below = energies[:, columns][is_least[:, columns]]
+        floor = float(np.median(found)) if found else float(below.max())
+        return (floor if floor > below.min() + FLOOR_ERROR else math.nan), float(energies.max())
 
     def _cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with the DCTs, lifters and scales of cepstra."""
@@ -314,19 +321,27 @@ def spread_of(rounding: Doubles) -> Doubles:
 
 
 def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[list[str], list[str]]:
-    """Return in words the rows of padding, and the rows and columns that are masked: features would say something."""
+    """Return in words the rows of padding, and the rows and columns that are masked, though features say something.
+
+    Those that would count but for a resampler are not masked, but quiet.
+    """
     made = settled.fit.mapped
     wrong = np.abs(made - settled.target) > max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     counted, columns = np.zeros(len(made), bool), np.ones(made.shape[1], bool)
     counted[settled.cells[0]], columns[settled.cells[1]] = True, False
-    rows = ~sheet.rows
-    rows[settled.row : settled.row + len(made)] = wrong[:, ~columns].any(1) & ~counted
-    is_quiet = settled.candidate.source.is_resampled
-    kept = np.arange(len(rows)) if is_quiet else np.flatnonzero(~rows)
+    part, is_resampled = slice(settled.row, settled.row + len(made)), settled.candidate.source.is_resampled
+    rows, quiet = ~sheet.rows, np.zeros(len(sheet.rows), bool)
+    rows[part] = wrong[:, ~columns].any(1) & ~counted
+    quiet[part] = rows[part] & (sheet.rows[part] | is_resampled)
+    rows &= ~quiet
+    kept = np.flatnonzero(~rows)
     ends = {"start": int(kept[0]), "end": len(rows) - int(kept[-1]) - 1}
     padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
     first = 0 if sheet.arrangement.said else np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0]
-    masked = ((np.flatnonzero(rows[: kept[-1] + 1])[ends["start"] :], "frame"),
-              (np.flatnonzero(columns & wrong[counted].any(0)) + first, "column"))  # fmt: skip
-    said = "too quiet to compare" if is_quiet else "masked"
-    return padding, [f"{spans(places, name)} {said}" for places, name in masked if len(places)]
+    columns &= wrong[counted].any(0) & (np.ptp(made[counted], axis=0) > 0)
+    of_sheet = sheet.columns if sheet.arrangement.said else sheet.own_columns
+    parts = ((np.flatnonzero(rows[: kept[-1]])[ends["start"] :], "frame", "masked"),
+             (np.flatnonzero(columns & ~of_sheet) + first, "column", "masked"),
+             (np.flatnonzero(quiet), "frame", "too quiet to compare"),
+             (np.flatnonzero(columns & of_sheet) + first, "column", "too quiet to compare"))  # fmt: skip
+    return padding, [f"{spans(places, name)} {said}" for places, name, said in parts if len(places)]

@@ -21,9 +21,9 @@ MOST_RESAMPLED = 6  # of them that audio is resampled to
 MAX_CHANNELS = 32
 UNLIKE_FILTER = 1e-6  # share of the largest sample by which resamplers of one kind differ
 ZEROS = "zeros after it"
-# Of soxr's quality "HQ", fitted to its output: cutoff, zeros and window; and by which share of frequencies its gain is
-# less where the ratio of the rates has a numerator of more than so many, as a factor and a power.
-SOXR, SOXR_RATIO = (0.957, 104.0, 15.0), 16
+SOXR = (0.957, 104.0, 15.0)  # cutoff, zeros and window of its quality "HQ", fitted to its output
+SOXR_RATIO = 16  # largest numerator of the ratio of two rates between which soxr loses no gain
+# Loss of gain, factor * (f / half of the lower rate) ** power, fitted to its output.
 NO_LOSS, SOXR_DOWN, SOXR_UP = (0.0, 1.0), (0.00217, 8.0), (0.00425, 15.4)
 SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)
 
@@ -59,6 +59,11 @@ class AudioSource:
         """This audio with noise of the size of Kaldi's dithering by default."""
         noise = np.random.default_rng(0).normal(0, self.full_scale / 32768, len(self.samples))
         return dataclasses.replace(self, make=lambda: self.samples + noise, plain=self)
+
+    @functools.cached_property
+    def at_other_rates(self) -> list[AudioSource]:
+        """This audio at other usual rates, without what is above half of the lower one: near what resamplers give."""
+        return [self.resample("", rate, _by_fft) for rate in RATES[:MOST_RESAMPLED] if rate != self.rate]
 
     @property
     def is_resampled(self) -> bool:
@@ -133,12 +138,6 @@ def with_zeros(source: AudioSource) -> AudioSource:
     return source.change(ZEROS, lambda: np.pad(source.samples, (0, more)), length=source.length + more)
 
 
-@functools.lru_cache(maxsize=8)
-def of_other_rates(source: AudioSource) -> list[AudioSource]:
-    """Return audio at other usual rates without what is above the lower one's half: near what each resampler gives."""
-    return [source.resample("", rate, _by_fft) for rate in RATES[:MOST_RESAMPLED] if rate != source.rate]
-
-
 def resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
     """Return audio at another rate, as each resampler gives it."""
     is_plain = rate // math.gcd(int(source.rate), rate) <= SOXR_RATIO
@@ -163,7 +162,8 @@ def _window(
 ) -> Any:  # fmt: skip
     """Resample by a sinc in a Kaiser window, whose spectrum multiplies that of the audio, and fold what is above.
 
-    The cutoff is a share of half of the lower rate, ``zeros`` half of the window in samples at the lower rate.
+    The cutoff is a share of half of the lower rate, ``zeros`` half of the window in samples at the lower rate, ``loss``
+    the factor and the power of what the gain loses.
     """
     most, lowest, divisor = max(have, rate), min(have, rate), math.gcd(have, rate)
     over = min(have * rate // divisor, 4 * most)

@@ -90,7 +90,7 @@ class Pattern:
     def _best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
         """Return the two best assumptions with a shift in samples that are some frames apart."""
         step = max(int(STEP_S * source.rate), 1)
-        energies = _energies(source, step, min(max(int(self.rows.sum()) // ROWS_PER_BAND, 3), BANDS))
+        energies = energies_of(source, step, min(max(int(self.rows.sum()) // ROWS_PER_BAND, 3), BANDS))
         bands_of_steps = _uncorrelated(energies, max(1, round(shift / step)))
         independent = min(1.0, shift / (SMOOTH_S * source.rate))
         count, found = len(self.rows), list[Timing]()
@@ -152,7 +152,7 @@ def components_of(target: Doubles, rows: Mask) -> Doubles:
 
 
 @functools.lru_cache(maxsize=16)
-def _energies(source: AudioSource, step: int, count: int) -> Doubles:
+def energies_of(source: AudioSource, step: int, count: int) -> Doubles:
     """Return energies of so many bands (frames, count) of frames of five steps, a step apart."""
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -255,6 +257,15 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "floor of an empty filter": (
         lambda: np.log(np.maximum(NARROW(SAMPLES[::2]), 1e-10)), SAMPLES[::2], 8000,
         ("fbank(num_mel_bins=96, low_freq=0.0), a floor of 1e-10:",)),
+    "floor of an empty filter to base 10": (
+        lambda: np.log10(np.maximum(NARROW(SAMPLES[::2]), 1e-5)), SAMPLES[::2], 8000,
+        ("fbank(num_mel_bins=96, low_freq=0.0), a floor of 1e-05; logarithms to base 10:",)),
+    "an empty filter, normalized": (
+        lambda: ((made := np.log(np.maximum(NARROW(SAMPLES[::2]), 2.0**-23))) - made.mean(0)) / (made.std(0) + 1e-9),
+        SAMPLES[::2], 8000, ("the standard deviation of each column:",)),
+    "digital silence by soxr, and padding": (
+        lambda: np.vstack((BY_SOXR, np.zeros((50, 40)))), AT_22050, 22050,
+        ("50 rows of padding at the end; frames 60", "73 too quiet to compare:")),
     "log power of quiet audio": (
         lambda: np.log(np.maximum(bins(512, 2, 1 / 32768), 2.0**-23)), SAMPLES, 16000, ("log power of all bins",)),
     "one cell at a floor": (
@@ -307,6 +318,15 @@ def test_other_audio_and_libraries_are_named(case: str) -> None:
     found = explain(make(), audio, rate)
     assert found.is_exact, str(found)
     assert all(word in str(found) for word in words), str(found)
+
+
+def test_recording_stays_in_memory() -> None:
+    samples, made = np.tile(SAMPLES, 3).astype(np.float32), 1 + FBANK(SAMPLES)
+    held = weakref.ref(samples)
+    explain(made, samples, 16000)
+    del samples
+    gc.collect()
+    assert held() is None
 
 
 @pytest.mark.parametrize("kind", quick({"Fbank": Fbank, "Mfcc": Mfcc}, "Fbank"))
