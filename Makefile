@@ -13,6 +13,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # A failing command fails in a pipe, too.
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
+# The packages beside the product; a copy of the project may lack them.
+PACKAGES := $(foreach folder,$(wildcard packages/*/pyproject.toml),--editable $(dir $(folder)))
 # Processes that run tests: one for each core.
 JOBS ?= auto
 
@@ -61,13 +63,13 @@ $(VENV)/bin/python:
 # Needs neither torch nor a compiler (without one the features are computed by NumPy, more slowly).
 $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing kaldi-compat with NumPy"
-	$(PIP) --editable .
+	$(PIP) --editable . $(PACKAGES)
 	-$(PIP) matplotlib
 	touch $@
 
 $(VENV)/docs.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/torch.stamp
 	@echo "Installing kaldi-compat with what builds the documentation"
-	$(PIP) --editable '.[docs]'
+	$(PIP) --editable '.[docs]' $(PACKAGES)
 	touch $@
 
 # Where the index cannot be reached, the next step takes PyTorch from the usual one, unless that has only the build with CUDA.
@@ -83,9 +85,9 @@ $(VENV)/torch.stamp: constraints.txt | $(VENV)/bin/python
 	fi
 	touch $@
 
-$(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/torch.stamp
+$(VENV)/test.stamp: pyproject.toml constraints.txt setup.py $(wildcard packages/*/pyproject.toml) | $(VENV)/torch.stamp
 	@echo "Installing kaldi-compat with the test tools and the libraries to compare with (0.2 GB to fetch, a minute)"
-	$(PIP_LOUD) --editable '.[test]' | $(PROGRESS)
+	$(PIP_LOUD) --editable '.[test]' $(PACKAGES) | $(PROGRESS)
 # Tests of PyTorch itself, 0.1 GB.
 	rm -rf $(VENV)/lib/python*/site-packages/torch/test $(VENV)/lib/python*/site-packages/torch/bin/*[Tt]est*
 # A peer of which the Python part is enough; its own requirements would replace torch.
@@ -94,8 +96,8 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt setup.py | $(VENV)/torch.stam
 
 $(VENV)/test-all.stamp: $(VENV)/test.stamp
 	@echo "Installing the large libraries that some tests need (0.6 GB to fetch, minutes)"
-	$(PIP_LOUD) --editable '.[test-all]' | $(PROGRESS)
+	$(PIP_LOUD) --editable '.[test-all]' $(PACKAGES) | $(PROGRESS)
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist docs/_build docs/generated *.egg-info io_ark/native/_native.* kaldi_compat/native/_native.*
+	rm -rf $(VENV) demo build dist docs/_build docs/generated *.egg-info packages/*/*.egg-info io_ark/native/_native.* kaldi_compat/native/_native.*

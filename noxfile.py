@@ -50,7 +50,7 @@ CROSS = {"manylinux_2_28-x86_64": "x86_64-linux-gnu.2.28", "manylinux_2_28-aarch
          "win-amd64": "x86_64-windows-gnu"}  # fmt: skip
 
 
-ENVIRONMENTS = Path("tests/environments")
+ENVIRONMENTS = Path("packages/standins/environments")
 ORIGINALS = ["kaldiio", "kaldi-native-fbank"]  # in any version: what the toolkits' functions are compared with
 PINNED = ["--constraint", "constraints.txt"]
 
@@ -121,8 +121,8 @@ def environments(session: nox.Session, toolkit: str) -> None:
     session.install("-r", pins, "pytest>=8", "hypothesis>=6.100", "soundfile", *ORIGINALS)
     session.install("--constraint", pins, "--editable", ".[torch,audio]")
     session.run("python", "-m", "pip", "check")
-    session.run("python", "-m", "pytest", "tests/kaldi_standins/test_torchaudio_package.py")
-    owners = runpy.run_path("tests/kaldi_standins/toolkits/repositories.py")["REPOSITORIES"]
+    session.run("python", "-m", "pytest", "packages/standins/tests/test_torchaudio_package.py")
+    owners = runpy.run_path("packages/standins/tests/toolkits/repositories.py")["REPOSITORIES"]
     if toolkit not in owners:
         return
     sources = Path(session.posargs[0] if session.posargs else session.create_tmp()).resolve()
@@ -133,7 +133,7 @@ def environments(session: nox.Session, toolkit: str) -> None:
             options = ["--quiet", "--filter=blob:none", "--no-checkout"]  # an abbreviated commit cannot be fetched
             session.run("git", "clone", *options, f"https://github.com/{owner}/{name}", checkout, external=True)
             session.run("git", "-C", checkout, "checkout", "--quiet", commit, external=True)
-    module = "tests.kaldi_standins.toolkits.run"
+    module = "packages.standins.tests.toolkits.run"
     session.run("python", "-m", module, "--sources", str(sources), "--check", f"^{toolkit}/")
 
 

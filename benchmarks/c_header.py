@@ -1,4 +1,4 @@
-"""Processor time of c/kaldi_features.h and of kaldi-native-fbank's C++ on 30 s of audio, one thread: ms.
+"""Processor time of packages/c/kaldi_features.h and of kaldi-native-fbank's C++ on 30 s of audio, one thread: ms.
 
 Run ``python -m benchmarks.c_header [FLAGS OF THE COMPILER]`` where a C compiler and kaldi_native_fbank are installed.
 Each round computes all rows once, in turns, so that a busy machine slows all of them; the best of the rounds counts.
@@ -18,7 +18,7 @@ from pathlib import Path
 import kaldi_native_fbank as knf
 import numpy as np
 
-from tests.support.c_header import Header
+from packages.c.tests.c_header import Header
 
 ROUNDS = 15
 AUDIO = (np.random.default_rng(0).standard_normal(30 * 16000) * 3000).astype(np.float32)

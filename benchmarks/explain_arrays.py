@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kaldi_explain.explanation import explain
 
 import io_ark
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.explain.explanation import explain
 from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram

@@ -46,7 +46,7 @@ copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "kaldi-compat"
-WASM = DOCS.parent / "c" / "wasm"  # for the page howto/browser
+WASM = DOCS.parent / "packages" / "c" / "wasm"  # for the page howto/browser
 html_static_path = ["_static", *map(str, [*WASM.glob("*.wasm"), *WASM.glob("kaldi_features*.js")])]
 html_css_files = ["site.css"]
 html_show_sourcelink = False

@@ -1,4 +1,4 @@
-"""The table of presets in ``c/kaldi_features.h``."""
+"""The table of presets in ``packages/c/kaldi_features.h``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(header: str) -> str:
 
 
 def source(path: Path) -> str:
-    """Return the text of ``c/kaldi_features.h``."""
+    """Return the text of ``packages/c/kaldi_features.h``."""
     return table(path.read_text(encoding="utf-8"))
 
 
@@ -40,7 +40,7 @@ def _row(name: str) -> str:
     preset = Preset.of(name)
     kinds = [step.kind for step in preset.steps]
     if kinds != sorted(kinds, key=list(STEPS).index):
-        raise ValueError(f"the preset {name} has its steps {kinds} in another order than c/kaldi_features.h")
+        raise ValueError(f"the preset {name} has its steps {kinds} in another order than packages/c/kaldi_features.h")
     values = {name: value for name, value in changed_options(preset).items() if name != "dither"}
     for key, value, default in (
         ("sample_frequency", preset.sampling_rate, 16000),
@@ -63,7 +63,7 @@ def _options(step: Step) -> dict[str, Any]:
         if name in names or name not in LEFT_OUT:
             found |= {names.get(name, name): value} if value or step.kind != "utterance_cmvn" else {}
         elif value != LEFT_OUT[name]:
-            raise ValueError(f"c/kaldi_features.h has no option {name} of the step {step.kind}")
+            raise ValueError(f"packages/c/kaldi_features.h has no option {name} of the step {step.kind}")
     return found
 
 

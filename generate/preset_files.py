@@ -1,4 +1,4 @@
-"""``c/presets.json``, all presets with every option, and ``c/preset.schema.json``, the JSON schema of one."""
+"""All presets with every option, and the JSON schema of a preset, for programs in other languages."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ ABOUT = {
 
 
 def presets() -> str:
-    """Return the text of ``c/presets.json``."""
+    """Return the text of ``kaldi_compat/frontends/presets.json``."""
     found = {name: as_dict(Preset.of(name)) for name in list_presets()}
     return json.dumps({"format": FORMAT, "presets": found}, indent=1, allow_nan=False) + "\n"
 
 
 def schema() -> str:
-    """Return the text of ``c/preset.schema.json``."""
+    """Return the text of ``kaldi_compat/frontends/preset.schema.json``."""
     numbers = {"sampling_rate": {"type": "integer", "minimum": 1},
                "sample_scale": {"type": "number", "exclusiveMinimum": 0}}  # fmt: skip
     strings = {name: {"type": "string"} for name in ("name", "title", "family")}

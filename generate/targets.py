@@ -23,13 +23,13 @@ from generate import (
 
 ROOT = Path(__file__).parents[1]
 # The stand-ins may be left out of a copy of the project.
-STANDINS = importlib.import_module("generate.standins").TARGETS if (ROOT / "kaldi_standins").exists() else {}
+STANDINS = importlib.import_module("generate.standins").TARGETS if (ROOT / "packages/standins").exists() else {}
 
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {
-    "c/kaldi_features.h": lambda: c_presets.source(ROOT / "c" / "kaldi_features.h"),
-    "c/presets.json": preset_files.presets,
-    "c/preset.schema.json": preset_files.schema,
+    "packages/c/kaldi_features.h": lambda: c_presets.source(ROOT / "packages" / "c" / "kaldi_features.h"),
+    "kaldi_compat/frontends/presets.json": preset_files.presets,
+    "kaldi_compat/frontends/preset.schema.json": preset_files.schema,
     "io_ark/__init__.pyi": io_ark_stub.source,
     "io_ark/native/signatures.txt": lambda: native.signatures(ROOT / "io_ark" / "native"),
     "kaldi_compat/__init__.pyi": public_names.source,

@@ -31,8 +31,6 @@ NAMES = {
     "torch.features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",
     "torch.features.spectrogram": "Spectrogram",
     "torch.features.resample": "resample_waveform",
-    "explain.conform": "Scorecard conform",
-    "explain.explanation": "Explanation explain",
     "frontends.preset": "Preset list_presets",
     "options.config": "load_options",
     "options.pitch": "InterpolatePitchOptions PitchOptions ProcessPitchOptions SmoothPitchOptions",

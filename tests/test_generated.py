@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import figures
+from generate.packages import sources
 from generate.targets import ROOT, TARGETS
 
 
@@ -17,8 +18,7 @@ def test_generated_file_is_current(name: str) -> None:
 
 
 def test_every_stub_is_generated() -> None:
-    stubs = {path.relative_to(ROOT).as_posix() for package in ("io_ark", "kaldi_compat", "kaldi_standins")
-             for path in (ROOT / package).rglob("*.pyi")}  # fmt: skip
+    stubs = {path.relative_to(ROOT).as_posix() for path in sources(pattern="*.pyi")}
     assert stubs == {name for name in TARGETS if name.endswith(".pyi")}
 
 

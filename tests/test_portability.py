@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from generate.packages import sources
 from tests.support.processes import python
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,7 +106,7 @@ print(main(["dump", "fbank", "data"]))
 
 def test_posix_modules_are_imported_where_they_may_be_missing_only() -> None:
     wrong = []
-    for path in [*(ROOT / "io_ark").rglob("*.py"), *(ROOT / "kaldi_compat").rglob("*.py")]:
+    for path in sources():
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]

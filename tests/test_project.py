@@ -9,8 +9,8 @@ from pathlib import Path
 
 import io_ark
 import kaldi_compat
+from generate.packages import BESIDE, PACKAGES, PRODUCT, ROOT, folder, sources
 
-ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 NOXFILE = (ROOT / "noxfile.py").read_text()
 
@@ -70,10 +70,24 @@ def imported(path: Path) -> set[str]:
 
 
 def test_types_can_be_checked_with_numpy_and_pytorch_alone() -> None:
-    known = {"numpy", "torch", "typing_extensions", "io_ark", "kaldi_compat", *sys.stdlib_module_names}
-    sources = [path for package in ("io_ark", "kaldi_compat") for path in (ROOT / package).rglob("*.py")]
-    optional = set().union(*map(imported, sources)) - known
+    known = {"numpy", "torch", "typing_extensions", *PACKAGES, *sys.stdlib_module_names}
+    optional = set().union(*map(imported, sources())) - known
     assert [name for name in sorted(optional) if f'"{name}.*"' not in PYPROJECT] == []
+
+
+def test_product_imports_no_package_beside_it() -> None:
+    names = {path.relative_to(ROOT).as_posix(): imported(path).intersection(BESIDE) for path in sources(PRODUCT)}
+    assert len(names) > 300
+    assert {path: packages for path, packages in names.items() if packages} == {}
+
+
+def test_packages_have_one_version_and_ask_for_the_product_of_that_version() -> None:
+    projects = [folder(package).with_name("pyproject.toml").read_text() for package in BESIDE]
+    for text in projects:
+        assert found(r'^version = "(.*)"$', text) == [kaldi_compat.__version__]
+        assert f'"kaldi-compat=={kaldi_compat.__version__}"' in text
+    for package in BESIDE:
+        assert f'"{package.replace("_", "-")}=={kaldi_compat.__version__}"' in PYPROJECT
 
 
 def test_wheels_are_tested_in_a_folder_without_the_sources() -> None:
@@ -88,10 +102,9 @@ def test_changelog_has_a_section_for_the_next_release() -> None:
 
 def test_nothing_names_a_package_index_as_if_the_project_were_on_it() -> None:
     pages = [*ROOT.glob("*.md"), *(path for path in (ROOT / "docs").rglob("*.md") if "generated" not in path.parts)]
-    sources = [*(ROOT / "io_ark").rglob("*.py"), *(ROOT / "kaldi_compat").rglob("*.py")]
     wrong = re.compile(r"pip install (?:--?\S+ )*['\"]?kaldi[-_]compat")
     assert [
-        str(path) for path in [*pages, *sources] if "_build" not in path.parts and wrong.search(path.read_text())
+        str(path) for path in [*pages, *sources()] if "_build" not in path.parts and wrong.search(path.read_text())
     ] == []
 
 
@@ -101,7 +114,7 @@ def test_files_that_the_guides_of_the_project_name_exist() -> None:
     paths = [name.rstrip(".") for name in named]
     assert [
         path for path in paths if not (ROOT / path).exists() and not path.endswith(("_", "/frontends/", "_build/html"))
-    ] == ([] if (ROOT / "kaldi_standins").exists() else ["tests/kaldi_standins"])
+    ] == ([] if (ROOT / "packages/standins").exists() else ["packages/standins/tests"])
     for name, pattern in re.findall(r"pytest (\S+\.py) -k (\w+)", text):
         assert re.search(rf"def test\w*{pattern}", (ROOT / name).read_text())
 
@@ -117,10 +130,13 @@ def test_packages_that_make_installs_are_pinned() -> None:
 
 def test_classes_of_a_package_have_names_of_their_own() -> None:
     places: dict[tuple[str, str], list[str]] = {}
-    for path in (path for package in ("io_ark", "kaldi_compat") for path in (ROOT / package).rglob("*.py")):
+    for path in sources():
         place = path.relative_to(ROOT).as_posix()
-        # The classes for arrays have the names of those for tensors, and each program calls its options Options.
-        if place.startswith("kaldi_compat/programs/") or place.endswith(("/numpy.py", "/online_cmvn.py")):
+        # The classes for arrays have the names of the classes for tensors, each program calls its options Options, and
+        # several of the libraries that the stand-ins replace have classes of one name.
+        if place.startswith(("kaldi_compat/programs/", "packages/standins/")) or place.endswith(
+            ("/numpy.py", "/online_cmvn.py")
+        ):
             continue
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):

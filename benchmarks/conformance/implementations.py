@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kaldi_explain.grading import vectors
 
 from benchmarks.conformance.by_programs import programs
-from kaldi_compat.explain.conform import vectors
 
 Array = np.ndarray[Any, Any]
 Options = dict[str, Any]
@@ -38,7 +38,7 @@ class Implementation:
         version: what was scored.
         note: what it is made for, where that is not to compute Kaldi's numbers.
         others: where vectors differ that explain does not name, as read in its source and in the arrays.
-        compute: adapter for :func:`kaldi_compat.conform`; None if ``command`` runs it.
+        compute: adapter for :func:`kaldi_explain.conform`; None if ``command`` runs it.
         command: a command line for ``kaldi-compat conform``.
     """
 
@@ -445,8 +445,8 @@ OTHERS = {
 
 
 def c_header() -> list[tuple[str, Callable[[], str], str, Any]]:
-    """Return c/kaldi_features.h, its WebAssembly builds and its examples, built in the folder SCORE_C."""
-    built, folder = os.environ.get("SCORE_C", ""), Path(__file__).resolve().parents[2] / "c"
+    """Return packages/c/kaldi_features.h, its WebAssembly builds and its examples, built in the folder SCORE_C."""
+    built, folder = os.environ.get("SCORE_C", ""), Path(__file__).resolve().parents[2] / "packages" / "c"
     wasm, grade = (
         ("node", str(folder / "wasm" / "conform.mjs")),
         (sys.executable, str(folder / "examples" / "grade.py")),
@@ -460,12 +460,12 @@ def c_header() -> list[tuple[str, Callable[[], str], str, Any]]:
         )
 
     return [
-        ("c/kaldi_features.h", version, "", (f"{built}/conform", "{audio}", "{options.json}", "{out.npy}")),
-        ("c/wasm, SIMD", version, "", (*wasm, "{list.json}")),
-        ("c/wasm, scalar", version, "", (*wasm, "--scalar", "{list.json}")),
-        ("c/examples/wav_to_fbank.c", version, "", (*grade, "--file", f"{built}/wav_to_fbank", "{list.json}")),
-        ("c/examples/online.c", version, "", (*grade, f"{built}/online", "{list.json}")),
-        ("c/examples/fbank.rs", version, "", (*grade, f"{built}/fbank", "{list.json}")),
+        ("packages/c/kaldi_features.h", version, "", (f"{built}/conform", "{audio}", "{options.json}", "{out.npy}")),
+        ("packages/c/wasm, SIMD", version, "", (*wasm, "{list.json}")),
+        ("packages/c/wasm, scalar", version, "", (*wasm, "--scalar", "{list.json}")),
+        ("packages/c/examples/wav_to_fbank.c", version, "", (*grade, "--file", f"{built}/wav_to_fbank", "{list.json}")),
+        ("packages/c/examples/online.c", version, "", (*grade, f"{built}/online", "{list.json}")),
+        ("packages/c/examples/fbank.rs", version, "", (*grade, f"{built}/fbank", "{list.json}")),
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import io_ark
 import kaldi_compat
+from generate.packages import PACKAGES
 from kaldi_compat.dump.catalogue import programs
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import flag_table
@@ -46,7 +47,7 @@ API = {
         "kaldi_compat.frontends",
         "kaldi_compat.frontends.*",
     ),
-    "Explaining and grading features": ("kaldi_compat:explain.*", "kaldi_compat.explain.conform"),
+    "Explaining and grading features": ("kaldi_explain", "kaldi_explain.grading"),
     "Functions": ("kaldi_compat.functional.*",),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_standins.*",),
@@ -169,7 +170,7 @@ def _is_documented_above(module: Any, name: str) -> bool:
 
 def _has_text(module: Any, name: str) -> bool:
     value = getattr(module, name)
-    return callable(value) and getattr(value, "__module__", "").startswith(("kaldi_compat", "io_ark"))
+    return callable(value) and getattr(value, "__module__", "").startswith(PACKAGES)
 
 
 def program_pages() -> Iterator[tuple[str, str]]:

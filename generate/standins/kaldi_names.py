@@ -100,7 +100,7 @@ def function_of(row: Row) -> Callable[..., Any]: ...
 
 
 def kaldi_source() -> str:
-    """Return the text of ``kaldi_standins/kaldi.pyi``."""
+    """Return the text of ``packages/standins/kaldi_standins/kaldi.pyi``."""
     lines = [
         f"{name}: {protocol}[{VALUES[kind]}]\n"
         for each, kind in kaldi.KINDS.items()
@@ -115,7 +115,7 @@ def kaldi_source() -> str:
 
 
 def kaldi_native_io_source() -> str:
-    """Return the text of ``kaldi_standins/kaldi_native_io/table_types.pyi``."""
+    """Return the text of ``packages/standins/kaldi_standins/kaldi_native_io/table_types.pyi``."""
     classes = [
         f'class {name}({base.__name__}):\n    """{text}"""\n\n'
         for row in ROWS

@@ -29,17 +29,17 @@ EPSILON: float
 
 
 def kaldifeat_source() -> str:
-    """Return the text of ``kaldi_standins/kaldifeat/options.pyi``."""
+    """Return the text of ``packages/standins/kaldi_standins/kaldifeat/options.pyi``."""
     return _source("kaldifeat", KALDIFEAT)
 
 
 def kaldi_native_fbank_source() -> str:
-    """Return the text of ``kaldi_standins/kaldi_native_fbank/options.pyi``."""
+    """Return the text of ``packages/standins/kaldi_standins/kaldi_native_fbank/options.pyi``."""
     return _source("kaldi_native_fbank", KALDI_NATIVE_FBANK)
 
 
 def lhotse_source() -> str:
-    """Return the text of ``kaldi_standins/lhotse_config/options.pyi``."""
+    """Return the text of ``packages/standins/kaldi_standins/lhotse_config/options.pyi``."""
     return _source("lhotse_config", LHOTSE)
 
 

@@ -5,32 +5,55 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from kaldi_compat.errors import INTERRUPTED_STATUS
+
+# Commands of the packages beside the product, which declare them as entry points of the group COMMANDS.
+PACKAGE_OF_COMMAND = {"conform": "explain", "explain": "explain"}
+COMMANDS = "kaldi_compat.commands"
+INVALID_STATUS = 2  # as of other invalid command lines of this program
 
 
 def main() -> int:
     """Run this process's command line and return the exit status; the process may end here."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
-    if sys.argv[1:2] == ["data"]:
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name == "data":
         from io_ark.data_dir.scripts import data_main
 
         return data_main(sys.argv[2:])
-    if sys.argv[1:2] in (["frontend"], ["explain"], ["conform"]):
-        from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
+    if name == "frontend":
+        from kaldi_compat.cli.frontends import main as frontend_main
 
-        open_closed_streams()
-        if sys.argv[1] == "frontend":
-            from kaldi_compat.cli.frontends import main as command
-        elif sys.argv[1] == "explain":
-            from kaldi_compat.explain.command import main as command
-        else:
-            from kaldi_compat.explain.conform_command import main as command
-        return end_of_process(printing(command))
+        return _printed(frontend_main)
+    if name in PACKAGE_OF_COMMAND:
+        return _run_command_of_package(name)
     from kaldi_compat.dump.cli import main
 
     return main()
+
+
+def _run_command_of_package(name: str) -> int:
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group=COMMANDS, name=name):
+        return _printed(entry_point.load())
+    package = PACKAGE_OF_COMMAND[name]
+    print(
+        f"kaldi-compat: {name} is a command of kaldi-{package}, which is not installed: install it with pip "
+        f"(in a checkout: pip install ./packages/{package})",
+        file=sys.stderr,
+    )
+    return INVALID_STATUS
+
+
+def _printed(command: Callable[[], int]) -> int:
+    from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
+
+    open_closed_streams()
+    return end_of_process(printing(command))
 
 
 def _end(*_: object) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.frontends.numpy import Frontend
-from tests.support.c_header import speech
+from packages.c.tests.c_header import speech
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "howto" / "browser.md"
@@ -82,7 +82,7 @@ def in_browser(page: bytes, given: dict[str, bytes], flags: list[str], profile: 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = self.path.rpartition("/")[2]
-            files = [folder / name for folder in (ROOT / "docs" / "_static", ROOT / "c" / "wasm")]
+            files = [folder / name for folder in (ROOT / "docs" / "_static", ROOT / "packages" / "c" / "wasm")]
             found = (
                 given.get(name) if "given" in self.path else next((f.read_bytes() for f in files if f.is_file()), None)
             )

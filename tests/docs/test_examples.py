@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-import io_ark
 import kaldi_compat
+from generate.packages import PACKAGES, folder
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -28,19 +28,20 @@ OPTIONAL = ("lhotse", "matplotlib", "onnxruntime", "transformers", "triton")
 
 
 def modules() -> list[str]:
-    """Return the names of all modules of both packages."""
+    """Return the names of all modules of all packages."""
     return [
         name
-        for package in (io_ark, kaldi_compat)
-        for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        for package in PACKAGES
+        for _, name, _ in pkgutil.walk_packages([str(folder(package))], f"{package}.")
         if not name.endswith(("__main__", "._native"))  # the C libraries are no extension modules
     ]
 
 
 def skip_without_libraries(subject: str, text: str) -> None:
     """Skip the examples of a text that is about a library, or imports one, that is not installed."""
-    if "kaldi_standins" in text:
-        pytest.importorskip("kaldi_standins")
+    for package in ("kaldi_explain", "kaldi_standins"):
+        if package in text:
+            pytest.importorskip(package)
     for library in OPTIONAL:
         if library == subject or f">>> import {library}\n" in text:
             pytest.importorskip(library)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from generate.packages import PRODUCT, sources
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/concepts/fast_paths.md").read_text(encoding="utf-8")
 # What every library has for its loader.
@@ -12,7 +14,7 @@ LOADER = {"native_interface", "simd_levels"}
 
 
 def test_every_function_in_c_has_a_row() -> None:
-    for package in ("io_ark", "kaldi_compat"):
+    for package in PRODUCT:
         lines = (ROOT / package / "native/signatures.txt").read_text(encoding="utf-8").splitlines()
         functions = {line.split()[0] for line in lines if not line.startswith(("struct", "#"))} - LOADER
         assert functions
@@ -43,8 +45,7 @@ def test_few_places_choose_between_c_and_numpy() -> None:
     asked = re.compile(r"\bin_use\b|(?<!def )\blibrary\(\)|\bnative\.twin\(", re.IGNORECASE)
     found = {
         path.relative_to(ROOT).as_posix(): len(asked.findall(path.read_text(encoding="utf-8")))
-        for package in ("io_ark", "kaldi_compat")
-        for path in (ROOT / package).rglob("*.py")
+        for path in sources()
         if path.parent.name != "native" and path.name != "info.py"  # which only says what is in use
     }
     assert sum(found.values()) <= 25, {path: count for path, count in found.items() if count}

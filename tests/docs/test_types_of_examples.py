@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from generate.packages import PACKAGES
 from tests.docs.test_examples import OPTIONAL, PAGES, ROOT, python_blocks
 
 pytestmark = pytest.mark.skipif(np.__version__ < "2", reason="NumPy 1 wants arguments of the type ndarray")
@@ -28,8 +29,12 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     for page in PAGES:
         code = code_of(page)
-        has_standins = "kaldi_standins" not in code or (ROOT / "kaldi_standins").exists()
-        if code and has_standins and not any(f"import {library}" in code for library in OPTIONAL):
+        absent = {"kaldi_explain", "kaldi_standins"}.difference(PACKAGES)
+        if (
+            code
+            and not any(package in code for package in absent)
+            and not any(f"import {library}" in code for library in OPTIONAL)
+        ):
             name = re.sub(r"\W", "_", page.relative_to(ROOT).with_suffix("").as_posix())
             (folder / f"{name}.py").write_text(code, encoding="utf-8")
     return folder

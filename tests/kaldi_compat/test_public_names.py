@@ -112,18 +112,6 @@ def test_only_the_wing_for_torch_imports_torch_at_its_top() -> None:
     assert found and {path.parts[0] for path in found} == {"torch"}
 
 
-@pytest.mark.parametrize("first", ["kaldi_compat.explain", "import kaldi_compat.explain.conform", "pass"])
-def test_explain_can_be_called_whichever_was_imported_first(first: str) -> None:
-    output_of(f"""
-import kaldi_compat, numpy as np
-{first}
-x = np.random.default_rng(0).standard_normal((50, 20))
-assert "explain" in str(type(kaldi_compat.explain(x, x))).lower()
-from kaldi_compat.explain.explanation import explain
-assert callable(kaldi_compat.explain) and callable(explain)
-""")
-
-
 def test_modules_show_no_hooks_of_the_project() -> None:
     inherited = set(dir(torch.nn.Module()))
     shared = {"Options", "options", "setup", "stream"}

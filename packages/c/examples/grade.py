@@ -1,6 +1,6 @@
 """Grade an example on the conformance kit: it prints the features of a preset with all options changed.
 
-usage: kaldi-compat conform -- python c/examples/grade.py [--file] EXAMPLE {list.json}
+usage: kaldi-compat conform -- python packages/c/examples/grade.py [--file] EXAMPLE {list.json}
 
 The example is called as ``EXAMPLE zipformer OPTION=VALUE ... < SAMPLES``, with --file as
 ``EXAMPLE zipformer FILE.wav OPTION=VALUE ...``.

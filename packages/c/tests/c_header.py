@@ -1,4 +1,4 @@
-"""Compile ``c/kaldi_features.h`` and call it, and random options for it."""
+"""Compile ``packages/c/kaldi_features.h`` and call it, and random options for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.spectral import WINDOW_TYPES, FrameOptions
 
 Array = npt.NDArray[Any]
-FOLDER = Path(__file__).parents[2] / "c"
+FOLDER = Path(__file__).parents[1]
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-pedantic", "-Werror")
 needs_compiler = pytest.mark.skipif(

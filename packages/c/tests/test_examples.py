@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kaldi_explain.conform_command import conform_command
 
-from kaldi_compat.explain.conform_command import conform_command
 from kaldi_compat.frontends.numpy import Frontend
-from tests.support.c_header import (
+from packages.c.tests.c_header import (
     COMPILERS,
     FOLDER,
     KINDS_BY_NAME,
@@ -37,7 +37,7 @@ def printed(command: list[str | Path], audio: bytes = b"") -> Array:
 def test_wave_file_to_features(tmp_path: Path, compiler: str) -> None:
     source = FOLDER / "examples" / "wav_to_fbank.c"
     program = compiled(tmp_path, source, "-std=c99", "-O2", *WARNINGS, compiler=compiler)
-    wave = FOLDER.parent / "reference_data" / "inputs" / "wav" / "speech16k.wav"
+    wave = FOLDER.parents[1] / "reference_data" / "inputs" / "wav" / "speech16k.wav"
     samples = np.frombuffer(wave.read_bytes()[44:], np.int16)
     found = printed([program, "campplus", wave])
     assert found.tobytes() == Frontend.from_preset("campplus")(samples).tobytes()

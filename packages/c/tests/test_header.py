@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kaldi_explain.conform_command import conform_command
 
 from kaldi_compat import list_presets
 from kaldi_compat.exact.sliding import normalized_by_windows
-from kaldi_compat.explain.conform_command import conform_command
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.functional.cmvn import sliding_windows
 from kaldi_compat.functional.vad import compute_vad
-from tests.support.c_header import (
+from packages.c.tests.c_header import (
     COMPILERS,
     FOLDER,
     IMPLEMENTATION,
@@ -35,7 +35,7 @@ from tests.support.c_header import (
 )
 
 pytestmark = needs_compiler
-KIT = FOLDER.parent / "reference_data" / "conformance"
+KIT = FOLDER.parents[1] / "reference_data" / "conformance"
 STREAMED = ["zipformer", "paraformer", "fsmn-vad", "phi4-multimodal", "beats", "mae-ast"]
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kaldi_explain.conform_command import conform_command
 
-from kaldi_compat.explain.conform_command import conform_command
 from kaldi_compat.frontends.numpy import Frontend
-from tests.support.c_header import FOLDER, KINDS_BY_NAME, Array, exact_features, random_audio, random_options, speech
+from packages.c.tests.c_header import FOLDER, KINDS_BY_NAME, Array, exact_features, random_audio, random_options, speech
 
 WASM = FOLDER / "wasm"
 NODE = shutil.which("node") or ""
@@ -25,7 +25,7 @@ needs_node = pytest.mark.skipif(not NODE, reason="no node")
 
 
 def built() -> Any:
-    """Return ``c/wasm/build.py``."""
+    """Return ``packages/c/wasm/build.py``."""
     spec = importlib.util.spec_from_file_location("wasm_build", WASM / "build.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -48,7 +48,7 @@ def test_files_are_made_of_the_header_that_is_here() -> None:
     current = {"kaldi_features.h": build.digest(build.HEADER)} | {
         name: build.digest(WASM / name) for name in build.FLAGS
     }
-    assert {name: made[name] for name in current} == current, "python c/wasm/build.py builds them again"
+    assert {name: made[name] for name in current} == current, "python packages/c/wasm/build.py builds them again"
     assert all((WASM / name).stat().st_size < 120_000 for name in build.FLAGS)
 
 

@@ -1,5 +1,5 @@
 // Grades the WebAssembly build on the conformance kit:
-//     kaldi-compat conform -- node c/wasm/conform.mjs [--scalar] {list.json}
+//     kaldi-compat conform -- node packages/c/wasm/conform.mjs [--scalar] {list.json}
 import { readFileSync, writeFileSync } from "node:fs";
 import { Frontend, loadModule } from "./kaldi_features.js";
 

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from io_ark.codecs import compress
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.explain.fits import similarity
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
+from kaldi_explain.fits import similarity
 
 Mask = npt.NDArray[np.bool_]
 SAME = 2e-3  # similarity of columns that single precision rounds

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.explain import fits
-from kaldi_compat.explain.explanation import Explanation, explain
-from kaldi_compat.explain.models import COUNTS, KINDS, PADDINGS, WORDS, FeatureModel
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset
+from kaldi_explain import fits
+from kaldi_explain.explanation import Explanation, explain
+from kaldi_explain.models import COUNTS, KINDS, PADDINGS, WORDS, FeatureModel
 
 Array = npt.NDArray[Any]
 FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")

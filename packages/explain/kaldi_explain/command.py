@@ -13,7 +13,7 @@ import io_ark
 from io_ark.errors import FormatError
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, TOLERANCE, Parser, fail, warnings_in_one_line
 from kaldi_compat.errors import FeatureError, KaldiCompatError
-from kaldi_compat.explain.explanation import Explanation, explain
+from kaldi_explain.explanation import Explanation, explain
 
 DESCRIPTION = (
     "Find the front end that computed features: print the feature, its options and the post-processing, or the closest "

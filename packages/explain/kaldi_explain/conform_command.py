@@ -20,7 +20,7 @@ import numpy as np
 from io_ark.text import printable
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.explain.conform import Result, Scorecard, Vector, grade, score, vectors
+from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vectors
 
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0

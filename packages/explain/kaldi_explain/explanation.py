@@ -18,21 +18,21 @@ from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.explain import arrangements, fits, settling
-from kaldi_compat.explain.arrangements import Arrangement, Mask
-from kaldi_compat.explain.finding import Attempt, Finder
-from kaldi_compat.explain.fits import Cells
-from kaldi_compat.explain.models import FeatureModel
-from kaldi_compat.explain.search import UNLIKE, Sheet, TimeLimit
-from kaldi_compat.explain.settling import Settled
-from kaldi_compat.explain.sources import AudioSource, channels_of, check_audio
-from kaldi_compat.explain.timing import energies_of
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import list_presets
 from kaldi_compat.options.base import require
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
+from kaldi_explain import arrangements, fits, settling
+from kaldi_explain.arrangements import Arrangement, Mask
+from kaldi_explain.finding import Attempt, Finder
+from kaldi_explain.fits import Cells
+from kaldi_explain.models import FeatureModel
+from kaldi_explain.search import UNLIKE, Sheet, TimeLimit
+from kaldi_explain.settling import Settled
+from kaldi_explain.sources import AudioSource, channels_of, check_audio
+from kaldi_explain.timing import energies_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

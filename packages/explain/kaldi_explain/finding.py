@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.explain import arrangements
-from kaldi_compat.explain.search import (
+from kaldi_explain import arrangements
+from kaldi_explain.search import (
     EXPLAINED,
     MOST_STARTS,
     NEAR,
@@ -25,9 +25,9 @@ from kaldi_compat.explain.search import (
     Sheet,
     TimeLimit,
 )
-from kaldi_compat.explain.settling import Settled, Settling, map_to
-from kaldi_compat.explain.sources import AudioSource, part_of, resamplings, with_mistakes
-from kaldi_compat.explain.timing import CERTAIN, Timing
+from kaldi_explain.settling import Settled, Settling, map_to
+from kaldi_explain.sources import AudioSource, part_of, resamplings, with_mistakes
+from kaldi_explain.timing import CERTAIN, Timing
 
 SLIDING_LEFT = 0.25  # of them at most: the mean of a window changes, too
 SOME_ROWS = 300  # that show how features are arranged

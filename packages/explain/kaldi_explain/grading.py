@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.explain.causes import Cause, WrongResult, causes
+from kaldi_explain.causes import Cause, WrongResult, causes
 
 __all__ = ["Result", "Scorecard", "Vector", "conform", "vectors"]
 

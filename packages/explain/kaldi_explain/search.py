@@ -13,9 +13,9 @@ import numpy as np
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
-from kaldi_compat.explain.arrangements import Arrangement, Mask
-from kaldi_compat.explain.fits import correlations, similarity
-from kaldi_compat.explain.models import (
+from kaldi_explain.arrangements import Arrangement, Mask
+from kaldi_explain.fits import correlations, similarity
+from kaldi_explain.models import (
     DCTS,
     EPSILON,
     MELS,
@@ -26,8 +26,8 @@ from kaldi_compat.explain.models import (
     mel_of,
     milliseconds,
 )  # fmt: skip
-from kaldi_compat.explain.sources import AudioSource
-from kaldi_compat.explain.timing import Pattern, Timing
+from kaldi_explain.sources import AudioSource
+from kaldi_explain.timing import Pattern, Timing
 
 Changes = dict[str, Any]
 

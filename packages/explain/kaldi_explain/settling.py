@@ -12,12 +12,12 @@ import numpy as np
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.explain import fits
-from kaldi_compat.explain.arrangements import Arrangement, Mask, spans
-from kaldi_compat.explain.fits import Cells, Fit
-from kaldi_compat.explain.models import DCTS
-from kaldi_compat.explain.search import DB_80, FLOORS, Candidate, Search, Sheet, floored_cells
-from kaldi_compat.explain.sources import ZEROS, with_zeros
+from kaldi_explain import fits
+from kaldi_explain.arrangements import Arrangement, Mask, spans
+from kaldi_explain.fits import Cells, Fit
+from kaldi_explain.models import DCTS
+from kaldi_explain.search import DB_80, FLOORS, Candidate, Search, Sheet, floored_cells
+from kaldi_explain.sources import ZEROS, with_zeros
 
 LARGEST_LOG = 300.0  # of a floor
 MAX_ROWS = 3000  # by which variations are compared; the best one is fitted to all rows

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.explain.arrangements import Mask
-from kaldi_compat.explain.models import mel_filters
-from kaldi_compat.explain.sources import AudioSource
+from kaldi_explain.arrangements import Mask
+from kaldi_explain.models import mel_filters
+from kaldi_explain.sources import AudioSource
 
 MILLISECONDS = (10.0, 12.5, 5.0, 8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0)
 SAMPLES = (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 441, 64, 1024)

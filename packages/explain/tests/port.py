@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from kaldi_compat.explain.conform import Scorecard, conform
+from kaldi_explain.grading import Scorecard, conform
 
 Doubles = npt.NDArray[np.float64]
 
@@ -163,7 +162,7 @@ MET = {
     "64 bins": "RicherMans/CED#9",
     "FFT of 400 points": "csukuangfj/kaldifeat#111",
 }
-PAGE = Path(__file__).parents[2] / "docs" / "wrong_numbers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "wrong_numbers.md"
 HEAD = "| mistake | found in | `explain` says | `conform` at level 1 |\n| --- | --- | --- | --- |\n"
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kaldi_explain.explanation import Explanation, explain
 
 import io_ark
-from kaldi_compat.explain.explanation import Explanation, explain
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.functional.stacking import low_frame_rate
-from tests.support.port import port
+from packages.explain.tests.port import port
 
 Array = np.ndarray[Any, Any]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "howto" / "serving.md"
 BEGIN, END = "<!-- cases: begin -->\n", "<!-- cases: end -->\n"
 
@@ -31,7 +31,7 @@ class Case:
         sources: where the port and training were read, with commit and date.
         serves: what the port computes otherwise, in words.
         training: what training has there, in words.
-        options: of :func:`tests.support.port.port`, for samples on Kaldi's scale.
+        options: of :func:`packages.explain.tests.port.port`, for samples on Kaldi's scale.
         preset: front end of training.
         after: what the port does with the features.
         silence: the recording ends in digital silence.

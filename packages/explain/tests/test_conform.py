@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kaldi_explain import conform_command
+from kaldi_explain.causes import WrongResult, causes
+from kaldi_explain.grading import CHECKOUT, Vector, conform, vectors
 
 from kaldi_compat import FeatureError, OptionError
-from kaldi_compat.explain import conform_command
-from kaldi_compat.explain.causes import WrongResult, causes
-from kaldi_compat.explain.conform import CHECKOUT, Vector, conform, vectors
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
-from tests.support.port import MISTAKES, PAGE, filters, port_with, row, window_of
+from packages.explain.tests.port import MISTAKES, PAGE, filters, port_with, row, window_of
 
 Array = np.ndarray[Any, Any]
 OURS: dict[str, Any] = {
@@ -58,7 +58,7 @@ def test_mistake_of_a_port_is_caught(mistake: str) -> None:
     card = conform(port_with(**options), level=1, explain=False)
     assert not card.passed
     assert card.counts()[1]["wrong"] > 8
-    assert row(mistake, card) in PAGE.read_text(encoding="utf-8"), "python -m tests.support.port writes it"
+    assert row(mistake, card) in PAGE.read_text(encoding="utf-8"), "python -m packages.explain.tests.port writes it"
 
 
 QUICK = ("hamming window", "triangles in Hz", "preemphasis of the recording", "64 bins")

@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kaldi_explain.command import main as explain_main
+from kaldi_explain.explanation import explain
+from kaldi_explain.fits import similarity
+from kaldi_explain.models import FeatureModel
 
 import io_ark
 from io_ark.codecs import compress
@@ -18,10 +22,6 @@ from kaldi_compat import AudioError, FeatureError, OptionError, native
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_waveform
-from kaldi_compat.explain.command import main as explain_main
-from kaldi_compat.explain.explanation import explain
-from kaldi_compat.explain.fits import similarity
-from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -31,7 +31,7 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
-from tests.support.port import HEAD, MET, MISTAKES, PAGE, port, window_of
+from packages.explain.tests.port import HEAD, MET, MISTAKES, PAGE, port, window_of
 
 ROOT = Path(__file__).parents[3]
 WAV = ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.serving import BEGIN, CASES, END, PAGE, Case, difference, explained, section
+from packages.explain.tests.serving import BEGIN, CASES, END, PAGE, Case, difference, explained, section
 
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="not the sources of the project")
 
@@ -20,7 +20,7 @@ def line_of(number: int) -> str:
 
 @pytest.mark.parametrize(("number", "case"), [*enumerate(CASES, 1)], ids=[case.title for case in CASES])
 def test_page_says_what_the_port_computes(number: int, case: Case) -> None:
-    assert section(number, case, line_of(number)) in shown(), "python -m tests.support.serving writes the page"
+    assert section(number, case, line_of(number)) in shown(), "python -m packages.explain.tests.serving writes the page"
     assert all(any(each in line_of(number) for each in word.split("|")) for word in case.words)
 
 

@@ -1,6 +1,6 @@
 """Ways to call kaldi_native_fbank, which its users have, or which cover its options; each returns arrays.
 
-``python -m tests.support.native_fbank_forms`` stores what the original returns.
+``python -m packages.standins.tests.native_fbank_forms`` stores what the original returns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Arrays = list[npt.NDArray[Any]]
-STORED = Path(__file__).parents[2] / "reference_data" / "interop" / "kaldi_native_fbank.npz"
+STORED = Path(__file__).parents[3] / "reference_data" / "interop" / "kaldi_native_fbank.npz"
 CHUNKS = (1, 3, 399, 1, 500, 2000, 10**9)
 
 
@@ -156,7 +156,7 @@ FORMS: dict[str, Callable[[Any], Arrays]] = {
         online, "RawAudioSamples", frame_opts_window_type="hann", frame_opts_frame_shift_ms=100.0,
         frame_opts_snip_edges=False, frame_opts_preemph_coeff=0.9, frame_opts_remove_dc_offset=True,
     ),
-    # The options of the projects in tests/kaldi_standins/toolkits that are not among the others.
+    # The options of the projects in packages/standins/tests/toolkits that are not among the others.
     "speaker models": fbank(mel_opts_num_bins=80),
     "funasr": fbank(mel_opts_num_bins=80, frame_opts_window_type="hamming"),
     "funasr, wenet": fbank(mel_opts_num_bins=80, frame_opts_window_type="hamming", frame_opts_snip_edges=False),

@@ -12,13 +12,13 @@ import pickle
 import tracemalloc
 from typing import Any
 
+import kaldi_standins.kaldi_native_fbank as knf
 import numpy as np
 import pytest
-
-import kaldi_standins.kaldi_native_fbank as knf
-from kaldi_compat import KaldiRandom
 from kaldi_standins.kaldi_native_fbank import online
-from tests.support.native_fbank_forms import FORMS, audio, stored
+
+from kaldi_compat import KaldiRandom
+from packages.standins.tests.native_fbank_forms import FORMS, audio, stored
 from tests.support.processes import output_of
 
 OPTIONS = [name for name in knf.__all__ if name.endswith("Options")]

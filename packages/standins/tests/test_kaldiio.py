@@ -19,6 +19,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kaldi_standins import kaldi_io
+from kaldi_standins import kaldiio as ours
+from kaldi_standins.kaldiio import compression_header, matio, utils, wavio
+from kaldi_standins.kaldiio.plain_pickle import read_pickle
 
 import io_ark
 from io_ark.errors import (
@@ -32,10 +36,6 @@ from io_ark.errors import (
     WriteError,
 )
 from io_ark.streams import BytesSource
-from kaldi_standins import kaldi_io
-from kaldi_standins import kaldiio as ours
-from kaldi_standins.kaldiio import compression_header, matio, utils, wavio
-from kaldi_standins.kaldiio.plain_pickle import read_pickle
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)
@@ -367,7 +367,7 @@ def test_only_a_blank_line_in_an_archive_is_an_empty_vector(tmp_path: Path) -> N
 
 
 def test_segments_of_training_examples_are_refused(tmp_path: Path) -> None:
-    examples = Path(__file__).parents[1] / "data" / "nnet_examples" / "nnet.ark"
+    examples = Path(__file__).parents[3] / "tests" / "data" / "nnet_examples" / "nnet.ark"
     offset = examples.read_bytes().index(b" ") + 1
     (tmp_path / "egs.scp").write_text(f"rec {examples}:{offset}\n")
     (tmp_path / "segments").write_text("utt rec 0 1\n")

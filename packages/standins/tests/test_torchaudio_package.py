@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kaldi_standins import torchaudio_package as ours
 
 from io_ark import load as load_object
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.pitch.tracker import track_pitch
-from kaldi_standins import torchaudio_package as ours
-from tests.support.native_fbank_forms import audio
+from packages.standins.tests.native_fbank_forms import audio
 
-WAV = Path(__file__).parents[2] / "reference_data" / "inputs" / "wav"
+WAV = Path(__file__).parents[3] / "reference_data" / "inputs" / "wav"
 
 
 def noise(*shape: int) -> torch.Tensor:
@@ -175,7 +175,7 @@ def test_samples_without_channels_are_refused() -> None:
 
 
 def test_files_are_read_and_written_as_by_torchaudio_2_8(tmp_path: Path) -> None:
-    torchaudio_files = pytest.importorskip("tests.kaldi_standins.torchaudio_files")  # which needs soundfile
+    torchaudio_files = pytest.importorskip("packages.standins.tests.torchaudio_files")  # which needs soundfile
     stored = json.loads(torchaudio_files.STORED.read_text())
     found = dict(torchaudio_files.outcomes(ours, tmp_path))
     assert found.keys() == stored.keys()

@@ -1,6 +1,6 @@
 """Calls of torchaudio's load, info and save, and what they return: the same for torchaudio 2.8 and the stand-in.
 
-``PYTHONPATH=FOLDER_WITH_TORCHAUDIO_2.8 python -m tests.kaldi_standins.torchaudio_files`` writes the outcomes of
+``PYTHONPATH=FOLDER_WITH_TORCHAUDIO_2.8 python -m packages.standins.tests.torchaudio_files`` writes the outcomes of
 torchaudio 2.8.0 with soundfile to ``torchaudio_files.json``, which the tests compare with.
 """
 
@@ -20,7 +20,7 @@ import soundfile
 import torch
 
 STORED = Path(__file__).with_suffix(".json")
-WAV = Path(__file__).parents[2] / "reference_data" / "inputs" / "wav"
+WAV = Path(__file__).parents[3] / "reference_data" / "inputs" / "wav"
 LOSSY = {"mp3", "ogg"}  # decoders of other versions round in another way
 WRITTEN = {
     "u8.wav": "PCM_U8", "s24.wav": "PCM_24", "s32.wav": "PCM_32", "float.wav": "FLOAT", "double.wav": "DOUBLE",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import assert_type
 
-import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
-
 import kaldi_standins.kaldi_native_fbank as knf
 import kaldi_standins.kaldifeat as kaldifeat
 import kaldi_standins.torchaudio as torchaudio
+import numpy as np
+import numpy.typing as npt
+import torch
 from kaldi_standins.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatrixReader, SequentialTokenReader
+from torch import Tensor
 
 samples = torch.zeros(2, 16000)
 

@@ -14,11 +14,11 @@ from kaldi_compat.frontends.preset import FOLDER
 from kaldi_compat.frontends.steps import STEPS
 
 ROOT = Path(__file__).resolve().parents[3]
-pytestmark = pytest.mark.skipif(not (ROOT / "c").exists(), reason="not the sources of the project")
+pytestmark = pytest.mark.skipif(not (ROOT / "packages" / "c").exists(), reason="not the sources of the project")
 
 
 def stored() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((ROOT / "c" / "presets.json").read_text())["presets"]
+    found: dict[str, Any] = json.loads((ROOT / "kaldi_compat" / "frontends" / "presets.json").read_text())["presets"]
     return found
 
 
@@ -30,7 +30,7 @@ def test_file_of_all_presets_reproduces_them() -> None:
 
 def test_schema_takes_what_is_read_and_refuses_the_rest() -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((ROOT / "c" / "preset.schema.json").read_text())
+    schema = json.loads((ROOT / "kaldi_compat" / "frontends" / "preset.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     is_valid = jsonschema.Draft202012Validator(schema).is_valid
     written = [json.loads(file.read_text()) for file in FOLDER.glob("*.json")]
@@ -51,5 +51,5 @@ def test_schema_takes_what_is_read_and_refuses_the_rest() -> None:
 
 def test_page_describes_every_entry_and_step() -> None:
     page = (ROOT / "docs" / "frontends" / "format.md").read_text()
-    schema = json.loads((ROOT / "c" / "preset.schema.json").read_text())
+    schema = json.loads((ROOT / "kaldi_compat" / "frontends" / "preset.schema.json").read_text())
     assert [name for name in [*schema["properties"], *STEPS] if f"`{name}`" not in page] == []

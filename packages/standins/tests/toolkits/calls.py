@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.kaldi_standins.toolkits.manifest import Call, Recording, Result
+from packages.standins.tests.toolkits.manifest import Call, Recording, Result
 from tests.support import frontend_audio
 
 Make = Callable[[Any], Callable[[Recording], Result]]
 CEPSTRA = 5e-3  # torchaudio's DCT: the MFCCs of digital silence, which are 0, reach 2e-3 there
 QUIET = 3e-3  # of log energies far below the loudest bins, where float32 rounds the FFT
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 HAMMING = types.SimpleNamespace(model=types.SimpleNamespace(frontend_type="fbank"), window_type="hamming")
 
 

@@ -1,6 +1,6 @@
 """The distinct ways in which the projects call torchaudio, and what it returns, stored for machines that have neither.
 
-``python -m tests.kaldi_standins.toolkits.forms --sources DIR`` runs the call sites on one recording, and stores the
+``python -m packages.standins.tests.toolkits.forms --sources DIR`` runs the call sites on one recording, and stores the
 results.
 """
 
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.kaldi_standins.toolkits.calls import CALLS
-from tests.kaldi_standins.toolkits.manifest import Recording, load
+from packages.standins.tests.toolkits.calls import CALLS
+from packages.standins.tests.toolkits.manifest import Recording, load
 from tests.support.frontend_audio import clips, kept_rows
 
-STORED = Path(__file__).parents[3] / "reference_data" / "interop" / "torchaudio.npz"
+STORED = Path(__file__).parents[4] / "reference_data" / "interop" / "torchaudio.npz"
 FUNCTIONS = ("fbank", "mfcc", "spectrogram")
 
 
@@ -40,7 +40,7 @@ def collected(sources: Path) -> dict[str, Any]:
     import torch
     import torchaudio.compliance.kaldi as compliance
 
-    from tests.kaldi_standins.toolkits.run import prepare_process
+    from packages.standins.tests.toolkits.run import prepare_process
 
     prepare_process(sources)
     originals = {name: getattr(compliance, name) for name in FUNCTIONS}

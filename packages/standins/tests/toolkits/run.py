@@ -1,7 +1,7 @@
 """Run the call sites with the originals and with ours, each in a process of its own, and write the table.
 
-``python -m tests.kaldi_standins.toolkits.run --sources DIR --bare PYTHON``: DIR holds a checkout of each repository in
-repositories.py, and PYTHON is what scripts.py asks for. ``--check NAMES`` compares results only.
+``python -m packages.standins.tests.toolkits.run --sources DIR --bare PYTHON``: DIR holds a checkout of each repository
+in repositories.py, and PYTHON is what scripts.py asks for. ``--check NAMES`` compares results only.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from kaldi_standins.replace import environment
-from tests.kaldi_standins.toolkits import scripts
-from tests.kaldi_standins.toolkits.calls import CALLS
-from tests.kaldi_standins.toolkits.manifest import Call, Recording, load
-from tests.kaldi_standins.toolkits.repositories import REPOSITORIES
+
+from packages.standins.tests.toolkits import scripts
+from packages.standins.tests.toolkits.calls import CALLS
+from packages.standins.tests.toolkits.manifest import Call, Recording, load
+from packages.standins.tests.toolkits.repositories import REPOSITORIES
 from tests.support.frontend_audio import clips
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs" / "migrating" / "repositories.md"
 # A call is measured in turns of a process with the originals and one with ours, for a time of each recording. Calls
 # whose costs are close are measured again in new processes: where these lay their memory changes times by a tenth.
@@ -88,8 +88,8 @@ def prepare_libraries() -> None:
     import torch
     import torchaudio
 
+    from packages.standins.tests.toolkits import kaldifeat_by_native_fbank
     from reference_data.frontends.make import StandIn
-    from tests.kaldi_standins.toolkits import kaldifeat_by_native_fbank
 
     sys.modules["kaldifeat"] = sys.modules["_kaldifeat"] = kaldifeat_by_native_fbank  # cannot be installed
 
@@ -341,7 +341,7 @@ def started(sources: Path, variables: dict[str, str]) -> Iterator[Any]:
     memory = {"TMPDIR": "/dev/shm"} if Path("/dev/shm").exists() else {}  # a disk's time is not that of the libraries
     path = os.pathsep.join(filter(None, [variables.get("PYTHONPATH", ""), str(ROOT)]))
     surroundings = {**os.environ, **variables, **memory, **MALLOC, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.kaldi_standins.toolkits.run", "--sources", str(sources), "--child"]
+    command = [sys.executable, "-m", "packages.standins.tests.toolkits.run", "--sources", str(sources), "--child"]
     with subprocess.Popen(
         command, env=surroundings, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -1,7 +1,7 @@
 """Run the projects' scripts whole, with the originals and by the switch where no original is installed.
 
-``python -m tests.kaldi_standins.toolkits.scripts --sources DIR --bare PYTHON``: DIR holds the checkouts, PYTHON is an
-interpreter that has NumPy, torch and what else the scripts import, but none of the libraries that are replaced. The
+``python -m packages.standins.tests.toolkits.scripts --sources DIR --bare PYTHON``: DIR holds the checkouts, PYTHON is
+an interpreter that has NumPy, torch and what else the scripts import, but none of the libraries that are replaced. The
 second run is ``PYTHON -m kaldi_standins replace LIBRARIES -- SCRIPT ARGUMENTS``, nothing else.
 """
 
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 import io_ark
-from tests.kaldi_standins.toolkits.repositories import REPOSITORIES
+from packages.standins.tests.toolkits.repositories import REPOSITORIES
 from tests.support.frontend_audio import clips
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def difference(expected: dict[str, bytes], found: dict[str, bytes]) -> float:
 
 def original(arguments: Sequence[str]) -> None:
     """Run a script with the originals."""
-    from tests.kaldi_standins.toolkits.run import prepare_libraries
+    from packages.standins.tests.toolkits.run import prepare_libraries
 
     prepare_libraries()
     own, script, *_ = arguments
@@ -198,7 +198,7 @@ def rows(sources: Path, bare: str) -> Iterator[str]:
         folder.mkdir()
         prepare(folder)
         for script in SCRIPTS:
-            theirs = [sys.executable, "-m", "tests.kaldi_standins.toolkits.scripts", "--original"]
+            theirs = [sys.executable, "-m", "packages.standins.tests.toolkits.scripts", "--original"]
             ours = [bare, "-m", "kaldi_standins", "replace", script.libraries, "--"]
             try:
                 expected, found = (outcome(script, command, sources, folder, name)

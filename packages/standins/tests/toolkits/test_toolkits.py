@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
 from kaldi_standins import torchaudio as compliance
-from tests.kaldi_standins.toolkits import forms
-from tests.kaldi_standins.toolkits.calls import CALLS, CEPSTRA
-from tests.kaldi_standins.toolkits.repositories import REPOSITORIES
-from tests.kaldi_standins.toolkits.run import (
+
+from packages.standins.tests.toolkits import forms
+from packages.standins.tests.toolkits.calls import CALLS, CEPSTRA
+from packages.standins.tests.toolkits.repositories import REPOSITORIES
+from packages.standins.tests.toolkits.run import (
     PAGE,
     compare,
     is_close,
@@ -25,7 +25,7 @@ from tests.kaldi_standins.toolkits.run import (
     steps,
     totals,
 )
-from tests.kaldi_standins.toolkits.scripts import SCRIPTS, difference
+from packages.standins.tests.toolkits.scripts import SCRIPTS, difference
 from tests.support.frontend_audio import kept_rows
 
 
@@ -45,7 +45,7 @@ def test_page_has_a_row_for_each_call() -> None:
     assert not any("/ computed" in line or "difference" in line for line in map(str, rows))
 
 
-@pytest.mark.parametrize("page", [PAGE, Path(__file__).parents[3] / "README.md"], ids=["page", "README"])
+@pytest.mark.parametrize("page", [PAGE, Path(__file__).parents[4] / "README.md"], ids=["page", "README"])
 def test_what_is_said_of_repositories_is_true(page: Path) -> None:
     text = " ".join(page.read_text("utf-8").split())
     said = re.search(r"(\d+) functions of (\d+) .*? (\d+) (?:of their )?scripts", text)

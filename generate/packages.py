@@ -1,0 +1,27 @@
+"""The Python packages of this checkout: what the checks, the generators and the pages of the site walk over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = ("io_ark", "kaldi_compat")
+# A package beside the product is a folder of its own, with a pyproject.toml; a copy of the project may lack it.
+BESIDE = tuple(path.parent.name for path in sorted(ROOT.glob("packages/*/kaldi_*/__init__.py")))
+PACKAGES = (*PRODUCT, *BESIDE)
+
+
+def folder(package: str) -> Path:
+    """Return the folder with the sources of a package.
+
+    >>> folder("io_ark").name
+    'io_ark'
+    """
+    return ROOT / package if package in PRODUCT else next(ROOT.glob(f"packages/*/{package}"))
+
+
+def sources(packages: Iterable[str] = PACKAGES, pattern: str = "*.py") -> Iterator[Path]:
+    """Yield the files of packages whose names match a pattern, sorted within each package."""
+    for package in packages:
+        yield from sorted(folder(package).rglob(pattern))
