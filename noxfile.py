@@ -53,6 +53,8 @@ CROSS = {"manylinux_2_28-x86_64": "x86_64-linux-gnu.2.28", "manylinux_2_28-aarch
 ENVIRONMENTS = Path("packages/standins/environments")
 ORIGINALS = ["kaldiio", "kaldi-native-fbank"]  # in any version: what the toolkits' functions are compared with
 PINNED = ["--constraint", "constraints.txt"]
+# The packages beside the product, which ask for its version: installed with it from this checkout.
+PACKAGES = [f"--editable=packages/{name}" for name in ("explain", "standins")]
 
 
 def _torch(session: nox.Session, *arguments: str) -> None:
@@ -79,7 +81,7 @@ def lint(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
     _torch(session, *PINNED, "torch")
-    session.install(*PINNED, "--editable", ".[docs]")
+    session.install(*PINNED, "--editable", ".[docs]", *PACKAGES)
     session.run("python", "-m", "sphinx", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html")
 
 
@@ -95,7 +97,7 @@ def torchless(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests."""
     _torch(session, "torch")
-    session.install("--editable", ".[test-all]")
+    session.install("--editable", ".[test-all]", *PACKAGES)
     _torch(session, "--no-deps", "torchaudio")
     for library in Path(session.virtualenv.location).rglob("torchaudio/lib/*.so"):
         library.unlink()  # built for another PyTorch; the Python part is what tests compare with
@@ -119,7 +121,7 @@ def environments(session: nox.Session, toolkit: str) -> None:
     _torch(session, *(line for line in Path(pins).read_text().splitlines() if line.startswith("torch")))
     # Toolkits pin older releases of the libraries that our other tests compare with.
     session.install("-r", pins, "pytest>=8", "hypothesis>=6.100", "soundfile", *ORIGINALS)
-    session.install("--constraint", pins, "--editable", ".[torch,audio]")
+    session.install("--constraint", pins, "--editable", ".[torch,audio]", *PACKAGES)
     session.run("python", "-m", "pip", "check")
     session.run("python", "-m", "pytest", "packages/standins/tests/test_torchaudio_package.py")
     owners = runpy.run_path("packages/standins/tests/toolkits/repositories.py")["REPOSITORIES"]
@@ -160,14 +162,19 @@ def wheels(session: nox.Session) -> None:
     shutil.rmtree("build")
     session.run(*build, "--wheel", env={"KALDI_COMPAT_NATIVE": "0"}, silent=True)
     session.run(*build, "--sdist", silent=True)
+    for package in ("explain", "standins"):
+        session.run(*build, "--sdist", "--wheel", f"packages/{package}", silent=True)
     made = sorted(map(str, dist.iterdir()))
     session.run("twine", "check", "--strict", *made)
     session.run("check-wheel-contents", *(name for name in made if name.endswith(".whl")))
-    session.install("--no-index", "--find-links", str(dist), "--no-deps", "kaldi-compat")
+    session.install("--no-index", "--find-links", str(dist), "--no-deps", "kaldi-compat", "kaldi-explain",
+                    "kaldi-standins")  # fmt: skip
     session.install("numpy", "pytest", "hypothesis")
     session.chdir(dist)  # out of the sources, so that the wheel is imported
     session.run("python", "-c", "from kaldi_compat import native; assert native.library(), native.library().reason")
     session.run("kaldi-compat", "info")
+    session.run("kaldi-compat", "explain", "--help", silent=True)
+    session.run("python", "-c", "import kaldi_explain, kaldi_standins.kaldiio")
 
 
 @nox.session(python=False)

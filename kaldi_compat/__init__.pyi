@@ -5,10 +5,6 @@ from kaldi_compat.errors import FeatureError as FeatureError
 from kaldi_compat.errors import KaldiCompatError as KaldiCompatError
 from kaldi_compat.errors import OptionError as OptionError
 from kaldi_compat.exact.rand import KaldiRandom as KaldiRandom
-from kaldi_compat.explain.conform import Scorecard as Scorecard
-from kaldi_compat.explain.conform import conform as conform
-from kaldi_compat.explain.explanation import Explanation as Explanation
-from kaldi_compat.explain.explanation import explain as explain
 from kaldi_compat.frontends.preset import Preset as Preset
 from kaldi_compat.frontends.preset import list_presets as list_presets
 from kaldi_compat.options.config import load_options as load_options

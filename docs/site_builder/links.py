@@ -17,6 +17,8 @@ PAGES = {
     "SECURITY.md": "/generated/project/security.md",
     "RELEASING.md": "/generated/project/releasing.md",
     "CODE_OF_CONDUCT.md": "/generated/project/conduct.md",
+    "packages/standins/README.md": "/generated/project/standins.md",
+    "packages/explain/README.md": "/generated/project/explain.md",
     "packages/c/README.md": "/generated/project/c_header.md",
     "packages/c/wasm/README.md": "/generated/project/javascript.md",
     "benchmarks/README.md": "/generated/project/benchmarks.md",

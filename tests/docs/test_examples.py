@@ -21,6 +21,7 @@ GENERATED = ("generated", "_build")
 PAGES = [
     ROOT / "README.md",
     *(path for path in [ROOT / "CONTRIBUTING.md"] if path.exists()),
+    *sorted(ROOT.glob("packages/*/README.md")),
     *sorted(path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in GENERATED),
 ]
 # Libraries without which some modules cannot be imported, and some pages do not run.

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 GENERATED = ("generated", "_build")
 PAGES = [
-    *sorted(ROOT.glob("*.md")),
+    *sorted([*ROOT.glob("*.md"), *ROOT.glob("packages/**/README.md")]),
     *sorted(path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in GENERATED),
 ]
 

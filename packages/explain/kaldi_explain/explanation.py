@@ -125,7 +125,7 @@ class Explanation:
         >>> import matplotlib
         >>> matplotlib.use("Agg")
         >>> import numpy as np
-        >>> from kaldi_compat import explain
+        >>> from kaldi_explain import explain
         >>> axes = explain(np.eye(40, 4), np.eye(40, 4)[::-1]).plot()
         >>> axes[0].get_title()
         'given'

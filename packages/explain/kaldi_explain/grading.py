@@ -1,6 +1,6 @@
 """Run an implementation of Kaldi's features over the conformance kit, and grade its results.
 
->>> from kaldi_compat import conform
+>>> from kaldi_explain import conform
 >>> from kaldi_compat.numpy import Fbank
 >>> def fbank(samples, options):
 ...     if options["program"] != "compute-fbank-feats":
@@ -36,7 +36,7 @@ LEVELS = range(1, 9)
 GRADES = ("bits", "1e-5", "1e-3", "wrong", "failed", "not supported")
 HELD = GRADES[:3]
 PACKAGE = "kaldi_conformance"
-CHECKOUT = Path(__file__).parents[2] / "reference_data" / "conformance"
+CHECKOUT = Path(__file__).parents[3] / "reference_data" / "conformance"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def conform(
             support; another exception is a failure.
         level: the levels to run; None for all.
         kit: folder of the kit; None for the installed package ``kaldi_conformance`` or the one of a checkout.
-        explain: report the mistakes that wrong results have in common, found by :func:`kaldi_compat.explain`.
+        explain: report the mistakes that wrong results have in common, found by :func:`kaldi_explain.explain`.
 
     Returns:
         The scorecard.
