@@ -1,4 +1,4 @@
-"""The program ``ark``: inspect, compare, plot and convert Kaldi tables."""
+"""The program ``ark``: inspect, compare and convert Kaldi tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import io_ark
-from io_ark.cli.completion import SHELLS, of_parser, script
 from io_ark.cli.terminal import page_output
 from io_ark.errors import ArkError
 
@@ -27,16 +26,12 @@ TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "
   ark head -n 3 feats.scp      list the first entries
   ark grep '^anna' feats.scp   list the entries whose keys match
   ark show feats.scp utt1      print one object; also: ark show feats.ark:1234
-  ark plot -o utt1.png feats.scp utt1
-                               draw an object into a file
   ark stat feats.scp           number and lengths of entries; mean, deviation, minimum and maximum of each column
   ark diff a.scp b.scp         compare two tables; exit status 1 if they differ
   ark check feats.scp feats.ark
                                read every entry and report damage and its location; exit status 1 if there is any
   ark convert feats.scp feats.h5
                                to and from .npz, folder/, .h5, .parquet, .tar (WebDataset) and .jsonl.gz (lhotse)
-  eval "$(ark completion bash)"
-                               complete command lines; also zsh and fish
 
 Every command has --help; --json prints JSON, for other programs. Colours and a pager are used only on a terminal
 (NO_COLOR=1 and PAGER= disable them).
@@ -105,26 +100,27 @@ def _suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def _known_options(options: argparse.ArgumentParser) -> list[str]:
-    command = of_parser(options, "ark")
-    names = [flag.name for each in (command, *command.commands) for flag in each.flags]
+    parsers = [options, *_commands_of(options).values()]
+    names = [name for each in parsers for action in each._actions for name in action.option_strings]
     return [name for name in names if name.startswith("--")]
+
+
+def _commands_of(options: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    return next(action.choices for action in options._actions if isinstance(action, argparse._SubParsersAction))
 
 
 def help_pages() -> list[tuple[str, str]]:
     """Return the title and help text of the program and of each of its commands, for the documentation."""
     options = parser()
-    found = [("ark", options.format_help())]
-    for action in options._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found += [(f"ark {name}", each.format_help()) for name, each in action.choices.items()]
-    return found
+    commands = ((f"ark {name}", command.format_help()) for name, command in _commands_of(options).items())
+    return [("ark", options.format_help()), *commands]
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = _Parser(
         prog="ark",
-        description="Inspect, compare, plot and convert Kaldi archives and script files.",
+        description="Inspect, compare and convert Kaldi archives and script files.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -169,12 +165,6 @@ _NOT_NEGATIVE = _number("a number of 0 or more", lambda number: number >= 0)
 _HERTZ = _number("a positive whole number", lambda number: number > 0 and number.is_integer())
 
 
-def completion(chosen: argparse.Namespace) -> int:
-    """Print the script of a shell."""
-    print(script(chosen.shell, [of_parser(parser(), "ark")]), end="")
-    return 0
-
-
 _Argument = tuple[tuple[str, ...], dict[str, Any]]  # names and options
 
 
@@ -216,15 +206,7 @@ COMMANDS = {
         _takes("key", nargs="?", metavar="KEY"),
         _takes("--all", action="store_true", help="print all rows and columns of large arrays"),
     ),
-    "plot": _command(
-        "draw objects into a file",
-        "plot.plot",
-        _takes("-o", "--output", metavar="FILE", required=True, help="picture to write: .png, .pdf, .svg"),
-        _takes("--frame-shift", type=_POSITIVE, default=0.0, metavar="MS", help=f"{_SHIFT}, for an axis in seconds"),
-        _takes("table", metavar="TABLE"),
-        _takes("keys", nargs="+", metavar="KEY"),
-    ),
-    "stat": _command("statistics of the numbers, with histograms", "statistics.stat", _TABLES),
+    "stat": _command("statistics of the numbers", "statistics.stat", _TABLES),
     "diff": _command(
         "compare two tables, number by number",
         "diff.diff",
@@ -248,11 +230,6 @@ COMMANDS = {
         _takes("--sample-frequency", type=_HERTZ, default=16000, metavar="HZ", help=f"{_RATE} (default: 16000)"),
         _takes("source", metavar="SOURCE"),
         _takes("target", metavar="TARGET"),
-    ),
-    "completion": _command(
-        "print a script that completes command lines",
-        "ark.completion",
-        _takes("shell", choices=tuple(SHELLS), metavar="|".join(SHELLS)),
     ),
 }
 

@@ -12,10 +12,8 @@ import numpy as np
 
 from io_ark.cli.describe import count_of, print_json
 from io_ark.cli.entries import Entry, allowed_access, entries, table_of
-from io_ark.cli.histogram import Histogram
-from io_ark.cli.terminal import bars, colour_text, progress
+from io_ark.cli.terminal import colour_text, progress
 
-HISTOGRAM_BINS = 10
 COLUMNS_NAMED = 10
 
 
@@ -30,7 +28,6 @@ class Statistics:
     lengths: list[int] = field(default_factory=list)
     seconds: float = 0.0  # total duration of audio
     moments: dict[int, Moments] = field(default_factory=dict)  # moments of each column, by number of columns
-    values: Histogram = field(default_factory=Histogram)  # histogram of all finite values
 
     def add(self, entry: Entry) -> None:
         """Add an entry."""
@@ -48,11 +45,9 @@ class Statistics:
         rows = numbers.T if hasattr(entry.value, "duration") else numbers
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
-        self.values.add(rows)
 
-    def as_object(self, bins: int) -> dict[str, Any]:
-        """Return the statistics as an object of JSON, with a histogram of this many bins."""
-        counts, edges = self.values.summary(bins)
+    def as_object(self) -> dict[str, Any]:
+        """Return the statistics as an object of JSON."""
         return {
             "entries": self.entries,
             "unreadable": self.failed,
@@ -75,7 +70,6 @@ class Statistics:
                 }
                 for columns, moments in sorted(self.moments.items())
             },
-            "histogram": {"counts": counts, "edges": edges},
         }
 
 
@@ -134,7 +128,7 @@ def stat(chosen: argparse.Namespace) -> int:
     for name in chosen.tables:
         found = statistics(progress(entries(table_of(name), allowed_access(chosen)), name))
         if chosen.json:
-            print_json({"table": name, **found.as_object(HISTOGRAM_BINS)})
+            print_json({"table": name, **found.as_object()})
         else:
             _print_statistics(name, found)
         status |= int(found.failed > 0)
@@ -167,20 +161,8 @@ def _print_statistics(name: str, found: Statistics) -> None:
                 print(colour_text(f"  {what}: {count_of(int(counts.sum()), 'value')} in {named}", "red"))
         if moments.constant:
             print(colour_text(f"  constant: {_columns(moments.constant)}", "yellow"))
-    if len(set(found.lengths)) > 1:
-        length_counts, edges = np.histogram(found.lengths, HISTOGRAM_BINS)
-        _print_histogram("lengths", length_counts.tolist(), edges.tolist())
-    _print_histogram("values", *found.values.summary(HISTOGRAM_BINS))
 
 
 def _columns(numbers: list[int]) -> str:
     more = f" and {len(numbers) - COLUMNS_NAMED} more" if len(numbers) > COLUMNS_NAMED else ""
     return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:COLUMNS_NAMED]))}{more}"
-
-
-def _print_histogram(title: str, counts: list[int], edges: list[float]) -> None:
-    if len(counts) < 2:
-        return
-    print(f"  histogram of {title}:")
-    for count, low, high, bar in zip(counts, edges, edges[1:], bars(counts), strict=False):
-        print(f"  {low:12.6g} to {high:12.6g} {count:10d} {colour_text(bar, 'green')}")

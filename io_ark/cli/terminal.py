@@ -1,4 +1,4 @@
-"""Output of ``ark`` on a terminal: colours, paging, progress and bars."""
+"""Output of ``ark`` on a terminal: colours, paging and progress."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-import numpy as np
-
 Item = TypeVar("Item")
 
 PROGRESS_SECONDS = 5.0
 COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "faint": "2"}
-BAR = "▏▎▍▌▋▊▉█"
 
 
 def colour_text(text: str, *names: str) -> str:
@@ -85,14 +82,3 @@ def progress(items: Iterable[Item], label: str) -> Iterator[Item]:
         if time.monotonic() - printed >= PROGRESS_SECONDS:
             printed = time.monotonic()
             print(f"{label}: {count} entries ...", file=sys.stderr)
-
-
-def bars(counts: Iterable[int], width: int = 40) -> list[str]:
-    """Return a bar of block characters for each count, in eighths of a character.
-
-    >>> bars([0, 1, 2], width=2)
-    ['', '█', '██']
-    """
-    values = np.array(list(counts), np.float64)
-    eighths = np.ceil(values / max(values.max(initial=0), 1) * width * 8).astype(int)
-    return ["█" * (count // 8) + (BAR[count % 8 - 1] if count % 8 else "") for count in eighths.tolist()]

@@ -44,7 +44,7 @@ class HtkFeatures(NamedTuple):
     parameter_kind: int
 
 
-def encode_block(block: ArrayBlock, sample_period: int, parameter_kind: int) -> tuple[Bytes, Bytes] | None:
+def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int) -> tuple[Bytes, Bytes] | None:
     """Encode matrices as :class:`HtkCodec` does.
 
     Returns:

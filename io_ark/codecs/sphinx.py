@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
 
-def encode_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
+def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
     """Encode matrices as :class:`SphinxCodec` does.
 
     Returns:

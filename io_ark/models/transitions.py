@@ -23,22 +23,6 @@ Integers = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 
-class TransitionState(NamedTuple):
-    """State of a phone with its pdfs. Several transition-ids leave it.
-
-    Attributes:
-        phone: the phone.
-        hmm_state: number of the state in the HMM of the phone.
-        forward_pdf: pdf of the transitions to other states.
-        self_loop_pdf: pdf of the self-loop, which differs from the other one in chain models only.
-    """
-
-    phone: int
-    hmm_state: int
-    forward_pdf: int
-    self_loop_pdf: int
-
-
 class Maps(NamedTuple):
     """Properties of each transition-id, from 0 on; 0 is no transition-id and has zeros."""
 
@@ -59,8 +43,8 @@ class TransitionModel:
 
     Attributes:
         topology: the HMM of each phone.
-        tuples: int32 of shape (states, 4): the fields of :class:`TransitionState` of each transition-state from 1 on,
-            ascending.
+        tuples: int32 of shape (states, 4): phone, state of its HMM, forward pdf and self-loop pdf of each
+            transition-state, in ascending order.
         log_probs: float32 of shape (transition-ids + 1,): log-probability of each transition; the first is unused.
     """
 

@@ -25,13 +25,11 @@ Usage: kaldi-compat dump [options] <feature> <data> [<log> [<archives>]]
        kaldi-compat frontend list       list front ends of published models; also show, check, export
        kaldi-compat info                show which engines are available here, and why
        kaldi-compat programs            list the programs that replace Kaldi's, each with --help
-       kaldi-compat completion bash     print a script that completes command lines; also zsh, fish:
-                                        eval "$(kaldi-compat completion bash)"
        kaldi-compat --version
 
 See also:
   compute-fbank-feats --help            one of Kaldi's programs, with Kaldi's flags
-  ark --help                            inspect archives: list, show, plot, compare, convert
+  ark --help                            inspect archives: list, show, compare, convert
   python -c 'import kaldi_compat, io_ark; help(kaldi_compat.Fbank); help(io_ark)'
 """
 DUMP_USAGE = f"""\
@@ -125,7 +123,7 @@ def _hint(feature: str) -> str:
 
 
 def _without_command(argv: Sequence[str]) -> str:
-    begin = argv[1:] if argv and argv[0] in ("info", "programs", "completion") else argv
+    begin = argv[1:] if argv and argv[0] in ("info", "programs") else argv
     if begin and begin[0] in ("--help", "-h"):
         return PROGRAM_USAGE
     if argv and argv[0] == "--version":
@@ -134,12 +132,12 @@ def _without_command(argv: Sequence[str]) -> str:
         raise UsageError(f"{argv[0]} takes no arguments, not {argv[1]!r}")
     if argv and argv[0] == "info":
         return info()
-    if argv and argv[0] in ("programs", "completion"):
-        from kaldi_compat.dump.catalogue import completion, program_list
+    if argv and argv[0] == "programs":
+        from kaldi_compat.dump.catalogue import program_list
 
-        return program_list() if argv == ["programs"] else completion(argv)
+        return program_list()
     found = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
-        f"expected the command conform, dump, explain, frontend, info, programs or completion, {found}: "
+        f"expected the command conform, dump, explain, frontend, info or programs, {found}: "
         "kaldi-compat --help lists them"
     )

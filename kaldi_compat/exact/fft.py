@@ -21,20 +21,6 @@ Indices = np.ndarray[Any, np.dtype[np.intp]]
 SQRT_HALF = np.float32(np.sqrt(0.5))
 
 
-def real_fft(signal: Floats) -> np.ndarray[Any, np.dtype[np.complex64]]:
-    """FFT of real ``(..., n)``, ``n`` even: complex ``(..., n / 2 + 1)``, equal to Kaldi's to the last bit.
-
-    >>> real_fft(np.array([1, 0, 0, 0], np.float32))
-    array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
-    """
-    re, im = packed_rfft(signal)
-    spectrum = np.empty((*re.shape[:-1], re.shape[-1] + 1), np.complex64)
-    spectrum.real[..., :-1], spectrum.imag[..., 1:-1] = re, im[..., 1:]
-    spectrum.real[..., -1] = im[..., 0]
-    spectrum.imag[..., [0, -1]] = 0
-    return spectrum
-
-
 def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
     """FFT of real ``(..., n)``, ``n`` even: real and imaginary parts ``(..., n / 2)``.
 

@@ -169,7 +169,7 @@ def interpolate_ragged(
     """Compute :func:`interpolate_smoothly` of many utterances at once.
 
     Args:
-        features: (rows, 2): the features of all utterances, for which :func:`is_track` is true.
+        features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``; none is empty.
         options, random, counts: see :func:`interpolate_smoothly`.
 
@@ -185,7 +185,7 @@ def interpolate_ragged(
     return np.stack((features[:, 0], pitch), -1)
 
 
-def is_track(features: Floats) -> bool:
+def has_pitch_or_silence(features: Floats) -> bool:
     """Return True for float32 features (rows, 2) that are finite, without a negative pitch."""
     return (
         features.shape[1] == 2

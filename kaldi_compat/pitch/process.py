@@ -196,7 +196,7 @@ def _check_track(features: Array, lengths: Any) -> None:
         raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
 
 
-def is_track(features: npt.NDArray[Any]) -> bool:
+def has_positive_pitch(features: npt.NDArray[Any]) -> bool:
     """Return True for float32 features (rows, 2) whose second column, the pitch, is positive."""
     return features.dtype == np.float32 and features.shape[1] == 2 and bool((features[:, 1] > 0).all())
 
@@ -210,7 +210,7 @@ def process_ragged(
     """Compute :func:`process_pitch` of many utterances at once, with the same bits.
 
     Args:
-        features: (rows, 2): the features of all utterances, for which :func:`is_track` is true.
+        features: (rows, 2): the features of all utterances, for which :func:`has_positive_pitch` is true.
         bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
         options: what to compute.
         generator: source of the noise on the deltas.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from io_ark.codecs.htk import encode_block
+from io_ark.codecs.htk import encode_htk_block
 from kaldi_compat.cli.files import Encode, FileSink
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import for_each
@@ -37,7 +37,7 @@ class Options(BaseOptions):
 def main(options: Options, source: str) -> int:
     """Write the files."""
     kind = options.sample_kind % 2**16  # the lowest bits, as in Kaldi
-    return write_files(options, source, "HTK", lambda block: encode_block(block, options.sample_period, kind))
+    return write_files(options, source, "HTK", lambda block: encode_htk_block(block, options.sample_period, kind))
 
 
 def write_files(options: Any, source: str, file_format: str, encode: Encode) -> int:

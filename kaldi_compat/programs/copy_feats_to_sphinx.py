@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from io_ark.codecs.sphinx import encode_block
+from io_ark.codecs.sphinx import encode_sphinx_block
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
 from kaldi_compat.programs.copy_feats_to_htk import write_files
@@ -29,4 +29,4 @@ class Options(BaseOptions):
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
     """Write the files."""
-    return write_files(options, source, "Sphinx", partial(encode_block, big_endian=False))
+    return write_files(options, source, "Sphinx", partial(encode_sphinx_block, big_endian=False))

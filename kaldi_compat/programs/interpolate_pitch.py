@@ -11,10 +11,10 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import InterpolatePitchOptions
 from kaldi_compat.pitch.interpolate import (
     InterpolationCounts,
+    has_pitch_or_silence,
     interpolate_linearly,
     interpolate_ragged,
     interpolate_smoothly,
-    is_track,
 )
 
 USAGE = """
@@ -41,7 +41,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         tracks = features(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
-        if options.linear_interpolation or not is_track(tracks):
+        if options.linear_interpolation or not has_pitch_or_silence(tracks):
             return block.map(interpolate)
         return block.with_rows(interpolate_ragged(tracks, block.rows(), options, random, frames))
 

@@ -11,7 +11,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.base import option
 from kaldi_compat.options.pitch import ProcessPitchOptions
-from kaldi_compat.pitch.process import is_track, process_pitch, process_ragged
+from kaldi_compat.pitch.process import has_positive_pitch, process_pitch, process_ragged
 
 USAGE = """
 Computes features for speech recognition from the output of compute-kaldi-pitch-feats. There are four, in this order,
@@ -44,7 +44,7 @@ def main(options: Options, source: str, target: str) -> int:
         tracks = features(block)
         if tracks.size == 0:
             return block
-        if not is_track(tracks):
+        if not has_positive_pitch(tracks):
             return block.map(lambda _, track: process_pitch(track, options, generator=random))
         return block.with_rows(*process_ragged(tracks, block.rows(), options, random))
 

@@ -69,7 +69,6 @@ INTERNAL = {
         "tables.loader": "reads audio through its cache of open files",
         "tables.script": "the errors of lines of wav.scp",
     },
-    "dump/catalogue.py": {"cli.ark": "the options of `ark`", "cli.completion": "the completion of shells"},
     "cli/tables.py": {"tables.prefetch": "reads tables ahead in a thread"},
     "cli/files.py": {"streams.system": "how files are opened for writing"},
     "cli/program.py": {

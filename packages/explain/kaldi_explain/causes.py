@@ -133,7 +133,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
     """Return the mistakes that explain wrong results, the most frequent first.
 
     The number of frames comes first. A vector that a mistake found before explains is counted there. Else options that
-    are ignored are tried, and then :func:`kaldi_explain.explain`, as long as there are not too many. An error in finding
+    are ignored are tried, and then :func:`kaldi_explain.explain`, if there are not too many. An error in finding
     mistakes leaves a vector without an explanation.
     """
     found: dict[str, Cause] = {}

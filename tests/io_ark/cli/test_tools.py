@@ -1,4 +1,4 @@
-"""``ark head``, ``grep``, ``stat``, ``--json``, colours, pager and completion."""
+"""``ark head``, ``grep``, ``stat``, ``--json``, colours and the pager."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ import pytest
 from _pytest.capture import CaptureResult
 
 import io_ark
-from io_ark.cli.ark import main, parser
-from io_ark.cli.completion import SHELLS, of_parser, script
-from io_ark.cli.histogram import Histogram
+from io_ark.cli.ark import main
 from tests.support.ark_program import Ark
 
 FEATS = {f"utt{i}": np.full((5 + i, 3), i, "f4") for i in range(12)}
@@ -45,7 +43,6 @@ def test_head_reads_no_more_than_it_prints(ark: Ark) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "plot feats.ark utt0 -o p.png --frame-shift nan",
         "convert feats.ark o.jsonl --frame-shift 0",
         "convert feats.ark o.jsonl --sample-frequency=-5",
         "convert feats.ark o.jsonl --sample-frequency 0.5",
@@ -84,7 +81,7 @@ def test_json_of_ls_show_check_and_stat(ark: Ark) -> None:
     checked = json.loads(ark("check --json feats.scp").out)
     assert checked == {"table": "feats.scp", "entries": 12, "problems": []}
     found = json.loads(ark("stat --json feats.scp").out)
-    assert found["columns"]["3"]["max"] == [11.0] * 3 and sum(found["histogram"]["counts"]) == 3 * sum(range(5, 17))
+    assert found["columns"]["3"]["max"] == [11.0] * 3
 
 
 def test_stat_names_columns_with_nan_infinities_and_constants(ark: Ark) -> None:
@@ -94,26 +91,6 @@ def test_stat_names_columns_with_nan_infinities_and_constants(ark: Ark) -> None:
     out = ark("stat bad.ark").out
     assert "NaN: 2 values in column 1\n" in out and "infinite: 1 value in column 3\n" in out
     assert "constant: column 2\n" in out
-
-
-def test_stat_draws_histograms(ark: Ark) -> None:
-    out = ark("stat feats.scp").out
-    assert "histogram of lengths:" in out and "histogram of values:" in out and "█" in out
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_histogram_of_parts_counts_every_value(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    parts = [rng.normal(rng.uniform(-1e3, 1e3), 10.0 ** rng.integers(-3, 4), rng.integers(1, 400)) for _ in range(6)]
-    histogram = Histogram()
-    for part in parts:
-        histogram.add(part)
-    counts, edges = histogram.summary(8)
-    values = np.concatenate(parts)
-    assert sum(counts) == len(values) and edges[0] == values.min() and edges[-1] == values.max()
-    # Values move by at most a narrow bin, so cumulated counts lie between those of edges moved by one.
-    for edge, below in zip(edges[1:-1], np.cumsum(counts), strict=False):
-        assert (values < edge - histogram.width).sum() <= below <= (values < edge + histogram.width).sum()
 
 
 def in_terminal(*arguments: str, **environment: str) -> str:
@@ -154,33 +131,6 @@ def test_leaving_the_pager_early_is_no_error() -> None:
 def test_interrupt_ends_ark_by_the_signal_so_that_a_script_of_a_shell_ends_too() -> None:
     done = subprocess.run([*ARK, "ls", "ark:kill -INT $PPID; sleep 0.2 |"], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
-
-
-def completed(line: str) -> list[str]:
-    complete = 'COMP_LINE="$LINE" COMP_POINT=${#LINE}; _kaldi_compat ark 2>/dev/null'
-    code = f'source <(cat); {complete}; echo "${{COMPREPLY[@]}}"'
-    written = script("bash", [of_parser(parser(), "ark")])
-    environment = {**os.environ, "LINE": line}
-    result = subprocess.run(
-        ["bash", "-c", code], input=written, capture_output=True, text=True, env=environment, check=True
-    )
-    return result.stdout.split()
-
-
-def test_bash_completes_commands_options_and_files() -> None:
-    assert completed("ark st") == ["stat"]
-    assert completed("ark diff --to") == ["--tolerance"]
-    assert completed("ark completion f") == ["fish", "feats.ark", "feats.scp"]
-    assert completed("ark ls feats.s") == ["feats.scp"]
-
-
-@pytest.mark.parametrize("shell", sorted(SHELLS))
-def test_completion_scripts_name_every_command_and_option(shell: str, ark: Ark) -> None:
-    written = ark(f"completion {shell}").out
-    command = of_parser(parser(), "ark")
-    for each in command.commands:
-        assert each.name in written
-        assert all(flag.name.lstrip("-") in written for flag in each.flags)
 
 
 def test_a_web_page_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,11 +55,11 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dump", "a", "b", "c", "d", "e"], "but 5 arguments were given"),
         (
             ["dmp"],
-            "conform, dump, explain, frontend, info, programs or completion, not 'dmp': kaldi-compat",
+            "conform, dump, explain, frontend, info or programs, not 'dmp': kaldi-compat",
         ),
         (
             [],
-            "expected the command conform, dump, explain, frontend, info, programs or completion, but none was given:",
+            "expected the command conform, dump, explain, frontend, info or programs, but none was given:",
         ),
         (["programs", "bash"], "programs takes no arguments, not 'bash'"),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
