@@ -21,7 +21,7 @@ JOBS ?= auto
 .PHONY: demo test test-all lint types unit generate docs wheels clean
 
 demo: $(VENV)/demo.stamp
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh demo
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/examples/demo.sh demo
 
 test: lint types unit
 
@@ -40,7 +40,7 @@ unit: $(VENV)/test.stamp
 
 # What type checkers and ctypes read (*.pyi, signatures.txt); a test fails when it is stale.
 generate: $(VENV)/test.stamp
-	$(BIN)/python -m generate
+	$(BIN)/python -m tools.generate
 
 # The documentation site, in docs/_build/html. A warning, such as a link to a page that does not exist, is an error.
 docs: $(VENV)/docs.stamp

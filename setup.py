@@ -32,7 +32,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 sys.path.insert(0, str(Path(__file__).parent))  # where pip does not look
-from generate.native import signatures
+from tools.generate.native import signatures
 
 NATIVE = os.environ.get("KALDI_COMPAT_NATIVE", "1")
 PACKAGES = ("io_ark.native", "kaldi_compat.native")
@@ -96,7 +96,7 @@ def digest_of(package: str) -> str:
     folder = Path(*package.split("."))
     digest = hashlib.sha256(repr([LEVELS, *map(os.environ.get, ("CC", "CFLAGS", "LDFLAGS"))]).encode())
     headers = sorted({*COMMON.glob("*.h"), *folder.glob("*.h")})
-    for path in (Path(__file__), Path("generate/native.py"), *sources_of(package), *headers):
+    for path in (Path(__file__), Path("tools/generate/native.py"), *sources_of(package), *headers):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

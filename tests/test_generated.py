@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import figures
-from generate.packages import sources
-from generate.targets import ROOT, TARGETS
+from tools.generate.packages import sources
+from tools.generate.targets import ROOT, TARGETS
 
 
 @pytest.mark.parametrize("name", TARGETS)

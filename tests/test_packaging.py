@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from generate.native import signatures
 from io_ark.native.signatures import Signatures
+from tools.generate.native import signatures
 
 ROOT = Path(__file__).parents[1]
 needs_compiler = pytest.mark.skipif(not (shutil.which("cc") or shutil.which("gcc")), reason="no C compiler")
@@ -25,7 +25,7 @@ def no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def build_wheel(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Build a wheel from a copy of the sources, of which the build sees no earlier results."""
-    for package in ("io_ark", "kaldi_compat", "generate"):
+    for package in ("io_ark", "kaldi_compat", "tools"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("_native.*", "__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
@@ -92,9 +92,9 @@ class Checkout:
         self.folder = folder
         self.native = folder / "kaldi_compat/native"
         self.library, self.reason = self.native / "_native.so", self.native / "_native.txt"
-        for each in ("io_ark/native", "kaldi_compat/native", "generate", ".git"):
+        for each in ("io_ark/native", "kaldi_compat/native", "tools/generate", ".git"):
             (folder / each).mkdir(parents=True)
-        for name in ("setup.py", "generate/native.py", "io_ark/native/simd.h", "io_ark/native/simd_levels.c"):
+        for name in ("setup.py", "tools/generate/native.py", "io_ark/native/simd.h", "io_ark/native/simd_levels.c"):
             shutil.copy(ROOT / name, folder / name)
         (folder / "pyproject.toml").write_text(PROJECT)
         self.write(SCALE)

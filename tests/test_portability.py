@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from generate.packages import sources
 from tests.support.processes import python
+from tools.generate.packages import sources
 
 ROOT = Path(__file__).resolve().parents[1]
 # https://docs.python.org/3/library/unix.html, and what is in os and signal on POSIX systems only.

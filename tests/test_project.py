@@ -9,7 +9,7 @@ from pathlib import Path
 
 import io_ark
 import kaldi_compat
-from generate.packages import BESIDE, PACKAGES, PRODUCT, ROOT, folder, sources
+from tools.generate.packages import BESIDE, PACKAGES, PRODUCT, ROOT, folder, sources
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 NOXFILE = (ROOT / "noxfile.py").read_text()
@@ -26,7 +26,7 @@ def test_all_files_have_the_same_version() -> None:
 
 
 def test_recipe_for_conda_is_that_of_pyproject() -> None:
-    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
     project, scripts = PYPROJECT.split("[project.optional-dependencies]")[0], PYPROJECT.split("[project.scripts]")[1]
     for ours, theirs in (("version", "version"), ("description", "summary"), ("license", "license")):
         [text] = found(rf"^  {theirs}: ([^$]*?)$", recipe)
@@ -109,7 +109,7 @@ def test_nothing_names_a_package_index_as_if_the_project_were_on_it() -> None:
 
 
 def test_files_that_the_guides_of_the_project_name_exist() -> None:
-    text = "".join((ROOT / name).read_text() for name in ("CONTRIBUTING.md", "RELEASING.md"))
+    text = "".join((ROOT / name).read_text() for name in ("CONTRIBUTING.md", "packaging/RELEASING.md"))
     named = found(r"(?<![\w/])((?:tests|docs|kaldi_compat|io_ark|reference_data|benchmarks)/[\w/.-]+)", text)
     paths = [name.rstrip(".") for name in named]
     assert [

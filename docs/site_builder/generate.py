@@ -12,11 +12,11 @@ from typing import Any
 
 import io_ark
 import kaldi_compat
-from generate.packages import PACKAGES
 from kaldi_compat.dump.catalogue import programs
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import flag_table
 from site_builder.links import PAGES
+from tools.generate.packages import PACKAGES
 
 __all__ = ["all_options", "api_pages", "option_rows", "program_page", "write"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kaldi_compat
-from generate.packages import PACKAGES, folder
+from tools.generate.packages import PACKAGES, folder
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

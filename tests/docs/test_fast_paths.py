@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from generate.packages import PRODUCT, sources
+from tools.generate.packages import PRODUCT, sources
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/concepts/fast_paths.md").read_text(encoding="utf-8")

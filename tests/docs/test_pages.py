@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generate import pages
+from tools.generate import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

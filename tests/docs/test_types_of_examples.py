@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generate.packages import PACKAGES
 from tests.docs.test_examples import OPTIONAL, PAGES, ROOT, python_blocks
+from tools.generate.packages import PACKAGES
 
 pytestmark = pytest.mark.skipif(np.__version__ < "2", reason="NumPy 1 wants arguments of the type ndarray")
 

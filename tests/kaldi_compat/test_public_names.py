@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import kaldi_compat
-from generate import promised_names
 from tests.support.processes import output_of
+from tools.generate import promised_names
 
 PACKAGE = Path(kaldi_compat.__file__).parent
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import kaldi_compat
-from generate.packages import PACKAGES, folder
 from kaldi_compat.torch.features.module import ConfiguredModule
 from kaldi_compat.torch.streaming.base import Stream, StreamChain
+from tools.generate.packages import PACKAGES, folder
 
 ROOT = Path(__file__).parents[2]
 CODE = "".join(

@@ -33,12 +33,12 @@ pytestmark = [
 
 @functools.cache
 def lister() -> dict[str, Any]:
-    return runpy.run_path(str(DOCS / "list_onnx.py"))
+    return runpy.run_path(str(DOCS.parent / "tools" / "list_onnx.py"))
 
 
 def assert_page_lists_nodes(name: str, lengths: bool, nodes: Any) -> None:
     stated = lister()["stated_nodes"]((DOCS / "frontends" / "onnx.md").read_text())
-    assert set(nodes) == stated[name, lengths], "run: python docs/list_onnx.py"
+    assert set(nodes) == stated[name, lengths], "run: python tools/list_onnx.py"
 
 
 def noise(batch: int, length: int) -> Tensor:

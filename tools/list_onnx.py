@@ -1,6 +1,6 @@
 """Write the tables of docs/frontends/onnx.md: the types of nodes of exported presets, and the accuracy of a file.
 
-``python docs/list_onnx.py`` exports every preset, which takes some minutes, and rewrites what lies between the marks.
+``python tools/list_onnx.py`` exports every preset, which takes some minutes, and rewrites what lies between the marks.
 The tests check the tables.
 """
 
@@ -26,8 +26,8 @@ from kaldi_compat.frontends import Preset
 from kaldi_compat.torch.export import export_frontend
 from tests.support.frontend_audio import clips
 
-PAGE = Path(__file__).with_name("frontends") / "onnx.md"
-NODES, ACCURACY, END = (f"<!-- {text} by docs/list_onnx.py -->\n" for text in ("nodes", "accuracy", "end"))
+PAGE = Path(__file__).parents[1] / "docs" / "frontends" / "onnx.md"
+NODES, ACCURACY, END = (f"<!-- {text} by tools/list_onnx.py -->\n" for text in ("nodes", "accuracy", "end"))
 COMMON, LENGTHS = "all", "with `lengths`, all"
 RATE = 16000
 EXPORTED = [name for name in list_presets() if not Preset.of(name).why_no_graph]

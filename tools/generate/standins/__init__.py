@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from generate.standins import kaldi_names, named_options
+from tools.generate.standins import kaldi_names, named_options
 
 TARGETS: Mapping[str, Callable[[], str]] = {
     "packages/standins/kaldi_standins/kaldi.pyi": kaldi_names.kaldi_source,

@@ -1,6 +1,6 @@
 """Train the network of a hybrid recognizer from a Kaldi directory: features, alignments, model and tree.
 
-    python docs/train_hybrid.py data/train exp/tri3_ali exp/my_network
+    python docs/examples/train_hybrid.py data/train exp/tri3_ali exp/my_network
 
 Reads ``feats.scp`` of the data directory, and ``ali.*.gz``, ``final.mdl`` and ``tree`` of the alignment directory. The
 targets are the pdfs of the alignments. Writes ``loglikes.ark`` of the utterances that were not trained on: their

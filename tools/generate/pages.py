@@ -14,7 +14,7 @@ from kaldi_compat import list_presets
 from kaldi_compat.dump.catalogue import programs, summary
 from kaldi_compat.frontends import Preset
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 _PROGRAMS = re.compile(r"(?<=<!-- programs -->\n).*?(?=<!-- end of programs -->\n)", flags=re.S)
 _FAMILY = re.compile(r"^(\| \[[^]]+\]\(([\w-]+)\.md\) \|) `.*` \|$", flags=re.M)

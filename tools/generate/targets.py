@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks import figures
-from generate import (
+from tools.generate import (
     c_presets,
     calls,
     constructors,
@@ -21,9 +21,9 @@ from generate import (
     public_names,
 )
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # The stand-ins may be left out of a copy of the project.
-STANDINS = importlib.import_module("generate.standins").TARGETS if (ROOT / "packages/standins").exists() else {}
+STANDINS = importlib.import_module("tools.generate.standins").TARGETS if (ROOT / "packages/standins").exists() else {}
 
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {

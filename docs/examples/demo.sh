@@ -5,9 +5,9 @@
 set -eu
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
-docs=$(cd "$(dirname "$0")" && pwd)
-kaldi=$docs/../reference_data/expected/fbank-dither/003/feats.ark
-cd "$docs/../reference_data/inputs"
+here=$(cd "$(dirname "$0")" && pwd)
+kaldi=$here/../../reference_data/expected/fbank-dither/003/feats.ark
+cd "$here/../../reference_data/inputs"
 
 digest() {
     python -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest()[:32])' "$1"
@@ -41,4 +41,4 @@ echo "  The window is wrong: Kaldi's is povey. A model that was trained on Kaldi
 
 echo
 echo "Left in $out: feats.ark, feats.scp, unknown.ark, and the data directory data with a feats.scp of its own"
-python "$docs/picture.py" "$out/feats.scp" "$out/fbank.png"
+python "$here/picture.py" "$out/feats.scp" "$out/fbank.png"

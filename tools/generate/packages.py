@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PRODUCT = ("io_ark", "kaldi_compat")
 # A package beside the product is a folder of its own, with a pyproject.toml; a copy of the project may lack it.
 BESIDE = tuple(path.parent.name for path in sorted(ROOT.glob("packages/*/kaldi_*/__init__.py")))

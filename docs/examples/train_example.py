@@ -1,6 +1,6 @@
 """Train a small recognizer of vowels: from audio on disk to a model, in under a minute on a CPU.
 
-    python docs/train_example.py [folder]
+    python docs/examples/train_example.py [folder]
 
 The corpus is generated: utterances of a few vowels each, by speakers of different pitch and vocal tract. It is written
 as a Kaldi data directory (wav.scp, utt2dur, alignments), and from there on all is as with a corpus of your own: workers

@@ -1,6 +1,6 @@
 """Write the tables of docs/frontends: settings and sources of the presets, and differences from the models' own code.
 
-``python docs/list_frontends.py`` measures, which takes a minute, and rewrites the part of each page after MARK. The
+``python tools/list_frontends.py`` measures, which takes a minute, and rewrites the part of each page after MARK. The
 tests check the settings, and that no difference is larger than the page says.
 """
 
@@ -26,8 +26,8 @@ from kaldi_compat.frontends.steps import STEPS
 from tests.kaldi_compat.frontends.test_references import changed, reference, statistics_for
 from tests.support.frontend_audio import clips, kept_rows
 
-PAGES = Path(__file__).with_name("frontends")
-MARK = "<!-- The rest is written by docs/list_frontends.py. -->\n"
+PAGES = Path(__file__).parents[1] / "docs" / "frontends"
+MARK = "<!-- The rest is written by tools/list_frontends.py. -->\n"
 MISTAKES = {
     "scale": "scale of the samples",
     "window": "Povey and Hamming window exchanged",

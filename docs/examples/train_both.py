@@ -1,7 +1,7 @@
 """Train a network on audio and stored features together, on one device or many, and resume it where it stopped.
 
-    python docs/train_both.py data/train scp:exp/ali/pdfs.scp exp/my_network
-    torchrun --nproc-per-node=4 docs/train_both.py data/train scp:exp/ali/pdfs.scp exp/my_network
+    python docs/examples/train_both.py data/train scp:exp/ali/pdfs.scp exp/my_network
+    torchrun --nproc-per-node=4 docs/examples/train_both.py data/train scp:exp/ali/pdfs.scp exp/my_network
 
 Reads ``wav.scp`` of the data directory, and its ``feats.scp`` with further features of the same frames, such as pitch.
 The targets are a table of integers, one for each frame. Workers compute filter banks of the audio and mask them. The
