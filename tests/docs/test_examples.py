@@ -86,7 +86,7 @@ def test_examples_are_fenced_with_their_language(page: Path) -> None:
     text = page.read_text()
     assert text.count(">>> ") == python_blocks(text).count(">>> "), "an example outside of a ```python fence"
     opening = re.findall(r"^```(.*)$", text, flags=re.M)[::2]
-    assert set(opening) <= {"python", "js", "sh", "text"}
+    assert set(opening) <= {"c", "js", "python", "sh", "text"}
     for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S):
         assert block.startswith(">>> "), "an example that does not run"
 
