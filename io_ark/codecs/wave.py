@@ -18,7 +18,7 @@ from io_ark.blocks import MAX_ENTRIES, WaveBlock
 from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
-from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
+from io_ark.codecs.audio import audio_format, decode, is_audio_file, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, as_array, quote, raw_bytes, written_as
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
@@ -26,6 +26,7 @@ from io_ark.extras import ANY_ENCODING
 from io_ark.logs import logger
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
+from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import FileSource, Source
 
 _PCM = 1
@@ -43,6 +44,7 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
+_LONGEST_START = 12  # bytes that tell audio from an archive
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -57,6 +59,7 @@ class Chunks:
         self._start = source.tell()
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
+            refuse_foreign_file(source, "object")
             source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
@@ -78,10 +81,15 @@ class Chunks:
             if found == b"fact" and size != 4:
                 logger.warning("%s: Expected fact chunk to be 4 bytes long.", self._source.name)
             self._source.skip(size)
-            # By the standard a zero follows a chunk of odd size, but not in all writers, and not in Kaldi. No tag
-            # starts with zero.
-            if size % 2 and self._source.peek(1) == b"\0":
-                self._source.skip(1)
+            self.skip_padding(size)
+
+    def skip_padding(self, size: int) -> None:
+        """Skip the zero that follows a chunk of odd size by the standard, but not in all writers, and not in Kaldi.
+
+        No tag starts with zero.
+        """
+        if size % 2 and self._source.peek(1) == b"\0":
+            self._source.skip(1)
 
     @property
     def count(self) -> int:
@@ -127,6 +135,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     elif coding != _PCM:
         foreign = f"has samples that are not linear PCM (format {coding})"
     source.skip(size - len(format_chunk))
+    chunks.skip_padding(size)
     if channels == 0:
         refuse("has no channels")
     if not foreign and bits != 16:
@@ -293,6 +302,9 @@ class WaveInfoCodec(Codec[WaveInfo]):
     def scan(self) -> Scan | None:
         return WaveScan(only_headers=True)
 
+    def starts_object(self, source: Source) -> bool:
+        return is_audio_file(source.peek_buffered(_LONGEST_START))
+
     def read(self, source: Source) -> WaveInfo:
         header = _header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
@@ -345,6 +357,9 @@ class WaveCodec(Codec[Wave]):
         self.max_duration = max_duration
         self.in_parts = in_parts
         self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
+
+    def starts_object(self, source: Source) -> bool:
+        return is_audio_file(source.peek_buffered(_LONGEST_START))
 
     def read(self, source: Source) -> Wave:
         if name := _format_of_file(source):
