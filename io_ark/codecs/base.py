@@ -187,11 +187,11 @@ def read_marker(source: Source) -> bool:
     if marker == BINARY_MARKER:
         source.skip(2)
         return True
+    refuse_foreign_file(source, "object")
     if marker == BINARY_MARKER[:1]:
         source.read(2)  # raises TruncatedError
     if marker[:1] == b"\0":
         source.fail("expected a binary or text object, found a zero byte without the 'B' of a binary object")
-    refuse_foreign_file(source, "object")
     return False
 
 

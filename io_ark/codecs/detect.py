@@ -72,12 +72,12 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     """
     head = source.peek(20)
     if head[:2] != BINARY_MARKER:
-        if head[:4] in (b"RIFF", b"RIFX") or (source.tell() == 0 and audio_format(source)):
+        if head[:4] in (b"RIFF", b"RIFX"):
             return "wave", {}
-        if head[:4] == FST:
-            return "fst", {}
         refuse_foreign_file(source, "object")
-        return _text_kind(source), {}
+        if source.tell() == 0 and audio_format(source):
+            return "wave", {}
+        return "fst" if head[:4] == FST else _text_kind(source), {}
     body = head[2:]
     found = _TOKENS.get(body.partition(b" ")[0])
     if found is not None:

@@ -59,7 +59,6 @@ class Chunks:
         self._start = source.tell()
         tag = source.peek(4)
         if tag not in (b"RIFF", b"RIFX"):
-            refuse_foreign_file(source, "object")
             source.fail(f"expected RIFF or RIFX at the start of a wave file, found {quote(tag)}")
         self.big_endian = tag == b"RIFX"
         self._order = ">" if self.big_endian else "<"
@@ -213,7 +212,10 @@ def _format_of_file(source: Source) -> str:
 
     Nothing in such audio says where it ends, so it fills a file or the output of a command.
     """
-    name = "" if source.peek(4) in (b"RIFF", b"RIFX") else audio_format(source)
+    if source.peek(4) in (b"RIFF", b"RIFX"):
+        return ""
+    refuse_foreign_file(source, "object")
+    name = audio_format(source)
     if name and source.tell():
         source.fail(f"{name} audio within an archive is not supported: put it into a file of its own")
     return name

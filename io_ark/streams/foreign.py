@@ -20,10 +20,11 @@ Expected = Literal["object", "ark", "scp"]
 
 _CONVERT = "`ark convert` makes a table of it"
 _DECODE = "decode it with a command such as 'ffmpeg -v 16 -i FILE -f wav - |'"
+_DOWNLOAD = "if it is an error page of a server, download the file again"
 _TEXT_START = rb"(?:\xef\xbb\xbf)?\s*"
 # First bytes of a file, its format, and what to do with it.
 _FORMATS = (
-    (rb"version https://git-lfs\.", "a Git LFS pointer, not the file itself", "run 'git lfs pull'"),
+    (rb"version https://git-lfs\.", "a Git LFS pointer", "run 'git lfs pull' to fetch the file itself"),
     (rb"PK\x03\x04.{26}[^\0]{1,99}?data\.pkl", "a PyTorch file", "torch.load reads it"),
     (rb"PK\x03\x04", "a zip file, such as NumPy (.npz)", _CONVERT),
     (rb"\x93NUMPY", "a file of NumPy (.npy)", "numpy.load reads it"),
@@ -32,7 +33,7 @@ _FORMATS = (
     (rb".{257}ustar(?:\0|  \0)", "a tar file, such as WebDataset (.tar)", _CONVERT),
     (rb".{3}\0{5}\{\"", "a safetensors file", _CONVERT),
     (_TEXT_START + rb"(?:\{\s*[\"}]|\[\s*[{\"])", "a JSON file", f"if it is of lhotse (.jsonl), {_CONVERT}"),
-    (_TEXT_START + rb"(?i:<(?:!doctype|!--|html|head|body|\?xml)[\s>])", "a document in HTML or XML", "look into it"),
+    (_TEXT_START + rb"(?i:<(?:!doctype|!--|html|head|body|\?xml)[\s>])", "a document in HTML or XML", _DOWNLOAD),
     (rb"\x80[\x02-\x05]", "a pickle of Python", "pickles are not read, because they can run any program"),
     (rb"\x08[\x03-\x1f]\x12.[A-Za-z]", "an ONNX model", ""),
     (rb"\x89PNG\r\n|\xff\xd8\xff", "a picture", ""),
@@ -40,7 +41,7 @@ _FORMATS = (
     (rb"\x7fELF|#! ?/", "a program", ""),
     (rb"SQLite format 3\0", "a database (SQLite)", ""),
     (rb"MATLAB 5\.0 MAT", "a MATLAB file", "scipy.io.loadmat reads it"),
-    (rb"\xff\xfe|\xfe\xff", "text in UTF-16", "convert it with 'iconv -f UTF-16 -t UTF-8'"),
+    (rb"\xff\xfe[^\0]\0|\xfe\xff\0[^\0]", "text in UTF-16", "convert it with 'iconv -f UTF-16 -t UTF-8'"),
     (rb".{4}ftyp|\x1a\x45\xdf\xa3", "a file of MP4 (.m4a) or Matroska (.webm)", _DECODE),
 )
 _COMPRESSIONS = (
