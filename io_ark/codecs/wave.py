@@ -35,7 +35,7 @@ _UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)  # 3: floats, 6: A-law, 7: mu-law
 # The GUID 00000001-0000-0010-8000-00aa00389b71 as it stands in a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write when the length of the audio is not known yet (the last one: sox).
-_UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
+UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 _WAVE = "wave file's"
@@ -153,7 +153,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     foreign_chunk = format_chunk if foreign else b""
     is_counted = 8 * block == channels * bits and coding in _UNCOMPRESSED
     data_size = chunks.enter(b"data")
-    if chunks.riff_size in _UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
+    if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
         return _Header(info, block, is_counted, foreign_chunk)
     # One byte more or less is the padding of a chunk of odd size.
@@ -167,10 +167,22 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
 
 
 def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
-    """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
-    info = header.info
-    limit = max_duration * info.sample_frequency * header.block
-    announced = info.data_bytes
+    """Read the samples of a wave file that is not longer than ``max_duration`` seconds."""
+    limit = max_duration * header.info.sample_frequency * header.block
+    return read_samples(source, header.info.data_bytes, limit, max_duration)
+
+
+def read_samples(
+    source: Source, announced: int | None, limit: float = math.inf, max_duration: float = math.inf
+) -> bytes | bytearray | memoryview:
+    """Read the samples of a wave file: as many bytes as the header announces, or fewer if the file is truncated.
+
+    Args:
+        source: where the samples start.
+        announced: number of bytes in the header; None if it is unknown, so that all bytes are read.
+        limit: maximum number of bytes.
+        max_duration: the limit in seconds, for the message.
+    """
     if announced is not None and announced <= limit and source.holds(announced):
         return source.read(announced)
     remaining = source.remaining()
