@@ -107,7 +107,8 @@ def read_npy(file: Any, size: int, name: str) -> Array:
         data = bytearray(wanted)
         if file.readinto(data) != wanted:
             raise ValueError("the file is truncated")
-        return np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
+        array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
+        return array
     except Exception as error:  # NumPy and zipfile raise a dozen types, among them MemoryError and TokenError
         raise FormatError(f"is not a .npy array: {_reason(error)}", file=name) from None
 

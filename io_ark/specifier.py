@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import RangeSyntaxError, SpecifierError
-from io_ark.text import WHITE_SPACE
+from io_ark.text import WHITE_SPACE, parse_integer
 
 # Number of rows that a range may exceed the last row by: two for edge effects of framing, one for rounded times.
 # (Kaldi: src/util/kaldi-holder.cc)
@@ -230,7 +230,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
         _refuse_odd(text, "r")
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():
-        offset = int(digits) if len(digits) < 4000 else _LARGEST_OFFSET + 1
+        offset = parse_integer(digits)
         if offset > _LARGEST_OFFSET:
             _refuse(text, "has an offset beyond the size of any file")
         return Rxfilename("file", path, offset)

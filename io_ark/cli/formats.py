@@ -331,6 +331,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
     with _open_foreign(lambda: parquet.ParquetFile(path), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
             raise FormatError("has no columns key, shape and values, as `ark convert` writes them", file=str(path))
+        _check_columns(file.schema_arrow, path)
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
             # Of equal values only one is stored, so bytes say nothing.
@@ -343,6 +344,20 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
             for row in range(batch.num_rows):
                 array = values[row].values.to_numpy(zero_copy_only=False)
                 yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
+
+
+def _check_columns(schema: Any, path: Path) -> None:
+    """Raise :class:`FormatError` unless the columns hold words, lists of integers and lists of numbers."""
+    types = import_extra("pyarrow", "Parquet files").types
+    key, *lists = (schema.field(name).type for name in ("key", "shape", "values"))
+    are_lists = all(types.is_list(kind) or types.is_large_list(kind) for kind in lists)
+    if not (types.is_string(key) or types.is_large_string(key)) or not are_lists:
+        raise FormatError(f"has columns of the types {key}, {lists[0]} and {lists[1]}: expected a string, a list of "
+                          "integers and a list of numbers", file=str(path))  # fmt: skip
+    shape, values = (kind.value_type for kind in lists)
+    if not types.is_integer(shape) or not (types.is_integer(values) or types.is_floating(values)):
+        raise FormatError(f"has lists of {shape} as shapes and of {values} as values: expected integers and numbers",
+                          file=str(path))  # fmt: skip
 
 
 @_whole

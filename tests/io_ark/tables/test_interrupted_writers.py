@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -247,3 +248,19 @@ def check_script_file(write: Callable[[], None], disk: FullDisk, error: BaseExce
             break
     assert lengths >= {0, len(MANY) - 1}
     assert len(lengths) > 2
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_interrupt_while_a_forgotten_writer_is_closed_ends_the_program(
+    small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    faults = Faulty(monkeypatch)
+    monkeypatch.setattr(batches, "_MAX_PENDING", 1000)
+    writer = io_ark.Writer(f"ark:{tmp_path}/a.ark", kind="vector")
+    writer["utt0"] = np.ones(1 if small else 5000, np.float32)
+    faults.left = 0
+    with pytest.raises(KeyboardInterrupt):  # after the deletion, which lets no exception out
+        del writer
+        for _ in range(100):
+            time.sleep(0.05)
+    assert "an output was interrupted while it was closed: it is incomplete" in caplog.text
