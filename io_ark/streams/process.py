@@ -42,14 +42,19 @@ class Deletion:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if isinstance(error, KeyboardInterrupt):
             logger.error("an output was interrupted while it was closed: it is incomplete")
-            again = threading.Timer(_AFTER_SECONDS, _thread.interrupt_main)
-            again.daemon = True
-            again.start()
+            interrupt_later()
         elif isinstance(error, Exception):
             logger.error("%s", error)
         else:
             return False
         return True
+
+
+def interrupt_later() -> None:
+    """Raise ^C in the main thread after a while."""
+    timer = threading.Timer(_AFTER_SECONDS, _thread.interrupt_main)
+    timer.daemon = True
+    timer.start()
 
 
 _AFTER_SECONDS = 0.05
