@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import RangeSyntaxError, SpecifierError
-from io_ark.text import WHITE_SPACE
+from io_ark.text import WHITE_SPACE, parse_integer
 
 # Number of rows that a range may exceed the last row by: two for edge effects of framing, one for rounded times.
 # (Kaldi: src/util/kaldi-holder.cc)
@@ -24,7 +24,8 @@ ROW_TOLERANCE = 3
 _LARGEST_OFFSET = 2**63 - 1
 # Characters that the name of a file rarely starts or ends with.
 _ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
-_SPECIFIER = re.compile("[a-z]{1,3}(?:[, ][a-z]{1,3})*:")
+# Start of a table's specifier, valid or not: options and the word "ark" or "scp", then a colon.
+_SPECIFIER = re.compile(r"(?:[a-z]{0,3}[, ])*(?:ark|scp)(?:,[\w+-]*| [a-z]{0,3})*:", re.ASCII)
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
 
 
@@ -169,6 +170,11 @@ _WRITE_FLAGS = {
     "p": ("permissive", True),
 }
 
+_ADVICE = {
+    "r": "write 'ark:FILE', 'scp:FILE' or 'scp,p:-'; the options are b t o s cs p bg",
+    "w": "write 'ark:FILE', 'ark,t:-' or 'ark,scp:ARCHIVE,SCRIPT'; the options are b t f p",
+}
+
 
 def classify_wspecifier(text: str) -> Wspecifier | None:
     """Parse a wspecifier; return None if the text is not one (then it may be a wxfilename).
@@ -197,16 +203,12 @@ def is_table_wspecifier(text: str) -> bool:
 
 def parse_rspecifier(text: str) -> Rspecifier:
     """Parse an rspecifier."""
-    return classify_rspecifier(text) or _refuse(
-        text, "is not an rspecifier: write 'ark:FILE', 'scp:FILE' or 'scp,p:-'; the options are b t o s cs p bg"
-    )
+    return classify_rspecifier(text) or _refuse(text, f"is not an rspecifier: {_ADVICE['r']}")
 
 
 def parse_wspecifier(text: str) -> Wspecifier:
     """Parse a wspecifier."""
-    return classify_wspecifier(text) or _refuse(
-        text, "is not a wspecifier: write 'ark:FILE', 'ark,t:-' or 'ark,scp:ARCHIVE,SCRIPT'; the options are b t f p"
-    )
+    return classify_wspecifier(text) or _refuse(text, f"is not a wspecifier: {_ADVICE['w']}")
 
 
 def parse_rxfilename(text: str) -> Rxfilename:
@@ -228,10 +230,12 @@ def parse_rxfilename(text: str) -> Rxfilename:
         _refuse_odd(text, "r")
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():
-        offset = int(digits) if len(digits) < 4000 else _LARGEST_OFFSET + 1
+        offset = parse_integer(digits)
         if offset > _LARGEST_OFFSET:
             _refuse(text, "has an offset beyond the size of any file")
         return Rxfilename("file", path, offset)
+    if colon:
+        _refuse_specifier(text, "r")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
     return Rxfilename("file", text)
@@ -259,8 +263,19 @@ def _refuse_odd(text: str, mode: str) -> None:
     """Refuse white space at the edges, and a table's specifier in place of a file name."""
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space")
-    if text[0] in "as" and _SPECIFIER.match(text) and (is_table_rspecifier(text) or is_table_wspecifier(text)):
+    _refuse_specifier(text, mode)
+
+
+def _refuse_specifier(text: str, mode: str) -> None:
+    """Refuse a table's specifier, valid or not, in place of a file name.
+
+    Kaldi takes an invalid specifier such as ``scp,ark:a.scp,a.ark`` for a file name where it expects a single file.
+    """
+    if not _SPECIFIER.match(text):
+        return
+    if is_table_rspecifier(text) or is_table_wspecifier(text):
         _refuse(text, f"is the {mode}specifier of a table, but a single file, '-' or a pipe is expected")
+    _refuse(text, f"is neither a file name nor a valid {mode}specifier: {_ADVICE[mode]}")
 
 
 def _refuse(text: str, why: str) -> NoReturn:

@@ -5,10 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+MAX_DIGITS = 400
+"""Longest integer in text that is converted exactly. Python refuses more than 4,300 digits."""
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
 """Entries that notebooks show of a long list."""
 _SPACE = re.compile(r"\s+", re.ASCII)
+
+
+def parse_integer(text: bytes | str) -> int:
+    """Convert decimal digits, with or without a sign, to an integer, however many they are.
+
+    Integers of more than 400 digits become 2**64 or -2**64, which is out of range everywhere.
+
+    >>> parse_integer(b"-12"), parse_integer("9" * 5000) == 2**64, parse_integer("0" * 5000 + "7")
+    (-12, True, 7)
+    """
+    if len(text) <= MAX_DIGITS:
+        return int(text)
+    string = text if isinstance(text, str) else text.decode("ascii")
+    digits = string.lstrip("+-0")
+    magnitude = int(digits or "0") if len(digits) <= MAX_DIGITS else 1 << 64
+    return -magnitude if string.startswith("-") else magnitude
 
 
 def split_words(line: str, splits: int = 0) -> list[str]:

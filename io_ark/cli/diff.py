@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from io_ark.cli.describe import count_of, describe_kind, escape, print_json, size
 from io_ark.cli.entries import Entry, allowed_access, entries, table_of
 from io_ark.cli.terminal import colour_text, progress
+from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.errors import SpecifierError
 from io_ark.specifier import parse_rxfilename
@@ -32,6 +33,7 @@ class Difference:
     mean: float = 0.0  # mean absolute difference over the values that are finite in both
     place: tuple[int, ...] = ()  # index of the largest difference
     worst_frames: list[tuple[int, float]] = field(default_factory=list)  # rows with the largest differences, and these
+    part: str = ""  # part of a model or example that has the largest difference, such as ``means``; "" for an array
 
     @property
     def is_none(self) -> bool:
@@ -104,7 +106,8 @@ def _line(found: Difference) -> str:
         return f"{key}\t{escape(found.reason)}"
     frames = ", ".join(f"{row} ({value:.3g})" for row, value in found.worst_frames)
     worst = f"; worst frames: {frames}" if frames else ""
-    return f"{key}\tlargest {found.largest:.6g} at {list(found.place)}, mean {found.mean:.3g}{worst}"
+    part = f" in {found.part}" if found.part else ""
+    return f"{key}\tlargest {found.largest:.6g}{part} at {list(found.place)}, mean {found.mean:.3g}{worst}"
 
 
 def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
@@ -147,15 +150,65 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
     first, second = Entry(key, "", "", one), Entry(key, "", "", other)
     a, b = first.numbers, second.numbers
     if a is None or b is None:
-        equal = type(one) is type(other) and bool(one == other)
-        return Difference(key) if equal else Difference(key, f"{_short(one)} and {_short(other)}", np.inf)
+        return _compare_parts(key, one, other, worst)
     if a.shape != b.shape:
         return Difference(key, f"shape {size(first)} and {size(second)}", np.inf)
     return _numbers(key, a.astype(np.float64), b.astype(np.float64), worst)
 
 
+def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
+    """Compare models, examples and lists: the numbers of their arrays one by one, and all else for equality."""
+    if type(one) is not type(other):
+        return Difference(key, f"{_short(one)} and {_short(other)}", np.inf)
+    largest = Difference(key)
+    for mine, theirs in zip_longest(_parts(one), _parts(other)):
+        name, value = mine or theirs
+        if mine is None or theirs is None or theirs[0] != name:
+            return Difference(key, f"{name} is a part of only one of them", np.inf)
+        first, second = Entry(key, "", "", value).numbers, Entry(key, "", "", theirs[1]).numbers
+        if first is None or second is None or isinstance(value, int):
+            if type(value) is not type(theirs[1]) or value != theirs[1]:
+                place = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
+                pair = (value, theirs[1]) if place else (one, other)
+                return Difference(key, f"{place}{_short(pair[0])} and {_short(pair[1])}", np.inf)
+        elif first.shape != second.shape:
+            return Difference(key, f"{name}: shape {first.shape} and {second.shape}", np.inf)
+        else:
+            found = _numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
+            largest = max(largest, replace(found, part=name), key=lambda each: each.largest)
+    return largest
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of all numbers, arrays and words within an object, however deeply it is nested."""
+    waiting = [("", value)]
+    while waiting:
+        name, part = waiting.pop()
+        inner: Iterable[tuple[str, Any]]
+        if isinstance(part, CompressedMatrix):
+            yield name.removeprefix("."), part.to_array()
+            continue
+        if is_dataclass(part):
+            inner = [(f".{each.name}", getattr(part, each.name)) for each in fields(part)]
+        elif isinstance(part, tuple) and hasattr(part, "_fields"):
+            inner = [(f".{field_name}", each) for field_name, each in zip(part._fields, part, strict=True)]
+        elif isinstance(part, dict):
+            yield f"{name}.length".removeprefix("."), len(part)
+            inner = [(f"[{each!r}]", part[each]) for each in part]
+        elif isinstance(part, list | tuple):
+            yield f"{name}.length".removeprefix("."), len(part)
+            inner = [(f"[{index}]", each) for index, each in enumerate(part)]
+        else:
+            yield name.removeprefix("."), part
+            continue
+        waiting += [(name + step, each) for step, each in reversed(list(inner))]
+
+
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:  # a tree may be nested to any depth
+        text = type(value).__name__
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

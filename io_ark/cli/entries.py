@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from io_ark.codecs import AnyCodec, Codec
-from io_ark.codecs.base import BINARY_MARKER
-from io_ark.codecs.detect import FST, MODELS
+from io_ark.codecs.detect import is_single_object
 from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError, MissingKeyError
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams.access import Access
+from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_file
 from io_ark.streams.input import open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
-from io_ark.tables.script import LineSplitter
+from io_ark.tables.script import LineSplitter, check_text
 
 _STORED_AS = {
     b"FM": "float32",
@@ -37,15 +36,6 @@ _STORED_AS = {
     b"SV": "sparse",
     b"SM": "sparse",
 }
-_OTHER_FILES = {
-    rb"PK\x03\x04": "NumPy (.npz)",
-    rb"\x93NUMPY": "NumPy (.npy)",
-    rb"\x89HDF": "HDF5",
-    rb"PAR1": "Parquet",
-    rb"(?s:.{257})ustar": "WebDataset (.tar)",
-    rb"\{\"": "lhotse (.jsonl)",
-}
-_CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
 def allowed_access(chosen: argparse.Namespace) -> Access:
@@ -119,31 +109,10 @@ def find(name: str, key: str, access: Access) -> Entry:
     return entry
 
 
-def _is_single_object(source: Source) -> bool:
-    """Return True if an object starts here that is not in an archive: in binary, audio, a matrix or model in text."""
-    head = source.peek(24)
-    starts = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
-    return starts or head[:4] == FST or (head[:3] == b"RIF" and head[8:12] == b"WAVE")
-
-
-def _refuse_other_files(source: Source) -> None:
-    """Raise :class:`FormatError` for files that are often named in place of a table."""
-    head = source.peek(512)
-    for start, name in _OTHER_FILES.items():
-        if re.match(start, head):
-            source.fail(f"is a file of {name}, not a table: `ark convert` makes a table of it")
-    if head.startswith(b"\x1f\x8b"):
-        source.fail(f"is compressed with gzip: read a table as 'ark:gunzip -c {source.name} |'")
-    if re.match(rb"(?i)(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)[\s>]", head):
-        source.fail("is a document in HTML or XML, not a table")
-    if _CONFIGURATION.match(head):
-        source.fail("is a configuration file (--name=value), not a table")
-
-
 def _of_archive(source: Source, info_only: bool) -> Iterator[Entry]:
-    _refuse_other_files(source)
+    refuse_foreign_file(source, "ark")
     recording, codec = _codecs(info_only)
-    if _is_single_object(source):
+    if is_single_object(source):
         try:
             value = codec.read(source)
         except ArkError as error:
@@ -163,6 +132,8 @@ def _of_archive(source: Source, info_only: bool) -> Iterator[Entry]:
 
 def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     """Yield key and rxfilename of each line of a script file, or the error of an invalid line."""
+    if not source.at_end():
+        check_text(source.peek_buffered(HEAD_BYTES), source.name)
     splitter = LineSplitter(source.name)
     for line in source.read_lines():
         yield from splitter.split(line)

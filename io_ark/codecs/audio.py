@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,13 +18,14 @@ from io_ark.streams.source import Source
 
 # The first bytes of a file, its format, and a command that converts it.
 _FORMATS = (
-    (b"fLaC", "FLAC", "flac -c -d -s FILE |"),
-    (b"OggS", "OGG", "ffmpeg -v 16 -i FILE -f wav - |"),
-    (b"ID3", "MP3", "ffmpeg -v 16 -i FILE -f wav - |"),
-    (b"NIST_1A", "SPHERE", "sph2pipe -f wav -p FILE |"),
-    (b"RF64", "RF64", "sox FILE -t wav -b 16 - |"),
-    (b".snd", "AU", "sox FILE -t wav -b 16 - |"),
-    (b"caff", "CAF", "sox FILE -t wav -b 16 - |"),
+    (rb"fLaC[\0\x80]", "FLAC", "flac -c -d -s FILE |"),
+    (rb"OggS\0", "OGG", "ffmpeg -v 16 -i FILE -f wav - |"),
+    (rb"ID3[\0-\x0f]", "MP3", "ffmpeg -v 16 -i FILE -f wav - |"),
+    (rb"NIST_1A\n", "SPHERE", "sph2pipe -f wav -p FILE |"),
+    (rb"RF64.{4}WAVE", "RF64", "sox FILE -t wav -b 16 - |"),
+    (rb"\.snd\0", "AU", "sox FILE -t wav -b 16 - |"),
+    (rb"caff\0", "CAF", "sox FILE -t wav -b 16 - |"),
+    (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),
 )
 _LONGEST_TAG = 12
 _CHUNK = 1 << 20  # samples of each channel that are decoded at once
@@ -31,12 +33,18 @@ _CHUNK = 1 << 20  # samples of each channel that are decoded at once
 
 def audio_format(source: Source) -> str:
     """Return the format of the audio at the next byte, such as "FLAC"; "" for wave files and what is not audio."""
-    head = source.peek(_LONGEST_TAG)
-    for tag, name, _ in _FORMATS:
-        if head.startswith(tag) and (name != "MP3" or head[3:4] < b"\x10"):  # the tag's version
+    return _format_of_head(source.peek(_LONGEST_TAG))
+
+
+def is_audio_file(head: bytes) -> bool:
+    """Return True for the first bytes (12 or more) of a wave file, or of audio in another format."""
+    return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_format_of_head(head))
+
+
+def _format_of_head(head: bytes) -> str:
+    for start, name, _ in _FORMATS:
+        if re.match(start, head, re.DOTALL):
             return name
-    if head[:4] == b"FORM" and head[8:] in (b"AIFF", b"AIFC"):
-        return "AIFF"
     # A frame of MPEG audio: 11 bits of synchronization, a version, a layer, a bit rate and a sampling rate that exist.
     is_frame = len(head) >= 4 and head[0] == 0xFF and head[1] >> 5 == 7 and head[1] & 0x18 != 0x08 and head[1] & 6
     return "MP3" if is_frame and head[2] >> 4 not in (0, 15) and head[2] & 12 != 12 else ""

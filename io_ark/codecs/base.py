@@ -22,6 +22,7 @@ from io_ark.codecs.scan import KindScan, Scan
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
 from io_ark.specifier import Range
+from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import Source
 
 T = TypeVar("T")
@@ -68,6 +69,10 @@ class Codec(Generic[T]):
     kind = ""
     marker = BINARY_MARKER
     scan_kind = ""
+
+    def starts_object(self, source: Source) -> bool:
+        """Return True if the next bytes start an object and cannot be the key of an entry of an archive."""
+        return source.peek_buffered(2) == BINARY_MARKER
 
     def read(self, source: Source) -> T:
         """Read the object at the next byte of ``source``, in binary or in text.
@@ -182,6 +187,7 @@ def read_marker(source: Source) -> bool:
     if marker == BINARY_MARKER:
         source.skip(2)
         return True
+    refuse_foreign_file(source, "object")
     if marker == BINARY_MARKER[:1]:
         source.read(2)  # raises TruncatedError
     if marker[:1] == b"\0":

@@ -14,15 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.codecs.audio import audio_format
-from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink
+from io_ark.codecs.audio import audio_format, is_audio_file
+from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink, quote
 from io_ark.codecs.registry import codec
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.specifier import Range
+from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import BytesSource, Source
 
 # Bytes examined to classify text and integers, at first and then. Longer text is one long row.
 _WINDOWS = (1 << 12, 1 << 20)
+_LONGEST_START = 24  # Bytes that tell a single object from an archive.
+_ARCHIVE = ": is this an archive? io_ark.read reads its entries"
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
 _TOKENS = {
@@ -69,8 +72,12 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     """
     head = source.peek(20)
     if head[:2] != BINARY_MARKER:
-        audio = head[:4] in (b"RIFF", b"RIFX") or (source.tell() == 0 and audio_format(source))
-        return "wave" if audio else "fst" if head[:4] == FST else _text_kind(source), {}
+        if head[:4] in (b"RIFF", b"RIFX"):
+            return "wave", {}
+        refuse_foreign_file(source, "object")
+        if source.tell() == 0 and audio_format(source):
+            return "wave", {}
+        return "fst" if head[:4] == FST else _text_kind(source), {}
     body = head[2:]
     found = _TOKENS.get(body.partition(b" ")[0])
     if found is not None:
@@ -80,8 +87,15 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     if body[:1] == b"\x08":
         return "double", {}
     if body[:1] not in (b"T", b"F"):
-        source.fail("no kind of object starts with these bytes: is this an archive, or an offset into one?")
+        source.fail(f"no known kind of object starts with {quote(body.partition(b' ')[0])}")
     return "bool", {}
+
+
+def is_single_object(source: Source) -> bool:
+    """Return True if an object starts here that is not in an archive: in binary, audio, a matrix or model in text."""
+    head = source.peek_buffered(_LONGEST_START)
+    starts = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
+    return starts or head[:4] == FST or is_audio_file(head)
 
 
 def _integer_kind(source: Source) -> str:
@@ -150,7 +164,9 @@ def _text_kind(source: Source) -> str:
             return kind
     line, _, others = start.partition(b"\n")
     if _NOT_TEXT.search(line):
-        source.fail("expected a binary object or text: is this an archive? io_ark.read reads its entries")
+        source.fail(f"expected a binary object or text{_ARCHIVE if source.tell() == 0 else ''}")
+    if source.tell() == 0 and b"\0" in text:
+        source.fail(f"expected text, found a zero byte after the first line{_ARCHIVE}")
     words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
@@ -230,6 +246,9 @@ class AnyCodec(Codec[Any]):
         self._compress = None if compress is None else codec("compressed-matrix", method=compress)
         self._detected: dict[tuple[str, int], Codec[Any]] = {}
         self._by_start: dict[bytes, Codec[Any]] = {}
+
+    def starts_object(self, source: Source) -> bool:
+        return is_single_object(source)
 
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)

@@ -12,6 +12,7 @@ from io_ark.codecs.int_vector import read_sized, write_sized
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.streams.source import Source
+from io_ark.text import parse_integer
 
 Pair = tuple[int, float]
 
@@ -50,9 +51,10 @@ def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
         if not base.INTEGER.fullmatch(index) or not base.NUMBER.fullmatch(value):
             source.fail(f"expected an integer and a number, found {quote(index)} and {quote(value)}", at)
         number = nearest_float32(value)
-        if not base.INT32_MIN <= int(index) <= base.INT32_MAX or np.isinf(number):
+        integer = parse_integer(index)
+        if not base.INT32_MIN <= integer <= base.INT32_MAX or np.isinf(number):
             source.fail(f"{quote(index)} or {quote(value)} is out of range for 32 bits", at)
-        pairs.append((int(index), number))
+        pairs.append((integer, number))
     return pairs
 
 

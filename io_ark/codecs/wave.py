@@ -18,7 +18,7 @@ from io_ark.blocks import MAX_ENTRIES, WaveBlock
 from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
-from io_ark.codecs.audio import audio_format, decode, require_decoder, size_of
+from io_ark.codecs.audio import audio_format, decode, is_audio_file, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, as_array, quote, raw_bytes, written_as
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
@@ -26,6 +26,7 @@ from io_ark.extras import ANY_ENCODING
 from io_ark.logs import logger
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
+from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import FileSource, Source
 
 _PCM = 1
@@ -34,7 +35,7 @@ _UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)  # 3: floats, 6: A-law, 7: mu-law
 # The GUID 00000001-0000-0010-8000-00aa00389b71 as it stands in a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write when the length of the audio is not known yet (the last one: sox).
-_UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
+UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
 _PIECE = 1 << 20
 _WAVE = "wave file's"
@@ -43,6 +44,7 @@ _WAYS_OUT = (
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
+_LONGEST_START = 12  # bytes that tell audio from an archive
 _LONGEST_FORMAT = 64  # bytes of a format chunk
 
 
@@ -78,10 +80,15 @@ class Chunks:
             if found == b"fact" and size != 4:
                 logger.warning("%s: Expected fact chunk to be 4 bytes long.", self._source.name)
             self._source.skip(size)
-            # By the standard a zero follows a chunk of odd size, but not in all writers, and not in Kaldi. No tag
-            # starts with zero.
-            if size % 2 and self._source.peek(1) == b"\0":
-                self._source.skip(1)
+            self.skip_padding(size)
+
+    def skip_padding(self, size: int) -> None:
+        """Skip the zero that follows a chunk of odd size by the standard, but not in all writers, and not in Kaldi.
+
+        No tag starts with zero.
+        """
+        if size % 2 and self._source.peek(1) == b"\0":
+            self._source.skip(1)
 
     @property
     def count(self) -> int:
@@ -127,6 +134,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     elif coding != _PCM:
         foreign = f"has samples that are not linear PCM (format {coding})"
     source.skip(size - len(format_chunk))
+    chunks.skip_padding(size)
     if channels == 0:
         refuse("has no channels")
     if not foreign and bits != 16:
@@ -145,7 +153,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     foreign_chunk = format_chunk if foreign else b""
     is_counted = 8 * block == channels * bits and coding in _UNCOMPRESSED
     data_size = chunks.enter(b"data")
-    if chunks.riff_size in _UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
+    if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
         return _Header(info, block, is_counted, foreign_chunk)
     # One byte more or less is the padding of a chunk of odd size.
@@ -159,10 +167,22 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
 
 
 def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes | bytearray | memoryview:
-    """Read the samples: the number of bytes in the header, or all up to the end if it is unknown or too large."""
-    info = header.info
-    limit = max_duration * info.sample_frequency * header.block
-    announced = info.data_bytes
+    """Read the samples of a wave file that is not longer than ``max_duration`` seconds."""
+    limit = max_duration * header.info.sample_frequency * header.block
+    return read_samples(source, header.info.data_bytes, limit, max_duration)
+
+
+def read_samples(
+    source: Source, announced: int | None, limit: float = math.inf, max_duration: float = math.inf
+) -> bytes | bytearray | memoryview:
+    """Read the samples of a wave file: as many bytes as the header announces, or fewer if the file is truncated.
+
+    Args:
+        source: where the samples start.
+        announced: number of bytes in the header; None if it is unknown, so that all bytes are read.
+        limit: maximum number of bytes.
+        max_duration: the limit in seconds, for the message.
+    """
     if announced is not None and announced <= limit and source.holds(announced):
         return source.read(announced)
     remaining = source.remaining()
@@ -204,7 +224,10 @@ def _format_of_file(source: Source) -> str:
 
     Nothing in such audio says where it ends, so it fills a file or the output of a command.
     """
-    name = "" if source.peek(4) in (b"RIFF", b"RIFX") else audio_format(source)
+    if source.peek(4) in (b"RIFF", b"RIFX"):
+        return ""
+    refuse_foreign_file(source, "object")
+    name = audio_format(source)
     if name and source.tell():
         source.fail(f"{name} audio within an archive is not supported: put it into a file of its own")
     return name
@@ -293,6 +316,9 @@ class WaveInfoCodec(Codec[WaveInfo]):
     def scan(self) -> Scan | None:
         return WaveScan(only_headers=True)
 
+    def starts_object(self, source: Source) -> bool:
+        return is_audio_file(source.peek_buffered(_LONGEST_START))
+
     def read(self, source: Source) -> WaveInfo:
         header = _header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
@@ -345,6 +371,9 @@ class WaveCodec(Codec[Wave]):
         self.max_duration = max_duration
         self.in_parts = in_parts
         self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
+
+    def starts_object(self, source: Source) -> bool:
+        return is_audio_file(source.peek_buffered(_LONGEST_START))
 
     def read(self, source: Source) -> Wave:
         if name := _format_of_file(source):

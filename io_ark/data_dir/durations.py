@@ -16,6 +16,7 @@ from io_ark.data_dir.lines import awk_number, chunks, lines_of, number_of, numbe
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked
 from io_ark.errors import ArkError
+from io_ark.text import parse_integer
 
 SPEED_COMMAND = re.compile(rb"sox.*speed")
 _SPHERE = {name: re.compile(rb"%b -i ([0-9]+)" % name) for name in (b"sample_rate", b"sample_count")}
@@ -35,9 +36,10 @@ def sphere_durations(wav_scp: str) -> list[bytes] | None:
         except OSError:
             return None
         rate, count = (pattern.findall(header) for pattern in _SPHERE.values())
-        if not count or not rate or not int(rate[-1]):
+        samples, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (count, rate))
+        if not count or not frequency:
             return None
-        found.append(b"%b %.15g\n" % (key, int(count[-1]) / int(rate[-1])))
+        found.append(b"%b %.15g\n" % (key, samples / frequency))
     return found
 
 

@@ -27,6 +27,7 @@ from io_ark.models.topology import NO_PDF, Entry, HmmState, HmmTopology
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import ContextDependency, EventMap, Leaf, Split, Table
 from io_ark.streams.source import Source
+from io_ark.text import parse_integer
 
 _integers = PlainIntVectorCodec()
 _vector = VectorCodec()
@@ -117,9 +118,9 @@ def _read_phones(source: Source) -> list[int]:
     expect_token(source, False, b"<ForPhones>")
     phones = []
     while (token := source.read_token()) != b"</ForPhones>":
-        if not _INTEGER.fullmatch(token) or not 0 < int(token) < 1 << 31:
+        if not _INTEGER.fullmatch(token) or not 0 < (phone := parse_integer(token)) < 1 << 31:
             source.fail(f"expected the number of a phone or '</ForPhones>', found {quote(token)}")
-        phones.append(int(token))
+        phones.append(phone)
     return phones
 
 

@@ -70,6 +70,20 @@ def _pointer_to(base: str) -> type[_Pointer]:
     return type(f"PointerTo_{base}", (_Pointer,), {"dtype": np.dtype(_DTYPES[base]) if base in _DTYPES else None})
 
 
+def _interruptible(function: Any) -> Any:
+    """Return a function of C that raises ^C as such: ctypes makes an ArgumentError of any error in ``from_param``."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except ctypes.ArgumentError as error:
+            if "KeyboardInterrupt" in str(error):
+                raise KeyboardInterrupt from None
+            raise
+
+    return call
+
+
 def _argument(declared: str) -> Any:
     return _pointer_to(declared[:-1]) if declared.endswith("*") else _NUMBERS[declared]
 
@@ -175,7 +189,8 @@ class Signatures:
         """
         result, *arguments = self._functions[name]
         types = [ctypes.c_void_p if takes_addresses and "*" in each else _argument(each) for each in arguments]
-        return self.library().function(name, *types, result=_NUMBERS[result], level=level)
+        function = self.library().function(name, *types, result=_NUMBERS[result], level=level)
+        return function if takes_addresses else _interruptible(function)
 
     @functools.cache  # noqa: B019
     def _kind(self, name: str) -> tuple[Any, dict[str, Any]]:

@@ -287,10 +287,8 @@ class Output(ClosedOnExit):
 
     def __del__(self) -> None:
         if getattr(self, "_raw", None) is not None:
-            try:
+            with process.Deletion():
                 self.close()
-            except Exception as error:
-                logger.error("%s", error)
 
 
 def open_output(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -36,8 +36,8 @@ _SLOWEST = 1 << 15  # bytes per second after the first minute
 _TEMPORARY = (408, 425, 429)
 _CHANGED = "has changed since it was opened: open it again"
 _NO_VERSIONS = (
-    "the server tells neither ETag nor Last-Modified, so parts of two versions of the file could be mixed: copy the "
-    "file, or use a pipe such as 'curl -s URL |'"
+    "the server sends neither a strong ETag nor a Last-Modified that is a second old, so parts of two versions of the "
+    "file could be mixed: copy the file, or use a pipe such as 'curl -s URL |'"
 )
 _NO_RANGES = (
     "the server ignores ranges of bytes and sends whole files: copy the file, or use a pipe such as 'curl -s URL |'"
@@ -116,7 +116,8 @@ class _Answer(NamedTuple):
     data: bytes  # the bytes; one more than asked for if the server sends too many
     first: int  # offset of the first byte
     size: int | None  # size of the whole file; None if the server does not tell it
-    version: str  # what identifies the version of the file ("" if unknown)
+    version: str  # what differs between two versions of the file ("" if unknown)
+    is_strong: bool = True  # False if two versions of the file may have the same
 
 
 class _StatusError(Exception):
@@ -131,6 +132,25 @@ async def _take(stream: Any, most: int) -> bytes:
     while len(data) < most and (part := await stream.read(most - len(data))):
         data += part
     return bytes(data)
+
+
+def _version_of(headers: Mapping[str, str]) -> tuple[str, bool]:
+    """Return what identifies the version of a file, and whether it is strong (RFC 9110, sections 8.8.1 and 8.8.2.2).
+
+    A weak ETag is that of all versions which the server holds to be equivalent. A Last-Modified is that of all versions
+    of one second: it is strong if the server's clock has passed that second.
+    """
+    from email.utils import parsedate_to_datetime  # slow to import; whoever is here has it
+
+    etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
+    if etag.startswith('"'):
+        return etag, True
+    try:
+        age = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified)
+        is_strong = age.total_seconds() >= 1
+    except (TypeError, ValueError, OverflowError):  # one is missing or invalid
+        is_strong = False
+    return f"{etag} {modified}".strip(), is_strong
 
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
@@ -152,11 +172,11 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
             raise FileNotFoundError
         if answer.status not in (200, 206, 416):
             raise _StatusError(answer.status)
-        found = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+        version_of_answer = _version_of(answer.headers)
         told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         size = int(told[3]) if told and told[3] != "*" else None
         if answer.status == 416:
-            return _Answer(b"", start, size, found)
+            return _Answer(b"", start, size, *version_of_answer)
         if answer.status == 200 and size is None:
             size = answer.content_length
         try:
@@ -166,7 +186,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
                 raise OpenError("cannot be read: the server is too slow", file=url, offset=start) from error
             raise
         first = int(told[1]) if told and told[1] and answer.status == 206 else 0
-        return _Answer(data, first, size, found)
+        return _Answer(data, first, size, *version_of_answer)
 
 
 async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
@@ -237,7 +257,7 @@ class RemoteFile:
             answer = _range(system, path, 0, _SMALLEST, "")
             if answer.first == 0 and len(answer.data) in (_SMALLEST, answer.size):
                 self._span = 0, answer.data
-            return answer.size, answer.version
+            return answer.size, answer.version if answer.is_strong else ""
 
         size, version = self._attempt(ask)
         if not isinstance(size, int):
@@ -288,7 +308,7 @@ class RemoteFile:
             answer = _range(system, path, start, stop, self._version)
             # An answer to If-Range need not tell the version.
             version = answer.version or (self._version if self._version.startswith('"') else "")
-            if version != self._version or answer.size not in (None, self.size):
+            if (self._version and version != self._version) or answer.size not in (None, self.size):
                 raise OpenError(_CHANGED, file=self.path, offset=start)
             if len(answer.data) > stop - start or (start and not answer.first):
                 raise OpenError(_NO_RANGES, file=self.path)

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from io_ark.codecs.pack import Pack
-from io_ark.logs import logger
 from io_ark.streams.output import Output
+from io_ark.streams.process import Deletion
 
 # Number of pending keys and values from which on they are written.
 _MAX_PENDING = 1000
@@ -30,10 +30,8 @@ class Pending:
     def __del__(self) -> None:
         if self._output.inherited or self._output.entry.broken:
             return  # the process that opened the output writes the entries; or they were refused
-        try:
+        with Deletion():
             self.send()
-        except Exception as error:
-            logger.error("%s", error)
 
 
 def _functions(

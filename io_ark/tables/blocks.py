@@ -24,6 +24,7 @@ from io_ark.codecs.scan import Scanned, Window, in_c
 from io_ark.errors import ArkError
 from io_ark.native import NATIVE
 from io_ark.streams.files import OpenFiles
+from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import LONGEST_OFFSET, name_key
@@ -84,6 +85,9 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     Raises:
         ArkError: an entry cannot be read; those before it have been yielded.
     """
+    refuse_foreign_file(source, "ark")
+    if not source.tell() and codec.starts_object(source):
+        source.fail("is a single object, not an archive: io_ark.load reads it, or a file name without 'ark:'")
     scan = in_c(codec.scan)
     # The first entry is read alone: if it is large, nothing is read ahead.
     pause = _Pause(int(scan is not None and not scan.of_any_size))

@@ -32,6 +32,7 @@ from io_ark.logs import logger
 from io_ark.specifier import Rspecifier, parse_rspecifier, split_brackets
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
+from io_ark.streams.foreign import HEAD_BYTES
 from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
 from io_ark.tables.loader import Loader, as_codec, name_key, ready
@@ -225,7 +226,8 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
     with open_input(table.rxfilename, access=access) as opened:
         script = _Script(table, codec, access, state, opened.source.name)
-        check_text(opened.source.peek(2), opened.source.name)
+        if not opened.source.tell() and not opened.source.at_end():
+            check_text(opened.source.peek_buffered(HEAD_BYTES), opened.source.name)
         for lines in opened.source.read_line_lists():
             if b"\0" in lines[0]:  # an archive, whose name would be taken for that of a file
                 raise FormatError(BINARY_SCRIPT, file=opened.source.name)

@@ -23,6 +23,7 @@ from io_ark.logs import logger
 from io_ark.specifier import name_of, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
+from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
 from io_ark.streams.remote import is_url
 
@@ -99,13 +100,10 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
 
 
 def check_text(head: bytes, name: str) -> None:
-    """Raise :class:`FormatError` for a script file whose first two bytes are not text."""
+    """Raise :class:`FormatError` if a file with these first bytes is not a script file."""
     if head[:1] == b"\0":
         raise FormatError(BINARY_SCRIPT, file=name, offset=0)
-    if head == b"\x1f\x8b":
-        raise FormatError(
-            f"is compressed with gzip: read a script file as 'scp:gunzip -c {name} |'", file=name, offset=0
-        )
+    refuse_foreign_head(head, name, "scp")
 
 
 def _text_length(data: bytes | mmap.mmap) -> int:
@@ -160,7 +158,7 @@ class Script(Mapping[str, str]):
     """
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
-        check_text(data[:2], name)
+        check_text(data[:HEAD_BYTES], name)
         if len(data) and data[-1] != _NEWLINE:
             data = data[:] + b"\n"
         self.name = name

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import io_ark
 from io_ark.errors import ArkError, KeyFormatError, SpecifierError
 from io_ark.specifier import (
     Rspecifier,
     Wspecifier,
     classify_rspecifier,
     classify_wspecifier,
+    is_table_rspecifier,
+    is_table_wspecifier,
     parse_range,
     parse_rspecifier,
     parse_rxfilename,
@@ -209,3 +215,90 @@ def test_options_come_in_any_order_and_the_last_one_counts(options: list[str], d
         said = [option for option in options if option in (flag, f"n{flag}")]
         assert getattr(table, name) == (bool(said) and said[-1] == flag)
     assert table.background == ("bg" in options)
+
+
+MISTAKEN = [
+    "scp,ark:o.scp,o.ark",
+    "scp,ark,t:o.scp,o.ark",
+    "ark,scp:o.ark",
+    "ark,ark:o",
+    "scp,scp:o",
+    "ark,:o",
+    "ark, t:o",
+]
+MISTAKEN += [
+    "ark,text:o",
+    "ark,T:o",
+    "ark,gz:o",
+    "t,scp,ark:o.scp,o.ark",
+    "ark,b,x:o",
+    "ark,1:o",
+    "ark,scp,o:a,b",
+    ",ark:o",
+]
+# Names of files that only resemble a specifier.
+REAL_FILES = ["archive", "archive:5", "scpfile.ark:12", "ark_dir/x.ark:15", "ark dir/x.ark:15", "ark,dir/x.ark:15"]
+REAL_FILES += [
+    "arks,t:x.ark",
+    "a,ark_b:x.ark",
+    "my,ark.1:x.ark",
+    "ark.scp:x.ark",
+    "./scp,ark:o",
+    "time 12:30.ark",
+    "ark,x",
+]
+
+
+@pytest.mark.parametrize("name", MISTAKEN)
+def test_invalid_specifiers_are_not_taken_for_file_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for job in (io_ark.writer, io_ark.read, io_ark.load, io_ark.load_scp, partial(io_ark.save, value=[1])):
+        with pytest.raises(
+            SpecifierError, match=r"is neither a file name nor a valid .specifier: write 'ark:FILE'|is the"
+        ):
+            job(name)
+        assert not list(tmp_path.iterdir())
+    for job in (io_ark.SequentialReader, io_ark.RandomAccessReader, io_ark.Writer):
+        with pytest.raises(SpecifierError):
+            job(name, kind="token")
+    assert not list(tmp_path.iterdir())
+    io_ark.save(Path(name), "word")
+    assert io_ark.load(Path(name)) == "word"
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_names_of_files_that_resemble_a_specifier_are_read_and_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, _, offset = name.rpartition(":")
+    file = Path(path) if offset.isdigit() else Path(name)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(" " * int(offset) + "word\n" if offset.isdigit() else "word\n")
+    assert io_ark.load(name) == "word"
+    if not offset.isdigit():
+        io_ark.save(name, "other")
+        assert io_ark.load(name) == "other"
+
+
+@given(
+    st.lists(st.sampled_from(["ark", "scp", "b", "t", "o", "s", "cs", "p", "bg", "f", "nf", "x", "abc"]), min_size=1),
+    st.sampled_from(["o", "o.ark,o.scp"]),
+)
+def test_names_with_ark_or_scp_before_the_colon_are_valid_specifiers_or_refused(words: list[str], rest: str) -> None:
+    name = f"{','.join(words)}:{rest}"
+    tables = [word for word in words if word in ("ark", "scp")]
+    options = set(words) - {"ark", "scp"}
+    readable = len(tables) == 1 and options <= {"b", "t", "o", "s", "cs", "p", "bg"}
+    both = tables == ["ark", "scp"] and "," in rest
+    writable = (len(tables) == 1 or both) and options <= {"b", "t", "f", "nf", "p"}
+    assert is_table_rspecifier(name) == readable
+    assert is_table_wspecifier(name) == writable
+    for parse in (parse_rxfilename, parse_wxfilename):
+        if tables:
+            with pytest.raises(SpecifierError):
+                parse(name)
+        else:
+            assert parse(name).path == name

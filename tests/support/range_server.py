@@ -26,6 +26,7 @@ class RangeServer(ThreadingHTTPServer):
         failures: statuses to answer with, in place of the next files; 0 cuts the connection.
         ranges: answer range requests.
         etag: version of the files.
+        modified: when the files were modified, in seconds since 1970.
         special: called with the handler of each GET; True if it has answered.
     """
 
@@ -41,6 +42,7 @@ class RangeServer(ThreadingHTTPServer):
         self.failures: list[int] = []
         self.ranges = True
         self.etag = '"1"'
+        self.modified: float | None = None
         self.special: Callable[[Any], bool] | None = None
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -104,6 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(200)
         if self.server.etag:
             self.send_header("ETag", self.server.etag)
+        if self.server.modified is not None:
+            self.send_header("Last-Modified", self.date_time_string(self.server.modified))
         self.send_header("Content-Length", str(last + 1 - first))
         self.end_headers()
         if body:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import kaldiio
 import numpy as np
 import pytest
 
+import io_ark
 from io_ark.cli.diff import compare, pairs
 from io_ark.cli.entries import Entry
+from io_ark.codecs import codec
+from io_ark.codecs.sparse import SparseVector
 from io_ark.codecs.wave import Wave
+from io_ark.streams import BytesSource
 from tests.support.ark_program import Ark
+from tests.support.codec_samples import EXAMPLES, MODELS, samples
 
 FEATS = {f"utt{i}": np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i in range(4)}
 
@@ -115,3 +121,44 @@ def test_keys_of_one_table_are_listed_up_to_five(missing: int, listed: str, ark:
     kaldiio.save_ark("long.ark", {f"k{i}": np.zeros((1, 1), np.float32) for i in range(missing + 1)})
     kaldiio.save_ark("short.ark", {f"k{missing}": np.zeros((1, 1), np.float32)})
     assert f"{missing} keys: {listed}" in ark("diff long.ark short.ark", 1).out
+
+
+SAMPLES = samples()
+
+
+@pytest.mark.parametrize("at", range(len(SAMPLES)), ids=[f"{kind}-{at}" for at, (kind, _) in enumerate(SAMPLES)])
+def test_every_object_equals_itself_and_no_other(at: int) -> None:
+    kind, data = SAMPLES[at]
+    one, same = (codec(kind).read(BytesSource(each)) for each in (data, data))
+    assert compare("a", one, same).is_none
+    assert not compare("a", one, "another").is_none and not compare("a", np.zeros(99), one).is_none
+
+
+def test_parts_of_models_and_examples_are_compared_number_by_number(ark: Ark) -> None:
+    ark(f"diff {EXAMPLES}/nnet.ark {EXAMPLES}/nnet.ark")
+    ark(f"diff {EXAMPLES}/chain.ark {EXAMPLES}/chain.txt --tolerance=1e-5")
+    gmm = io_ark.load(MODELS / "diag4.gmm")
+    means = gmm.precision_means.copy()
+    means[1, 2] += 0.5
+    io_ark.save("b.gmm", replace(gmm, precision_means=means))
+    out = ark(f"diff {MODELS}/diag4.gmm b.gmm", 1).out
+    assert "\tlargest 0.5 in precision_means at [1, 2], mean" in out
+    ark(f"diff --tolerance=0.6 {MODELS}/diag4.gmm b.gmm")
+    ark(f"diff {MODELS}/diag4.gmm {MODELS}/diag4.txt --tolerance=1e-4")
+
+
+def test_lists_of_other_lengths_differ() -> None:
+    assert not compare("a", [[]], [[], []]).is_none
+    assert not compare("a", {}, {"x": 1}).is_none
+    assert compare("a", [[1, 2]], [[1, 3]]).reason == "[[1, 2]] and [[1, 3]]"
+    sparse = SparseVector(3, np.array([0], np.int32), np.ones(1, np.float32))
+    assert compare("a", sparse, sparse._replace(dim=4)).reason == "dim: 3 and 4"
+
+
+def test_deep_trees_are_compared(ark: Ark) -> None:
+    depth = 30_000
+    tree = b"ContextDependency 3 1 ToPdf " + b"SE 1 [ 1 ]\n{ " * depth + b"CE 0 " + b"CE 1 }\n" * depth
+    Path("deep.tree").write_bytes(tree + b"EndContextDependency ")
+    ark("diff deep.tree deep.tree")
+    kaldiio.save_mat("m", np.zeros((2, 2), "f4"))
+    assert "\tContextDependency and array(" in ark("diff deep.tree m", 1).out

@@ -64,7 +64,7 @@ def test_compressed_archive_is_named_as_such(ark: Ark) -> None:
     Path("a.ark").write_bytes(gzip.compress(Path("feats.ark").read_bytes()))
     for command, status in ("ls", 2), ("stat", 2), ("check", 1):
         printed = ark(f"{command} a.ark", status)
-        assert "is compressed with gzip: read a table as 'ark:gunzip -c a.ark |'" in printed.out + printed.err
+        assert "is compressed with gzip: read it as 'ark:gunzip -c a.ark |'" in printed.out + printed.err
 
 
 def test_grep_selects_keys(ark: Ark) -> None:
@@ -138,7 +138,7 @@ def test_a_web_page_is_named_as_one(capsys: pytest.CaptureFixture[str]) -> None:
         Path("report.html").write_text(text)
         assert main(["ls", "report.html"]) != 0
         printed = capsys.readouterr()
-        assert "report.html:0: is a document in HTML or XML, not a table" in printed.out + printed.err
+        assert "report.html:0: is a document in HTML or XML, not an archive" in printed.out + printed.err
 
 
 def test_a_compressed_script_file_is_named_as_one() -> None:

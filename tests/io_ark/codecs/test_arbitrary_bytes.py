@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import io_ark
 from io_ark.codecs import KINDS, AnyCodec, codec, read_any
 from io_ark.errors import ArkError, FormatError, TruncatedError
 from io_ark.specifier import parse_range
 from io_ark.streams.source import BytesSource, Source, StreamSource
-from tests.support.codec_samples import samples
+from io_ark.text import parse_integer
+from tests.support.codec_samples import BINARY_ONLY, samples
 
 logging.getLogger("io_ark").addHandler(logging.NullHandler())
 SAMPLES = samples()
@@ -139,3 +141,31 @@ def test_false_sizes_take_no_memory(kind: str, data: bytes) -> None:
                     assert peak < allowed, (peak, at, lie)
     finally:
         tracemalloc.stop()
+
+
+NUMBERS = [b"9" * 5000, b"-" + b"9" * 5000, b"1e99999999999999999999", b"0e-99999999999999999999", b"0." + b"3" * 5000]
+
+
+@pytest.mark.parametrize("kind", sorted({kind for kind, data in SAMPLES if data[:2] != b"\0B"} - BINARY_ONLY))
+def test_numbers_of_any_length_in_text_are_refused_in_one_line(kind: str) -> None:
+    tried = 0
+    for text in (data for each, data in SAMPLES if each == kind and data[:2] != b"\0B" and len(data) < 20_000):
+        places = list(re.finditer(rb"[0-9][0-9.e+-]*", text))
+        for place in places[:: max(1, len(places) // 8)]:
+            for number in NUMBERS:
+                tried += 1
+                source = BytesSource(text[: place.start()] + number + text[place.end() :])
+                try:
+                    codec(kind).read(source)
+                except ArkError as error:
+                    assert "\n" not in str(error) and len(str(error)) < 3000
+    assert tried or kind in ("bool", "config", "lines", "symbol-table", "token", "token-vector", "wave-info")
+
+
+def test_integers_of_any_length_are_parsed() -> None:
+    for digits in ("7", "0" * 5000 + "7", "+" + "0" * 500 + "7"):
+        assert parse_integer(digits) == parse_integer(digits.encode()) == 7
+    assert parse_integer("-" + "9" * 5000) == -(2**64) and parse_integer("9" * 5000) == 2**64
+    for place in "a.ark:" + "9" * 5000, "a.ark:" + "0" * 5000 + "7":
+        with pytest.raises(ArkError, match=r"beyond the size of any file|cannot be opened"):
+            io_ark.load(place)

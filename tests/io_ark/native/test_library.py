@@ -6,11 +6,14 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import io_ark
-from io_ark.native import library
+from io_ark.codecs.text_parse import read_rows
+from io_ark.native import NATIVE, library, signatures
 from io_ark.native.library import load
 from tests.support.processes import python
 
@@ -107,3 +110,16 @@ def test_unknown_instruction_set_is_reported_and_not_used() -> None:
     done, best = python(LOADED, KALDI_COMPAT_SIMD="mmx"), library().levels[-1]
     assert f"KALDI_COMPAT_SIMD=mmx is not available, so {best} is used: choose one of" in done.stderr
     assert "Traceback" not in done.stderr and done.stdout.startswith(f"True {best} ")
+
+
+@pytest.mark.skipif(not NATIVE.in_use, reason="needs the C library")
+def test_interrupt_while_arguments_are_converted_is_a_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(signatures.ctypes, "byref", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_rows(b"1 2\n", True)
+    monkeypatch.undo()
+    with pytest.raises(signatures.ctypes.ArgumentError, match="contiguous"):
+        NATIVE.function("ark_list_ends")(np.zeros((4, 4), np.int32)[:, 0], 4, 4, 1, np.zeros(4, np.int64))

@@ -114,12 +114,13 @@ def test_file_that_changes_between_two_requests_is_an_error(server: RangeServer,
     server.etag = '"2"'
     with pytest.raises(OpenError, match=r"feats\.ark:\d+: utt099: has changed since it was opened"):
         table["utt099"]
-    server.etag = "Tue"  # not a strong one, with which the answer need not tell the version
+    server.etag, server.modified = "", time.time() - 5  # an answer always tells it, unlike a strong ETag
     table = io_ark.load_scp(f"{server.url}/feats.scp")
     np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
-    server.etag = ""
-    with pytest.raises(OpenError, match="has changed"):
-        table["utt099"]
+    for modified in (server.modified + 1, None):
+        server.modified = modified
+        with pytest.raises(OpenError, match="has changed"):
+            table["utt099"]
 
 
 def test_range_is_asked_of_the_version_that_was_opened(server: RangeServer) -> None:
@@ -127,6 +128,51 @@ def test_range_is_asked_of_the_version_that_was_opened(server: RangeServer) -> N
     server.special = lambda handler: asked.append(handler.headers["If-Range"]) or False
     dict(io_ark.read(f"ark:{server.url}/feats.ark"))
     assert asked[0] is None and len(asked) > 2 and set(asked[1:]) == {'"1"'}
+
+
+WEAK: list[tuple[str, float | None]] = [("", -99.0), ('W/"1"', -99.0), ('W/"1"', None), ("Tue", None)]
+
+
+@pytest.mark.parametrize(("etag", "age"), WEAK)
+def test_versions_that_a_weak_validator_does_not_tell_apart_are_not_mixed(
+    etag: str, age: float | None, server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.etag, server.modified = etag, None if age is None else time.time() - age
+    table = io_ark.load_scp(f"{server.url}/feats.scp")
+    np.testing.assert_array_equal(table["utt003"], TABLE["utt003"])
+    data = (tmp_path / "feats.ark").read_bytes()
+    (tmp_path / "feats.ark").write_bytes(bytes(len(data)))  # another version of the same size within one second
+    for key in "utt050", "utt099":
+        np.testing.assert_array_equal(table[key], TABLE[key])
+    (tmp_path / "feats.ark").write_bytes(data)
+    monkeypatch.setattr(remote, "_LARGEST", len(data) - 1)
+    with pytest.raises(OpenError, match=r"feats\.ark: the server sends neither a strong ETag nor a Last-Modified"):
+        io_ark.read(f"ark:{server.url}/feats.ark")
+
+
+NOON = {"Date": "Sat, 28 Nov 2026 12:00:01 GMT", "Last-Modified": "Sat, 28 Nov 2026 12:00:00 GMT"}
+SAME = {"Date": NOON["Last-Modified"]}
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_strong"),
+    [
+        (NOON, True), (NOON | SAME, False), (NOON | {"Date": "noon"}, False), ({"Date": NOON["Date"]}, False),
+        (NOON | {"ETag": 'W/"1"'}, True), (NOON | SAME | {"ETag": 'W/"1"'}, False),
+        (NOON | SAME | {"ETag": '"1"'}, True),
+        (NOON | {"Last-Modified": "Sat, 28 Nov 2026 12:00:00 -0000"}, False), ({}, False), ({"ETag": '""'}, True),
+    ],
+)  # fmt: skip
+def test_strong_validators_are_those_of_http(headers: dict[str, str], is_strong: bool) -> None:
+    assert remote._version_of(headers)[1] == is_strong
+
+
+def test_ranges_are_read_of_a_version_with_an_older_time(server: RangeServer) -> None:
+    for etag in "", 'W/"1"':
+        server.etag, server.modified = etag, time.time() - 5
+        server.requests.clear()
+        same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
+        assert len(server.requests) > 2
 
 
 def test_file_without_a_version_is_read_by_one_request_or_refused(
@@ -142,7 +188,7 @@ def test_file_without_a_version_is_read_by_one_request_or_refused(
     (tmp_path / "feats.ark").write_bytes(data)
     same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
     monkeypatch.setattr(remote, "_LARGEST", len(data) - 1)
-    with pytest.raises(OpenError, match=r"feats\.ark: the server tells neither ETag nor Last-Modified"):
+    with pytest.raises(OpenError, match=r"feats\.ark: the server sends neither a strong ETag nor a Last-Modified"):
         io_ark.read(f"ark:{server.url}/feats.ark")
     (tmp_path / "small.ark").write_bytes(data[:10_000])
     with pytest.raises(TruncatedError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 import io_ark
 from io_ark.blocks import ArrayBlock
 from io_ark.errors import WriteError
-from io_ark.streams import output
+from io_ark.streams import output, process
 from io_ark.tables import batches
 
 KEYS = [f"utt{i}" for i in range(6)]
@@ -153,8 +154,9 @@ def test_failed_write_is_an_error_of_close_whichever_byte_it_is(
 @pytest.mark.parametrize(("kind", "steps"), [("matrix", entries), ("matrix", blocks), ("int", numbers)])
 @pytest.mark.parametrize("wspecifier", ["ark:o.ark", "ark,scp,f:o.ark,o.scp"])
 def test_interrupt_between_two_instructions_loses_nothing_in_silence(
-    wspecifier: str, kind: str, steps: Any, faulty: Faulty
+    wspecifier: str, kind: str, steps: Any, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(process, "interrupt_later", lambda: None)  # which would interrupt pytest
     own = {module.__file__ for module in (output, batches, sys.modules[io_ark.Writer.__module__])}
     left = 0
 
@@ -247,3 +249,18 @@ def check_script_file(write: Callable[[], None], disk: FullDisk, error: BaseExce
             break
     assert lengths >= {0, len(MANY) - 1}
     assert len(lengths) > 2
+
+
+def test_interrupt_while_a_forgotten_writer_is_closed_ends_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    faults = Faulty(monkeypatch)
+    monkeypatch.setattr(batches, "_MAX_PENDING", 1000)
+    writer = io_ark.Writer(f"ark:{tmp_path}/a.ark", kind="vector")
+    writer["utt0"] = np.ones(1, np.float32)
+    faults.left = 0
+    with pytest.raises(KeyboardInterrupt):  # after the deletion, which lets no exception out
+        del writer
+        for _ in range(100):
+            time.sleep(0.05)
+    assert "an output was interrupted while it was closed: it is incomplete" in caplog.text

@@ -87,7 +87,8 @@ class FrameStore:
         if 0 <= index < len(self._frames):
             return self._frames[index]
         last = self._removed + len(self._frames) - 1
-        raise StreamError(f"frame {frame} is not available: ask for {self._removed} to {last}")
+        known = f"ask for {self._removed} to {last}" if self._frames else "no frame is ready"
+        raise StreamError(f"frame {frame} is not available: {known}")
 
     def pop(self, n: int) -> None:
         """Discard the first ``n`` frames that are there; the others keep their numbers."""

@@ -335,9 +335,9 @@ class OnlineFeature:
             OptionError: the frame is not ready yet, or was discarded.
         """
         if not self._discarded <= frame < self.num_frames_ready:
-            raise OptionError(
-                f"frame {frame} is not available: ask for {self._discarded} to {self.num_frames_ready - 1}"
-            )
+            last = self.num_frames_ready - 1
+            known = f"ask for {self._discarded} to {last}" if last >= self._discarded else "no frame is ready"
+            raise OptionError(f"frame {frame} is not available: {known}")
         return self._frames[frame - self._discarded]
 
     def get_frames(self, frames: Sequence[int]) -> list[Tensor]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import AnyCodec, Codec, codec
+from io_ark.codecs.audio import audio_format
 from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, as_array, end_line
 from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
@@ -26,7 +27,7 @@ from io_ark.tables.loader import Loader
 from kaldi_standins.as_stored import write_empty
 from kaldi_standins.kaldiio.big_endian import swapped
 from kaldi_standins.kaldiio.extended import extended_reader, extended_writer
-from kaldi_standins.kaldiio.wavio import read_audio, write_audio
+from kaldi_standins.kaldiio.wavio import decode_audio, read_audio, write_audio
 
 _LONGEST_TAG = 6  # "AUDIO" and the byte after it
 _FIRST_LOOK = 1 << 12
@@ -70,6 +71,8 @@ class KaldiioCodec(AnyCodec):
             return read_audio(source)
         if (extended := extended_reader(head)) is not None:
             return extended(source, **self._load_kwargs)
+        if source.tell() == 0 and audio_format(source):
+            return decode_audio(source.read_rest(), source)
         return self._read_text(source)
 
     def _read_text(self, source: Source) -> Any:

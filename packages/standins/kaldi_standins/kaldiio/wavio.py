@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import Sink, as_array, raw_bytes
-from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, Chunks, WaveCodec
+from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, UNKNOWN_RIFF_SIZES, Chunks, read_samples
 from io_ark.errors import ArkError, FormatError
 from io_ark.extras import not_installed
 from io_ark.streams.source import BytesSource, Source
@@ -82,18 +82,14 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the wave file at the next byte: 8 or 16 bits per sample, or any other format by soundfile.
+    """Read the wave file at the next byte: linear samples of up to 16 bits, or any other format by soundfile.
 
     Raises:
         ArkError: it is not a wave file, or soundfile is needed and not installed.
     """
     coding, bits = _format_of(source)
-    if coding == _PCM and bits == 8:
-        return _read_8_bits(source)
-    if coding == _PCM and bits == 16:
-        wave = WaveCodec().read(source)
-        samples = wave.samples
-        return int(wave.sample_frequency), samples[0] if len(samples) == 1 else samples.T.copy()
+    if coding == _PCM and 0 < bits <= 16:
+        return _read_linear(source, np.uint8 if bits <= 8 else np.int16)
     size = int.from_bytes(source.peek(8)[4:], "little")
     remaining = source.remaining()
     whole = 0 < size < 2**31 and (remaining is None or size + 8 <= remaining)
@@ -119,19 +115,27 @@ def _format_of(source: Source) -> tuple[int, int]:
     return coding, bits
 
 
-def _read_8_bits(source: Source) -> Audio:
+def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
+    """Read linear samples as kaldiio does: the header's byte rate and block size are not used.
+
+    A truncated file gives the samples that are there. A data chunk of 0 bytes has no samples, unless the size of the
+    file is unknown as well.
+    """
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     _, channels, rate, *_ = chunks.fields("HHIIHH")
     if channels == 0 or rate == 0 or size < 16:
         source.fail(f"a wave file has {channels} channels and a sampling rate of {rate}")
     source.skip(size - 16)
-    size = chunks.enter(b"data")
-    unknown = size in UNKNOWN_DATA_SIZES[1:]
-    data = source.read_rest() if unknown else source.read(size)
-    if not unknown and size % 2 and source.peek(1) == b"\0":
-        source.skip(1)  # padding
-    samples = np.frombuffer(data, np.uint8, len(data) // channels * channels).copy()
+    chunks.skip_padding(size)
+    announced = chunks.enter(b"data")
+    unknown = UNKNOWN_DATA_SIZES if chunks.riff_size in UNKNOWN_RIFF_SIZES else UNKNOWN_DATA_SIZES[1:]
+    data = read_samples(source, None if announced in unknown else announced)
+    if announced not in unknown:
+        chunks.skip_padding(announced)
+    kind = np.dtype(dtype).newbyteorder(">" if chunks.big_endian else "<")
+    count = len(data) // (channels * kind.itemsize)
+    samples = np.array(np.frombuffer(data, kind, count * channels) if count else [], dtype)
     return rate, samples if channels == 1 else samples.reshape(-1, channels)
 
 

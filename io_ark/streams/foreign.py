@@ -1,0 +1,101 @@
+"""Recognize files of other programs by their first bytes. No object, archive or script file of Kaldi's starts so.
+
+Text is read as a list of words if nothing else fits. Without this check a Git LFS pointer, or an HTML page that a
+server sent in place of an archive, would be read as data.
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from typing import Literal
+
+from io_ark.errors import FormatError
+from io_ark.logs import logger
+from io_ark.streams.source import Source
+
+HEAD_BYTES = 512  # The mark of a tar file is at byte 257.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+Expected = Literal["object", "ark", "scp"]
+
+_CONVERT = "`ark convert` makes a table of it"
+_DECODE = "decode it with a command such as 'ffmpeg -v 16 -i FILE -f wav - |'"
+_DOWNLOAD = "if it is an error page of a server, download the file again"
+_TEXT_START = rb"(?:\xef\xbb\xbf)?\s*"
+# First bytes of a file, its format, and what to do with it.
+_FORMATS = (
+    (rb"version https://git-lfs\.", "a Git LFS pointer", "run 'git lfs pull' to fetch the file itself"),
+    (rb"PK\x03\x04.{26}[^\0]{1,99}?data\.pkl", "a PyTorch file", "torch.load reads it"),
+    (rb"PK\x03\x04", "a zip file, such as NumPy (.npz)", _CONVERT),
+    (rb"\x93NUMPY", "a file of NumPy (.npy)", "numpy.load reads it"),
+    (rb"\x89HDF\r\n", "a file of HDF5", _CONVERT),
+    (rb"PAR1[\0-\x1f]", "a file of Parquet", _CONVERT),
+    (rb".{257}ustar(?:\0|  \0)", "a tar file, such as WebDataset (.tar)", _CONVERT),
+    (rb".{3}\0{5}\{\"", "a safetensors file", _CONVERT),
+    (_TEXT_START + rb"(?:\{\s*[\"}]|\[\s*[{\"])", "a JSON file", f"if it is of lhotse (.jsonl), {_CONVERT}"),
+    (_TEXT_START + rb"(?i:<(?:!doctype|!--|html|head|body|\?xml)[\s>])", "a document in HTML or XML", _DOWNLOAD),
+    (rb"\x80[\x02-\x05]", "a pickle of Python", "pickles are not read, because they can run any program"),
+    (rb"\x08[\x03-\x1f]\x12.[A-Za-z]", "an ONNX model", ""),
+    (rb"\x89PNG\r\n|\xff\xd8\xff", "a picture", ""),
+    (rb"%PDF-[0-9]", "a PDF document", ""),
+    (rb"\x7fELF|#! ?/", "a program", ""),
+    (rb"SQLite format 3\0", "a database (SQLite)", ""),
+    (rb"MATLAB 5\.0 MAT", "a MATLAB file", "scipy.io.loadmat reads it"),
+    (rb"\xff\xfe[^\0]\0|\xfe\xff\0[^\0]", "text in UTF-16", "convert it with 'iconv -f UTF-16 -t UTF-8'"),
+    (rb".{4}ftyp|\x1a\x45\xdf\xa3", "a file of MP4 (.m4a) or Matroska (.webm)", _DECODE),
+)
+_COMPRESSIONS = (
+    (rb"\x1f\x8b", "gzip", "gunzip -c"),
+    (rb"BZh[1-9]1AY&SY", "bzip2", "bunzip2 -c"),
+    (rb"\xfd7zXZ\0", "xz", "xz -dc"),
+    (rb"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"),
+)
+_FOREIGN = re.compile(b"|".join(b"(%s)" % pattern for pattern, _, _ in (*_FORMATS, *_COMPRESSIONS)), re.DOTALL)
+_CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
+
+
+def describe_foreign_file(head: bytes, name: str, expected: Expected) -> str:
+    r"""Describe a file that is not of Kaldi's formats, and what to do with it; "" for any other file.
+
+    Args:
+        head: the first bytes of the file, up to 512.
+        name: the name of the file, for a command.
+        expected: a single "object", an archive ("ark") or a script file ("scp").
+
+    >>> describe_foreign_file(b"\x1f\x8b\x08", "feats.ark.gz", "ark")
+    "is compressed with gzip: read it as 'ark:gunzip -c feats.ark.gz |'"
+    >>> describe_foreign_file(b"utt1 word word\n", "text", "ark")
+    ''
+    """
+    match = _FOREIGN.match(head)
+    what = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
+    if match is None:
+        is_configuration = what and _CONFIGURATION.match(head)
+        return f"is a configuration file (--name=value){what}" if is_configuration else ""
+    _, kind, advice = (*_FORMATS, *_COMPRESSIONS)[(match.lastindex or 1) - 1]
+    if (match.lastindex or 1) <= len(_FORMATS):
+        return f"is {kind}{what}{f': {advice}' if advice else ''}"
+    command = f"{name} {advice} |" if name.endswith("|") else f"{advice} {quote(name)} |"
+    return f"is compressed with {kind}: read it as '{'' if expected == 'object' else f'{expected}:'}{command}'"
+
+
+def refuse_foreign_file(source: Source, expected: Expected) -> None:
+    """Raise :class:`FormatError` if a file of another program starts at the next byte. Wait for no more than one byte.
+
+    Raises:
+        FormatError: the file is of another program.
+    """
+    if not source.tell() and not source.at_end():
+        refuse_foreign_head(source.peek_buffered(HEAD_BYTES), source.name, expected)
+
+
+def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
+    """Raise :class:`FormatError` if a file that starts with these bytes is of another program.
+
+    A byte-order mark at the start of a table is a part of the first key, as in Kaldi. It gets a warning.
+    """
+    if reason := describe_foreign_file(head, name, expected):
+        raise FormatError(reason, file=name, offset=0)
+    if head.startswith(BYTE_ORDER_MARK) and expected != "object":
+        logger.warning(r"%s: starts with a byte-order mark, which is read as a part of the first key: remove it with "
+                       r"sed -i '1s/^\xef\xbb\xbf//'", name)  # fmt: skip
