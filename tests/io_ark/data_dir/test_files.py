@@ -244,15 +244,20 @@ def test_file_at_another_speed_has_other_names(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("skip", ["true", "false"])
-def test_combined_directory_keeps_old_files_or_is_fixed(tmp_path: Path, skip: str) -> None:
+def test_combined_directory_uses_old_files_or_loses_others(tmp_path: Path, skip: str) -> None:
     data, out = full(tmp_path / "data"), tmp_path / "out"
     (data / "text").write_text("a-1 x\n")
-    for folder in (out, out / "split2"):
+    for folder in (out, out / "split2", out / "split2/1", out / "split3", out / "split3/1"):
         folder.mkdir()
-        (folder / "old").write_text("x\n")
+        (folder / "spk2warp").write_text("a 1.2\n")
+    for folder in (out, out / "split3"):
+        (folder / "notes").write_text("x\n")
+    (out / "split2/spk2warp").unlink()
     run(f"combine_data.sh --skip-fix {skip}", str(out), str(data))
     assert keys(out / "utt2spk") == (list(SPEAKERS) if skip == "true" else ["a-1"])
-    assert not (out / "old").exists() and not (out / "split2").exists()
+    assert not (out / "spk2warp").exists() and (out / ".backup/spk2warp").read_text() == "a 1.2\n"
+    assert (out / "notes").exists() and sorted(path.name for path in out.glob("split*/*")) == ["notes", "spk2warp"]
+    assert not (out / "split2").exists() and not (out / "split3/1").exists()
 
 
 @pytest.mark.parametrize(
