@@ -177,6 +177,8 @@ def _some_of(found: list[bytes], wanted: int) -> bytes:
 
 def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
     """Make a directory with the utterances of several others."""
+    if not sources:
+        raise DataDirError("give one source or more", target)
     srcs = [SourceDir(folder) for folder in sources]
     info = f"{say.name} [info]:"
     with Stage(target, say, sources=sources, changes_sources=True) as stage, exits_with(1):

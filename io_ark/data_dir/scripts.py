@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from importlib import import_module
 
 from io_ark.data_dir.stage import DataDirError, Say, warn
@@ -212,15 +214,42 @@ def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False
     return script.function(say, *rest, **values)
 
 
+class Ended(KeyboardInterrupt):
+    """A signal ends the script, as ^C does: commands of wav.scp are not waited for. Has the status of the script."""
+
+
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Let the first SIGTERM or SIGHUP be an exception, so that a script removes its temporary files, and a second one end it at once."""
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Ended(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    in_main = threading.current_thread() is threading.main_thread()
+    taken = [number for number in numbers if in_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
     """Run something as a script: errors become a line on standard error, and its status."""
     try:
-        status = run()
+        with ending_in_order():
+            status = run()
         sys.stdout.flush()
         return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return BROKEN_PIPE
+    except Ended as signalled:
+        return int(signalled.args[0])
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ArkError, OSError, MemoryError) as error:
