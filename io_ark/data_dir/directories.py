@@ -101,10 +101,10 @@ def subset(
         keep(BY_UTTERANCE.replace("wav.scp", "segments" if segments else "wav.scp"), keys_of(stage.path("utt2spk")))
         keep(BY_SPEAKER, keys_of(stage.path("spk2utt")))
         if segments:
-            named = lines.distinct(stage.path("segments"), 2)
+            named = lines.distinct(stage.path("segments"), 2, awk=False)  # as filter_scp.pl reads them
             recordings = Keys(lambda: [named])
         else:
-            recordings = Keys.of(*filter(None, [stage.path("wav.scp")]), awk=True)
+            recordings = Keys.of(*filter(None, [stage.path("wav.scp")]))
         keep("reco2file_and_channel reco2dur wav.scp" if segments else "reco2file_and_channel reco2dur", recordings)
         if stm := src.path("stm"):
             filtered(stage, stm, "stm", recordings, (line for line in lines_of(stm) if line.startswith(b";;")))
