@@ -21,6 +21,7 @@ from io_ark.data_dir.stage import (
     SourceDir,
     Stage,
     exits_with,
+    own_files,
     refuse_target,
     shown,
     warn,
@@ -500,7 +501,9 @@ def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
             raise
         warn(f"{say.name}: {error}")
     with Stage(target, say) as stage:
-        for name in os.listdir(target):  # what fix_data_dir.sh kept: older files that this job moved away stay there
-            if os.path.isfile(os.path.join(target, BACKUP, name)):
-                stage.remove(os.path.join(BACKUP, name))
+        for name in own_files(
+            target, [BACKUP]
+        ):  # what fix_data_dir.sh kept: older files that were moved away stay there
+            if stage.path(os.path.basename(name)):
+                stage.remove(name)
     return 0

@@ -243,6 +243,15 @@ def inside(folder: str, name: str) -> bool:
     return is_plain and not any(os.path.lexists(path) and is_other(path) for path in paths)
 
 
+def check_place(folder: str, name: str) -> None:
+    """Raise an error unless a file of a directory may be written or removed: it is a file, a link, or not there."""
+    path = os.path.join(folder, name)
+    if not inside(folder, name):
+        raise DataDirError("is behind a link or a file, which is not followed: move that away", path)
+    if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
+        raise DataDirError("is no regular file: move it away", path)
+
+
 def carry_out(folder: str, renames: Iterable[Rename]) -> None:
     """Rename and remove files of a directory; those that are not there any more have been renamed or removed before."""
     emptied = set()
@@ -322,8 +331,8 @@ def refuse_target(target: str, *sources: str) -> None:
     """Refuse a directory to be made that is, or contains, what the job needs.
 
     Raises:
-        DataDirError: the target is a source, contains one, or is one of its own folders (``.backup``, ``split4``); or it is
-            the working directory, or contains it. Nothing was changed.
+        DataDirError: the target is a source, contains one, or is one of its own folders (``.backup``, ``split4``); it is the
+            working directory, or contains it; or the files of the job could not take their places. Nothing was changed.
     """
     real = os.path.realpath(target)
     here = next(_identities(real), None)
@@ -340,6 +349,13 @@ def refuse_target(target: str, *sources: str) -> None:
             base, name = os.path.split(base)
     if here and here in _identities(os.curdir):
         raise DataDirError("is or contains the working directory: choose another target", target)
+    while not os.path.lexists(real):
+        real = os.path.dirname(real)
+    for path in (target, real):
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise DataDirError("is no directory: choose another target", path)
+    for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
+        check_place(target, name)
 
 
 @contextlib.contextmanager
@@ -444,7 +460,7 @@ class Stage(SourceDir):
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
         """Write a file: yields a function that takes bytes. The present version can be read meanwhile."""
-        self._check_place(name)
+        check_place(self.folder, name)
         path = self.temporary(name)
         try:
             with open(path, "xb", BUFFER) as file:
@@ -459,14 +475,6 @@ class Stage(SourceDir):
                 raise _unchanged(error, path) from None
             raise
         self._replace(name, path)
-
-    def _check_place(self, name: str) -> None:
-        """Raise an error unless a file may be written, or removed, under this name."""
-        path = os.path.join(self.folder, name)
-        if not inside(self.folder, name):
-            raise DataDirError("is behind a link or a file, which is not followed: remove that", path)
-        if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
-            raise DataDirError("is no regular file: move it away", path)
 
     def _replace(self, name: str, path: str | None) -> None:
         if old := self._new.get(name):
@@ -517,7 +525,7 @@ class Stage(SourceDir):
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        self._check_place(name)
+        check_place(self.folder, name)
         self._replace(name, None)
 
     def move_to_backup(self, name: str) -> None:
@@ -568,7 +576,7 @@ class Stage(SourceDir):
                 why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is none of this job."
                 self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
-                self._check_place(backup := os.path.join(BACKUP, name))
+                check_place(self.folder, backup := os.path.join(BACKUP, name))
                 renames.append((name, backup))
         return renames
 
