@@ -10,8 +10,10 @@ import re
 import signal
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from io_ark.data_dir.lines import chunks
 from io_ark.errors import ArkError
@@ -275,14 +277,18 @@ def carry_out(folder: str, renames: Iterable[Rename]) -> None:
 @contextlib.contextmanager
 def signals_wait() -> Iterator[None]:
     """Let ^C, SIGTERM and SIGHUP wait for the end of this context."""
-    if not hasattr(signal, "pthread_sigmask"):  # on Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    waiting: list[int] = []
+    handlers: dict[int, Any] = {}
     try:
+        for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler that is not Python's
+                handlers[number] = signal.signal(number, lambda number, _: waiting.append(number))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in waiting:
+            signal.raise_signal(number)
 
 
 def own_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
