@@ -11,17 +11,18 @@ from io_ark.data_dir import lines
 from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
 from io_ark.data_dir.fix import filtered, fix
 from io_ark.data_dir.lines import EACH_KEY, Fields, Keys, chunks, columns, field, lines_of, rows, words
-from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines
+from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines, whole_number
 from io_ark.data_dir.split import BY_SPEAKER
 from io_ark.data_dir.stage import (
+    BACKUP,
     SCRATCH,
     DataDirError,
     Say,
     SourceDir,
     Stage,
     exits_with,
-    locked,
-    remove_tree,
+    own_files,
+    refuse_target,
     shown,
     warn,
 )
@@ -35,18 +36,13 @@ COPIED = (
     "feats.scp:u vad.scp:u utt2lang:u segments:u wav.scp:r reco2file_and_channel:c text:u utt2dur:u utt2num_frames:u reco2dur:r "
     "spk2gender:s cmvn.scp:s frame_shift:c stm:c glm:c ctm:c"
 )
-REMOVED = (
-    "feats.scp cmvn.scp vad.scp utt2lang utt2uniq utt2dur utt2num_frames text wav.scp reco2file_and_channel frame_shift stm glm "
-    "ctm"
-)
 
 
 def refuse_same(source: str, target: str, text: str, say: Say) -> None:
-    """Refuse to write into the directory that is read."""
+    """Refuse a target that is, or contains, what is read: by its name as Kaldi's scripts do, and by :func:`refuse_target`."""
     if source == target:
         raise say.fails(text)
-    if os.path.realpath(source) == os.path.realpath(target):
-        raise DataDirError(f"is the same directory as {source}: choose another one", target)
+    refuse_target(target, source)
 
 
 def make_spk2utt(stage: Stage) -> None:
@@ -86,7 +82,7 @@ def subset(
     which = next((name for name, value in given.items() if value), "")
     src.need(say)
     count = src.count("utt2spk")
-    wanted = int(number) if number.isdecimal() else 0
+    wanted = whole_number(number)
     if wanted > count:
         raise say.fails("cannot subset to more utterances than you originally had.")
     if which == "--shortest" and not src.path("feats.scp"):
@@ -94,7 +90,7 @@ def subset(
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (wanted or spk_list or utt_list):
         raise DataDirError(f"expected a number of utterances of 1 or more, not {number!r}")
-    with Stage(target, say) as stage, locked(source, change=False), exits_with(1):
+    with Stage(target, say, sources=[source]) as stage, exits_with(1):
         _choose(say, src, stage, wanted, which, spk_list, utt_list)
         segments = src.path("segments")
 
@@ -106,10 +102,10 @@ def subset(
         keep(BY_UTTERANCE.replace("wav.scp", "segments" if segments else "wav.scp"), keys_of(stage.path("utt2spk")))
         keep(BY_SPEAKER, keys_of(stage.path("spk2utt")))
         if segments:
-            named = lines.distinct(stage.path("segments"), 2)
+            named = lines.distinct(stage.path("segments"), 2, awk=False)  # as filter_scp.pl reads them
             recordings = Keys(lambda: [named])
         else:
-            recordings = Keys.of(*filter(None, [stage.path("wav.scp")]), awk=True)
+            recordings = Keys.of(*filter(None, [stage.path("wav.scp")]))
         keep("reco2file_and_channel reco2dur wav.scp" if segments else "reco2file_and_channel reco2dur", recordings)
         if stm := src.path("stm"):
             filtered(stage, stm, "stm", recordings, (line for line in lines_of(stm) if line.startswith(b";;")))
@@ -182,12 +178,11 @@ def _some_of(found: list[bytes], wanted: int) -> bytes:
 
 def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
     """Make a directory with the utterances of several others."""
-    for folder in sources:
-        if os.path.realpath(folder) == os.path.realpath(target):
-            raise DataDirError("is a source, and the target is made anew: choose another target", target)
+    if not sources:
+        raise DataDirError("give one source or more", target)
     srcs = [SourceDir(folder) for folder in sources]
     info = f"{say.name} [info]:"
-    with Stage(target, say, anew=True) as stage, locked(*sources), exits_with(1):
+    with Stage(target, say, sources=sources, changes_sources=True) as stage, exits_with(1):
         for src in srcs:
             src.need(say)
         shift = _common_frame_shift(say, srcs)
@@ -313,7 +308,7 @@ def copy(
     src = SourceDir(source)
     src.need(say.called("copy_data_dir.sh"))
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
-    with Stage(target, say) as stage, locked(source, change=False):
+    with Stage(target, say, sources=[source]) as stage:
         utterances = Renaming(src.path("utt2spk"), utt_prefix, utt_suffix)
         with exits_with(DIED):
             spk2utt = src.need(say, "spk2utt")
@@ -327,11 +322,6 @@ def copy(
         for name, by in (each.split(":") for each in COPIED.split()):
             stage.each(src, name, makers[by])
         say(f"copied data from {source} to {target}")
-        for name in REMOVED.split():
-            if stage.path(name) and not src.path(name):
-                say(f"file {name} exists in dest {target} but not in src {source}.  Moving it to")
-                say.write(f" ... {target}/.backup/{name}")
-                stage.move_to_backup(name)
     return _validated(say, src, target, validate_opts)
 
 
@@ -361,7 +351,7 @@ def modify_speakers(
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
     src = SourceDir(source)
     utt2spk = src.need(say)
-    with Stage(target, say) as stage, locked(source):
+    with Stage(target, say, sources=[source], changes_sources=True) as stage:
         if seconds_per_spk_max != -1:
             get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
         durations = _Durations(src.path("utt2dur")) if seconds_per_spk_max > 0 else None
@@ -491,17 +481,16 @@ def _texts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
     """Copy a directory without most of the utterances whose transcript is that of many others."""
     src = SourceDir(source)
-    os.makedirs(target, exist_ok=True)
     if not src.path("text"):
         raise say.fails(f"Invalid input directory {source}")
-    if not most.isdigit() or int(most) <= 1:
+    if whole_number(most) <= 1:
         raise say.fails(f"invalid max-count '{most}'")
     refuse_same(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
-    with Stage(target, say) as stage, locked(source, change=False):
+    with Stage(target, say, sources=[source]) as stage:
         for name in sorted(os.listdir(source)):
             if src.path(name) and not name.startswith("."):
                 stage.copy(src.path(name), name)
-        stage.write("text", _with_fewer_repetitions(src.path("text"), src.count("text"), int(most)))
+        stage.write("text", _with_fewer_repetitions(src.path("text"), src.count("text"), whole_number(most)))
         left = stage.count("text")
     say.write(f"Reduced number of utterances from {src.count('text')} to {left}")
     say.write("Using fix_data_dir.sh to reconcile the other files.")
@@ -511,5 +500,10 @@ def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
         if not (error.partly and say.as_script):
             raise
         warn(f"{say.name}: {error}")
-    remove_tree(os.path.join(target, ".backup"))
+    with Stage(target, say) as stage:
+        for name in own_files(
+            target, [BACKUP]
+        ):  # what fix_data_dir.sh kept: older files that were moved away stay there
+            if stage.path(os.path.basename(name)):
+                stage.remove(name)
     return 0

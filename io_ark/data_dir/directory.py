@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args
 from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, lines, perturb
-from io_ark.data_dir.fix import FILES, fix
+from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import Keys, chunks, lines_of, number_of
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
 from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
+from io_ark.data_dir.stage import SORTED_FILES, DataDirError, Say, SourceDir, Stage, refuse_target, shown
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
 from io_ark.text import html_table
@@ -107,7 +107,7 @@ class DataDir(os.PathLike[str]):
 
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""
-        return {name: SourceDir(self.path).count(name) for name in FILES if name in self}
+        return {name: SourceDir(self.path).count(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
         """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files."""
@@ -269,6 +269,7 @@ class DataDir(os.PathLike[str]):
         if len(given) != 1:
             raise DataDirError("give one of number, utterances, speakers and durations", self.path)
         if durations is not None:
+            refuse_target(os.fspath(target), self.path)
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         if how not in _HOW or (number is not None and number < 1):
@@ -361,7 +362,7 @@ class DataDir(os.PathLike[str]):
             segments.setdefault(found[1], []).append((number_of(found[2]), number_of(found[3]), found[0]))
         say, src = self._say("to_whole_recordings"), SourceDir(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
-        with Stage(os.fspath(target), say, anew=True) as stage, locked(self.path, change=False):
+        with Stage(os.fspath(target), say, sources=[self.path]) as stage:
             stage.each(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))

@@ -9,14 +9,9 @@ from itertools import groupby, islice
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, field, lines_of, select, words
 from io_ark.data_dir.lists import bad_line, keys_of
-from io_ark.data_dir.stage import SCRATCH, DataDirError, Say, SourceDir, Stage, same_bytes, warn
+from io_ark.data_dir.stage import SCRATCH, SORTED_FILES, DataDirError, Say, SourceDir, Stage, same_bytes, warn
 from io_ark.data_dir.validate import bad_lines, for_images, has_positive
 
-_FILES = (
-    "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
-    "utt2dur reco2dur utt2num_frames"
-)
-FILES = _FILES.split()
 BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
 NOT_CONTROLS = bytes([10, *range(32, 256)])
 # Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
@@ -49,7 +44,6 @@ def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: st
         given = [text for name, value in options.items() if value for text in (name, value)]
         return for_images("fix_data_dir.sh", *given, folder)
     with Stage(folder, say) as stage:
-        os.makedirs(os.path.join(folder, ".backup"), exist_ok=True)
         stage.need(say)
         _Fix(say, folder, stage, utt_extra_files, spk_extra_files, strip_cr).run()
     say.write(f"fix_data_dir.sh: old files are kept in {folder}/.backup")
@@ -64,7 +58,7 @@ class _Fix:
 
     def run(self) -> None:
         """Sort all files, and filter them by recordings, speakers and utterances."""
-        for name in dict.fromkeys((*FILES, *self.utt_files, *self.speaker_files)):
+        for name in dict.fromkeys((*SORTED_FILES, *self.utt_files, *self.speaker_files)):
             if self.stage.path(name):
                 self.stage.keep(name)
                 self.check(name)

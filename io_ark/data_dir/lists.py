@@ -21,6 +21,7 @@ from io_ark.data_dir.stage import DataDirError, Say, shown, warn
 # Perl's status of "die" is that of the last system call that failed: opening a file asks whether it is a terminal.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
 STDIN = 0
+MOST_DIGITS = 18  # of a number, which Kaldi's scripts hold in 64 bits
 MASK, FACTOR, ADDED = (1 << 48) - 1, 0x5DEECE66D, 0xB
 
 
@@ -130,8 +131,17 @@ def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
 
 
 def _integer(text: str) -> int:
-    found = re.match(r"\s*[+-]?\d+", text)
-    return int(found[0]) if found else 0
+    found = re.match(r"\s*[+-]?[0-9]+", text)
+    return int(found[0][:MOST_DIGITS]) if found else 0
+
+
+def whole_number(text: str) -> int:
+    """Return a number of 1 or more; 0 for other texts.
+
+    >>> whole_number("12"), whole_number("0"), whole_number("\u00b2"), whole_number("1.5")
+    (12, 0, 0, 0)
+    """
+    return int(text) if re.fullmatch(f"[0-9]{{1,{MOST_DIGITS}}}", text) else 0
 
 
 def spread(count: int, wanted: int) -> bytes:
@@ -176,7 +186,7 @@ def subset_scp(say: Say, argv: list[str]) -> int:
             argv = argv[1:]
     if len(argv) < 2:
         raise usage()
-    if _integer(argv[0]) == 0 or re.match(r"\s*[+-]?\d+\.\d*[1-9]", argv[0]):
+    if _integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
         text = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
         raise DataDirError(text, status=DIED)
     which = next((name for name in ("--first", "--last") if name in given), "")
@@ -200,7 +210,7 @@ def shuffle_list(say: Say, argv: list[str]) -> int:
     """Print the lines of a file in random order."""
     seed = 0
     if argv[:1] == ["--srand"]:
-        if not re.fullmatch(r"[+-]?\d+", "".join(argv[1:2])):
+        if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
             raise DataDirError(f'Bad argument to --srand option: "{"".join(argv[1:2])}"', status=DIED)
         seed, argv = _integer(argv[1]), argv[2:]
     if len(argv) > 1 or re.match("-.", "".join(argv[:1])):
@@ -238,11 +248,11 @@ def apply_map(say: Say, argv: list[str]) -> int:
     for _ in range(3):
         if argv[:1] == ["-f"]:
             spec, argv = "".join(argv[1:2]), argv[2:]
-            if spec.isascii() and spec.isdigit():
-                begin = end = int(spec) - 1
+            if re.fullmatch("[0-9]+", spec):
+                begin = end = _integer(spec) - 1
             elif found := re.match(r"([0-9]*)[-:]([0-9]*)", spec):
-                begin = int(found[1]) - 1 if found[1] else begin
-                end = int(found[2]) - 1 if found[2] else end
+                begin = _integer(found[1]) - 1 if found[1] else begin
+                end = _integer(found[2]) - 1 if found[2] else end
             if begin is None and end is None:
                 raise DataDirError(f"Bad argument to -f option: {spec}", status=DIED)
         if argv[:1] == ["--permissive"]:

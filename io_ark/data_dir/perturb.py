@@ -14,7 +14,7 @@ from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
 from io_ark.data_dir.lists import bad_line
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, passing, refuse_target
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
@@ -151,7 +151,7 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
     utt2spk = src.need(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     affixes = (f"sp{factor}-", "") if include_spk_prefix else ("", f"-sp{factor}")
-    with Stage(target, say) as stage, locked(source):
+    with Stage(target, say, sources=[source], changes_sources=True) as stage:
         speakers = Renaming(src.need(say, "spk2utt"), *affixes)
         utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.need(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
@@ -177,6 +177,23 @@ def perturb_speed_3way(
     if os.path.isfile(feats):
         raise say.fails(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
+    made = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
+    for folder in made:
+        refuse_target(folder, source)
+    with passing(*made):
+        _make_speeds(say, src, target, made, include_spk_prefix=include_spk_prefix)
+    say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
+    try:
+        return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
+    except DataDirError as error:
+        say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
+        error.status = 1  # whatever that of the check is
+        raise
+
+
+def _make_speeds(say: Say, src: SourceDir, target: str, made: list[str], *, include_spk_prefix: bool) -> None:
+    """Make directories at speeds 0.9 and 1.1, if there is a third one also at 1.0, and join them."""
+    source = src.folder
     with exits_with(1):
         fix(say.called("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
@@ -184,15 +201,12 @@ def perturb_speed_3way(
     say.write("... would be very slow, and you might need them.")
     get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
     get_reco2dur(say.called("utils/data/get_reco2dur.sh"), source)
-    made = [f"{target}_speed0.9", f"{target}_speed1.1"]
     helper = say.called("utils/data/perturb_data_dir_speed.sh")
     with exits_with(1):
-        for factor, folder in zip(("0.9", "1.1"), made, strict=True):
+        for factor, folder in zip(("0.9", "1.1"), made, strict=False):
             perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
-    first = source
-    if always_include_prefix:
-        first = f"{target}_speed1.0"
-        made.append(first)
+    first = "".join(made[2:]) or source
+    if first != source:
         try:
             copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
         except DataDirError:  # the copy is checked before names of recordings are changed by fix_data_dir.sh
@@ -204,15 +218,6 @@ def perturb_speed_3way(
     helper = say.called("utils/data/combine_data.sh")
     helper.write(f"{helper.name} {' '.join([target, first, *made[:2]])}")
     combine(helper, target, first, *made[:2])
-    for folder in made:
-        remove_tree(folder)
-    say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
-    try:
-        return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
-    except DataDirError as error:
-        say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
-        error.status = 1  # whatever that of the check is
-        raise
 
 
 def perturb_volume(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
+import shlex
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from importlib import import_module
 
-from io_ark.data_dir.stage import DataDirError, Say, warn
+from io_ark.data_dir.stage import DataDirError, Say, Stage, warn
 from io_ark.errors import ArkError
 
 Value = str | int | float | bool
@@ -126,8 +130,6 @@ def shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple
 
 def settings(path: str) -> list[tuple[str, str]]:
     """Return the assignments ``name=value`` of a configuration file for shell scripts."""
-    import shlex
-
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             words = [(number, shlex.split(line, comments=True)) for number, line in enumerate(file, 1)]
@@ -212,19 +214,48 @@ def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False
     return script.function(say, *rest, **values)
 
 
+class Ended(KeyboardInterrupt):
+    """A signal ends the script, as ^C does: commands of wav.scp are not waited for. Has the status of the script."""
+
+
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Let the first SIGTERM or SIGHUP be an exception, so that a script removes its temporary files, and a second one end it at once."""
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Ended(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    in_main = threading.current_thread() is threading.main_thread()
+    taken = [number for number in numbers if in_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
     """Run something as a script: errors become a line on standard error, and its status."""
     try:
-        status = run()
+        with ending_in_order():
+            status = run()
         sys.stdout.flush()
         return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return BROKEN_PIPE
+    except Ended as signalled:
+        return int(signalled.args[0])
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ArkError, OSError, MemoryError) as error:
         text = error.message if isinstance(error, DataDirError) and not error.file else str(error)
+        if isinstance(error, OSError) and not isinstance(error, ArkError) and error.strerror:
+            text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         try:
             sys.stdout.flush()
         except OSError:
@@ -250,10 +281,15 @@ def main(name: str) -> int:
 
 
 def launcher(name: str, python: str, root: str) -> bytes:
-    """Return the text of a program that runs a script in this installation."""
-    head = f"#!{python} -I\n"
-    if " " in python or len(head) > 127:  # more than a kernel reads
-        head = f"#!/bin/sh\n'''exec' '{python}' -I \"$0\" \"$@\"\n' '''\n"
+    """Return the text of a program that runs a script in this installation.
+
+    A shell starts Python, which cannot say in one line that its standard input is a directory, and whose path can be longer
+    than a kernel reads. To Python, the lines for the shell are a string.
+    """
+    refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
+    instead = refuse if SCRIPTS[name].style == "list" else "exec </dev/null"
+    head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {instead}; fi\n"
+    head += f'exec {shlex.quote(python)} -I "$0" "$@"\n\'\'\'\n'
     text = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
     text += f"from {MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
     return os.fsencode(text)
@@ -267,27 +303,38 @@ def install(folder: str, *, force: bool = False) -> list[str]:
         force: replace files that are not launchers.
 
     Raises:
-        DataDirError: there are other files of these names; nothing is written then.
+        DataDirError: there are other files of these names, or the folder is a link, as a recipe's ``utils`` often is to that of
+            another one, which would be changed for both; nothing is written then.
 
     Returns:
         The paths written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
+    _refuse_links(folder)
     for path in paths:
         if os.path.lexists(path) and not force and not _is_launcher(path):
             raise DataDirError(
                 "is another program: choose an empty folder, or pass --force to replace all of them", path
             )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    for path, name in paths.items():
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.{os.getpid()}.tmp"
-        with open(temporary, "xb") as file:
-            file.write(launcher(name, sys.executable, root))
-        os.chmod(temporary, 0o755)
-        os.replace(temporary, path)
+    with Stage(folder, Say("install")) as stage:
+        for name in names:
+            stage.write(name, [launcher(os.path.basename(name), sys.executable, root)])
+            os.chmod(stage.path(name), 0o755)
+    for path in paths:
+        os.chmod(path, 0o755)  # also of one that was there
     return list(paths)
+
+
+def _refuse_links(folder: str) -> None:
+    """Raise an error if a folder is a link, is within one below the working directory, or has one in the place of ``data``."""
+    path = os.path.normpath(folder)
+    bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
+    for base in (*bases, path, os.path.join(path, "data")):
+        if os.path.islink(base):
+            text = f"is a link to {os.path.realpath(base)}, which may be that of other recipes: choose a folder of this recipe"
+            raise DataDirError(text, base)
 
 
 def _is_launcher(path: str) -> bool:

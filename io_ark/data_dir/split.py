@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Keys, chunks, field
-from io_ark.data_dir.lists import bad_line, even_parts, parts_by_speaker
-from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, warn
+from io_ark.data_dir.lists import bad_line, even_parts, parts_by_speaker, whole_number
+from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, own_files, warn
 
 BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 MOST_PENDING = 1 << 26
@@ -18,10 +18,10 @@ IN_PART = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender v
 
 def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance."""
-    if not number.isdigit() or int(number) < 1:
+    if not whole_number(number):
         say.write(f"Invalid num-split argument {number}")
         raise say.fails("", "the number of parts must be a whole number of 1 or more")
-    src, parts, base = SourceDir(folder), int(number), f"split{number}{'utt' if per_utt else ''}"
+    src, parts, base = SourceDir(folder), whole_number(number), f"split{number}{'utt' if per_utt else ''}"
     utterances = src.count("utt2spk")
     for name, where in (
         ("feats.scp", f"**  use utils/fix_data_dir.sh {folder}"),
@@ -77,6 +77,9 @@ class _Split:
         self.divide("spk2utt", BY_SPEAKER, warn_of=not self.per_utt)
         if segments:
             self.divide("segments", "reco2file_and_channel wav.scp", warn_of=not self.per_utt)
+        for name in own_files(self.src.folder, map(os.path.dirname, self.names(""))):
+            if not self.stage.has_written(name):  # of an earlier split, when the directory had this file
+                self.stage.remove(name)
 
     def divide(self, listing: str, names: str, *, warn_of: bool) -> None:
         """Divide files by the keys in a file of each part, of segments the recordings; a key may be in several."""

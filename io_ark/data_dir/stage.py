@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import binascii
 import contextlib
+import itertools
 import os
 import re
+import signal
+import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from io_ark.data_dir.lines import chunks
 from io_ark.errors import ArkError
@@ -19,8 +26,24 @@ except ModuleNotFoundError:  # on Windows, which has no locks of directories
 BUFFER = 1 << 20
 BACKUP = ".backup"
 SCRATCH = ".utterances"  # a file that no commit keeps
-_TEMPORARY = re.compile(r"\.([^/]+)\.[0-9]+\.[0-9]+\.tmp$")  # see Stage.writing
+# The files that fix_data_dir.sh sorts, and all files of a data directory: what Kaldi's scripts make, copy or move away.
+_SORTED = (
+    "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
+    "utt2dur reco2dur utt2num_frames"
+)
+_OTHERS = "spk2warp utt2warp frame_shift stm glm ctm images.scp"
+SORTED_FILES = _SORTED.split()
+DATA_FILES = [*SORTED_FILES, *_OTHERS.split()]
+_OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
+_TEMPORARY = re.compile(r"\.([^/]+?)(?:\.([0-9a-f]{8}))?\.[0-9]+\.[0-9]+\.tmp$")  # see Stage.temporary
+_CHANGES = "changes"  # names the temporary file that lists what a commit renames
+_PASSING = ".kaldi-compat-passing"  # marks a directory that ends with the job that made it
+_ABANDONED = 24 * 3600.0  # seconds after which a temporary file of another machine is left over
+_MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
+_SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
+_numbers = itertools.count(1)  # of temporary files
 _held: dict[tuple[int, int], int] = {}  # how often this process locked a directory
+Rename = tuple[str, str]  # two names within a directory; the second is empty if the first is to be removed
 
 
 class DataDirError(ArkError):
@@ -38,7 +61,7 @@ class DataDirError(ArkError):
         self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **given: int
     ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
-        file = _TEMPORARY.sub(r"\1", file)
+        file = _TEMPORARY.sub(lambda found: found[1].replace("%2F", "/").replace("%25", "%"), file)
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
         self.line = line
         self.__dict__.update(given)
@@ -127,11 +150,21 @@ def exits_with(status: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(*folders: str, change: bool = True) -> Iterator[None]:
-    """Hold locks of directories, for one process at a time if it changes them. A directory that is not there has none."""
+def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
+    """Hold locks of directories. A directory that is not there has none.
+
+    Args:
+        *folders: directories for one process at a time, which first clears up what a job left that was ended.
+        change: False to read them, as other processes may do at the same time.
+        read: more directories that are read.
+    """
     taken: list[tuple[int, tuple[int, int]]] = []
+    wanted = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
     try:
-        for folder in sorted(set(map(os.path.realpath, folders))) if fcntl else ():
+        for folder, changes in sorted(wanted.items()):
+            if not fcntl:
+                clear_up(folder, is_locked=False, change=changes)
+                continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             except OSError:
@@ -140,8 +173,12 @@ def locked(*folders: str, change: bool = True) -> Iterator[None]:
             which = (status.st_dev, status.st_ino)
             taken.append((descriptor, which))
             if not _held.get(which):
-                with contextlib.suppress(OSError):  # a file system without locks
-                    fcntl.flock(descriptor, fcntl.LOCK_EX if change else fcntl.LOCK_SH)
+                is_locked = True
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if changes else fcntl.LOCK_SH)
+                except OSError:  # a file system without locks
+                    is_locked = False
+                clear_up(folder, is_locked=is_locked, change=changes)
             _held[which] = _held.get(which, 0) + 1
         yield
     finally:
@@ -153,58 +190,285 @@ def locked(*folders: str, change: bool = True) -> Iterator[None]:
                 _held.pop(which, None)
 
 
+def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
+    """Finish the change of a job that was ended within it, and remove the temporary files of jobs that were ended.
+
+    Whoever holds the lock of a directory knows that its temporary files are left over. Without a lock (Windows, NFS), and if they
+    are of another machine, for which the lock may not hold, a running job may still need them: only old ones are removed.
+
+    Args:
+        folder: the directory.
+        is_locked: this process holds the directory's lock, and held none before.
+        change: False if the directory is read: nothing is removed, and an unfinished change is an error.
+    """
+    left: list[str] = []
+    renames: list[Rename] = []
+    with contextlib.suppress(OSError):  # a directory that may not be listed
+        for name in os.listdir(folder):
+            if not (found := _TEMPORARY.fullmatch(name)):
+                continue
+            status = os.lstat(os.path.join(folder, name))
+            is_left = (is_locked and found[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED
+            if is_left and stat.S_ISREG(status.st_mode):
+                left.append(name)
+                renames += listed_changes(folder, name) if found[1] == _CHANGES and found[2] else []
+    if not change:
+        if renames:
+            text = (
+                "a job was ended while it changed this directory: kaldi-compat data fix, or that job again, finishes it"
+            )
+            raise DataDirError(text, folder)
+        return
+    carry_out(folder, renames)
+    for name in left:
+        with contextlib.suppress(OSError):  # moved by a change, or a directory that cannot be written
+            os.unlink(os.path.join(folder, name))
+    if renames:
+        warn(f"{folder}: finished the change of a job that was ended")
+    elif left:
+        warn(f"{folder}: removed {len(left)} temporary file{'s' * (len(left) > 1)} of a job that was ended")
+
+
+def listed_changes(folder: str, name: str) -> list[Rename]:
+    """Return the renames that a temporary file lists, all of them within the directory."""
+    with open(os.path.join(folder, name), "rb") as file:
+        names = list(map(os.fsdecode, file.read().split(b"\0")))
+    is_sound = all(not name or (name == os.path.normpath(name) and inside(folder, name)) for name in names)
+    return list(zip(names[::2], names[1::2], strict=False)) if is_sound else []
+
+
+def inside(folder: str, name: str) -> bool:
+    """True if a name is within a directory, and not behind a link or a file."""
+    *bases, _ = name.split(os.sep)
+    paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
+    is_plain = os.pardir not in bases and not os.path.isabs(name)
+    return is_plain and not any(os.path.lexists(path) and is_other(path) for path in paths)
+
+
+def check_place(folder: str, name: str) -> None:
+    """Raise an error unless a file of a directory may be written or removed: it is a file, a link, or not there."""
+    path = os.path.join(folder, name)
+    if not inside(folder, name):
+        raise DataDirError("is behind a link or a file, which is not followed: move that away", path)
+    if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
+        raise DataDirError("is no regular file: move it away", path)
+
+
+def carry_out(folder: str, renames: Iterable[Rename]) -> None:
+    """Rename and remove files of a directory; those that are not there any more have been renamed or removed before."""
+    emptied = set()
+    for old, new in renames:
+        target = os.path.join(folder, new or old)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                if not new:
+                    os.unlink(target)
+                    emptied.add(os.path.dirname(old))
+                elif os.path.lexists(os.path.join(folder, old)):
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    os.replace(os.path.join(folder, old), target)
+        except OSError as error:
+            raise DataDirError(f"cannot be replaced: {error.strerror}", target) from None
+    for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
+        with contextlib.suppress(OSError):  # it has other files
+            os.rmdir(os.path.join(folder, base))
+
+
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Let ^C, SIGTERM and SIGHUP wait for the end of this context."""
+    waiting: list[int] = []
+    handlers: dict[int, Any] = {}
+    try:
+        for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler that is not Python's
+                handlers[number] = signal.signal(number, lambda number, _: waiting.append(number))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in waiting:
+            signal.raise_signal(number)
+
+
+def own_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
+    """Return the files of a data directory, or of folders within it, by their names; links count as files."""
+    found = []
+    for base in within:
+        place = os.path.join(folder, base)
+        for name in () if base and is_other(place) else DATA_FILES:
+            path = os.path.join(place, name)
+            if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
+                found.append(os.path.join(base, name))
+    return found
+
+
+def is_other(path: str) -> bool:
+    """True unless this is a directory, and no link to one."""
+    return os.path.islink(path) or not os.path.isdir(path)
+
+
+def parts_of(folder: str) -> list[str]:
+    """Return the names of all parts of a directory: ``split4/1`` and so on."""
+    found = []
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if _OWN_FOLDER.fullmatch(name) and name != BACKUP and not is_other(path):
+            found += [os.path.join(name, part) for part in os.listdir(path) if part.isdecimal()]
+    return found
+
+
+def _identities(path: str) -> Iterator[tuple[int, int]]:
+    """Yield device and inode of a directory and of all that it is in: the same whatever their names, links and mounts."""
+    last = None
+    while True:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return
+        identity = (status.st_dev, status.st_ino)
+        if identity == last:  # the root
+            return
+        yield identity
+        last, path = identity, os.path.join(path, os.pardir)
+
+
+def refuse_target(target: str, *sources: str) -> None:
+    """Refuse a directory to be made that is, or contains, what the job needs.
+
+    Raises:
+        DataDirError: the target is a source, contains one, or is one of its own folders (``.backup``, ``split4``); it is the
+            working directory, or contains it; or the files of the job could not take their places. Nothing was changed.
+    """
+    real = os.path.realpath(target)
+    here = next(_identities(real), None)
+    for source in sources:
+        around = list(_identities(source))
+        if around[:1] == [here]:
+            raise DataDirError(f"is a source ({source}): choose another target", target)
+        if here in around:
+            raise DataDirError(f"contains the source {source}: choose another target", target)
+        base, name = os.path.split(real)
+        while name and around:
+            if _OWN_FOLDER.fullmatch(name) and next(_identities(base), None) == around[0]:
+                raise DataDirError(f"belongs to the source {source}: choose another target", target)
+            base, name = os.path.split(base)
+    if here and here in _identities(os.curdir):
+        raise DataDirError("is or contains the working directory: choose another target", target)
+    while not os.path.lexists(real):
+        real = os.path.dirname(real)
+    for path in (target, real):
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise DataDirError("is no directory: choose another target", path)
+    for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
+        check_place(target, name)
+
+
+@contextlib.contextmanager
+def passing(*folders: str) -> Iterator[None]:
+    """Make directories beside each other that end with this context. They are marked: a later job knows those of one that was killed.
+
+    Raises:
+        DataDirError: there is such a directory, with other files.
+    """
+    parent = os.path.dirname(os.path.realpath(folders[0]))
+    os.makedirs(parent, exist_ok=True)
+    with locked(parent):  # one job at a time
+        for folder in folders:
+            is_empty = not os.path.lexists(folder) or (not is_other(folder) and not os.listdir(folder))
+            if not (is_empty or os.path.isfile(os.path.join(folder, _PASSING))):
+                text = "is in the way of a directory that this job makes and removes: move it away"
+                raise DataDirError(text, folder)
+        try:
+            for folder in folders:
+                os.makedirs(folder, exist_ok=True)
+                open(os.path.join(folder, _PASSING), "wb").close()
+            yield
+        finally:
+            for folder in filter(os.path.isdir, folders):
+                names = [*own_files(folder, ("", BACKUP, *parts_of(folder))), _PASSING]
+                carry_out(folder, [(name, "") for name in names])
+                with contextlib.suppress(OSError):  # it has other files
+                    os.rmdir(folder)
+
+
 class Stage(SourceDir):
     """New files of a directory, beside the old ones until :meth:`commit`. A context: an error discards them.
+
+    All other files and folders stay what they are, and no link within the directory is followed.
 
     Args:
         folder: the directory, which is made if it is missing.
         say: how to print. Of a script, an error that Kaldi's script ends with, too, keeps the files written before.
-        anew: remove everything else from the directory.
+        sources: the directories that this one is made from. Then it has no other files of a data directory afterwards: those of
+            before are moved into ``.backup``, and the files of its parts (``split4``) removed.
+        changes_sources: True if the job writes durations into the sources.
+
+    Raises:
+        DataDirError: the directory may not be made from these, see :func:`refuse_target`.
     """
 
-    def __init__(self, folder: str, say: Say, *, anew: bool = False) -> None:
+    def __init__(self, folder: str, say: Say, *, sources: Sequence[str] = (), changes_sources: bool = False) -> None:
         super().__init__(folder)
-        self._say, self._anew = say, anew
+        self._say, self._sources = say, sources
         self._new: dict[str, str | None] = {}  # temporary file of each name; None to remove it
         self._kept: dict[str, str] = {}  # the version of each file that is in .backup
-        self._count = 0
+        self._temporaries: list[str] = []
+        changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
+        self._lock = locked(*changed, read=read)
 
     def __enter__(self) -> Stage:
-        self._was_there = os.path.isdir(self.folder)
+        if self._sources:
+            refuse_target(self.folder, *self._sources)
+        self._made: list[str] = []  # directories, those within others first
+        path = os.path.realpath(self.folder)
+        while not os.path.lexists(path):
+            self._made.append(path)
+            path = os.path.dirname(path)
         try:
             os.makedirs(self.folder, exist_ok=True)
+        except FileExistsError:
+            raise DataDirError("is no directory: choose another name, or move it away", self.folder) from None
         except OSError as error:
             raise _unchanged(error, self.folder) from None
-        self._lock = locked(self.folder)
         self._lock.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self.remove(SCRATCH)
+        self._new.pop(SCRATCH, None)
         try:
             if kind is None or (isinstance(error, DataDirError) and error.partly and self._say.as_script):
                 self.commit()
         finally:
-            for path in filter(None, self._new.values()):
-                with contextlib.suppress(OSError):
+            for path in self._temporaries:
+                with contextlib.suppress(OSError):  # it is in place
                     os.unlink(path)
             self._lock.__exit__(None, None, None)
-            if not self._was_there:
+            for path in self._made:
                 with contextlib.suppress(OSError):  # it has files
-                    os.rmdir(self.folder)
+                    os.rmdir(path)
 
     def path(self, name: str) -> str:
         """Return where the present version of a file is; empty if there is none."""
         return self._new[name] or "" if name in self._new else super().path(name)
 
+    def has_written(self, name: str) -> bool:
+        """True if a file is written or removed here."""
+        return name in self._new
+
+    def temporary(self, name: str) -> str:
+        """Return the path of a new file which a later job removes if this one is killed, see :func:`clear_up`."""
+        name = name.replace("%", "%25").replace("/", "%2F")
+        path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_numbers)}.tmp")
+        self._temporaries.append(path)
+        return path
+
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
         """Write a file: yields a function that takes bytes. The present version can be read meanwhile."""
-        self._count += 1
-        base = os.path.join(self.folder, os.path.dirname(name))
-        path = os.path.join(base, f".{os.path.basename(name)}.{os.getpid()}.{self._count}.tmp")
+        check_place(self.folder, name)
+        path = self.temporary(name)
         try:
-            os.makedirs(base, exist_ok=True)
             with open(path, "xb", BUFFER) as file:
                 yield file.write
         except BaseException as error:
@@ -267,6 +531,7 @@ class Stage(SourceDir):
 
     def remove(self, name: str) -> None:
         """Remove a file."""
+        check_place(self.folder, name)
         self._replace(name, None)
 
     def move_to_backup(self, name: str) -> None:
@@ -275,23 +540,51 @@ class Stage(SourceDir):
         self.remove(name)
 
     def commit(self) -> None:
-        """Put the new files in place."""
-        kept = {os.path.join(self.folder, name) for name in self._new} | {path for path in self._new.values() if path}
-        for path in [os.path.join(self.folder, name) for name in os.listdir(self.folder)] if self._anew else []:
-            if path not in kept:
-                remove_tree(path)
-        for name, new in self._new.items():
-            target = os.path.join(self.folder, name)
-            try:
-                if new and same_bytes(new, target):
-                    os.unlink(new)  # a link stays one, and the time of the last change what it is
-                elif new:
-                    os.replace(new, target)
-                elif os.path.lexists(target):
-                    os.unlink(target)
-            except OSError as error:
-                raise DataDirError(f"cannot be replaced: {error.strerror}", target) from None
-        self._new.clear()
+        """Put the new files in place: all of them, also if a signal comes, and after a kill when the next job comes."""
+        renames = [rename for name, new in self._new.items() for rename in self._rename(name, new)]
+        if self._new and self._sources:
+            renames += self._set_aside()
+        if renames and self._sources:
+            renames += [(name, "") for name in own_files(self.folder, parts_of(self.folder))]
+        with signals_wait():
+            changes = self._list_changes(renames) if len(renames) > 1 else ""
+            carry_out(self.folder, renames)
+            self._new.clear()
+            if changes:
+                os.unlink(changes)
+
+    def _list_changes(self, renames: list[Rename]) -> str:
+        """Write a file of what is to be renamed, from which :func:`clear_up` finishes the change after a kill."""
+        draft, path = self.temporary("draft"), self.temporary(_CHANGES)
+        try:
+            with open(draft, "xb") as file:
+                file.write(os.fsencode("\0".join(itertools.chain.from_iterable(renames))))
+            os.replace(draft, path)
+        except OSError as error:
+            raise _unchanged(error, path) from None
+        return path
+
+    def _rename(self, name: str, new: str | None) -> list[Rename]:
+        """Return what puts a file in place."""
+        path = os.path.join(self.folder, name)
+        if not new:
+            return [(name, "")] if os.path.lexists(path) else []
+        if same_bytes(new, path) and not (self._sources and os.path.islink(path)):
+            return []  # a link of a directory that is changed stays one, and the time of the last change what it is
+        return [(os.path.basename(new), name)]
+
+    def _set_aside(self) -> list[Rename]:
+        """Return what moves the files that the directory had before, and that this job has not written, into ``.backup``."""
+        renames = []
+        for name in own_files(self.folder):
+            if name not in self._new:
+                has_it = any(SourceDir(source).path(name) for source in self._sources)
+                why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is none of this job."
+                self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
+                self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
+                check_place(self.folder, backup := os.path.join(BACKUP, name))
+                renames.append((name, backup))
+        return renames
 
 
 def _unchanged(error: OSError, path: str) -> DataDirError:
@@ -308,13 +601,3 @@ def same_bytes(one: str, other: str) -> bool:
             left, right = a.read(BUFFER), b.read(BUFFER)
             if left != right or not left:
                 return left == right
-
-
-def remove_tree(path: str) -> None:
-    """Remove a file, or a directory with all that is in it."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        for name in os.listdir(path):
-            remove_tree(os.path.join(path, name))
-        os.rmdir(path)
-    else:
-        os.unlink(path)

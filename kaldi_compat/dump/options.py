@@ -195,10 +195,10 @@ def parse_part(text: str) -> tuple[int, int]:
     """
     if not text:
         return 1, 1
-    number, _, count = text.partition("/")
-    holds = number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
-    require(holds, f"shard is a number from 1 and a count, such as 3/100; not {text!r}")
-    return int(number), int(count)
+    found = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
+    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    require(1 <= number <= count, f"shard is a number from 1 and a count, such as 3/100; not {text!r}")
+    return number, count
 
 
 def is_speed(text: str) -> bool:

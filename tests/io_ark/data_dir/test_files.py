@@ -205,6 +205,79 @@ def test_frame_shift_without_features_is_combined(tmp_path: Path) -> None:
     assert keys(tmp_path / "out/text") == sorted([*SPEAKERS, *SPEAKERS])
 
 
+@pytest.mark.parametrize(("shift", "is_good"), [("0.02\n", False), ("0.01", False), ("0.01\n", True)])
+def test_features_of_different_frame_shifts_are_combined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shift: str, is_good: bool
+) -> None:
+    folders = [full(tmp_path / name) for name in ("one", "two", "three")]
+    for folder, text in zip(folders, ("0.01\n", "0.01\n", shift), strict=True):
+        (folder / "frame_shift").write_text(text)
+    command = ["combine_data.sh --skip-fix true", str(tmp_path / "out"), *map(str, folders)]
+    if is_good:
+        run(*command)
+        assert (tmp_path / "out/frame_shift").read_text() == "0.01\n"
+    else:
+        with pytest.raises(DataDirError):
+            run(*command)
+        assert "Cannot combine features." in capsys.readouterr().out and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("values", [["x", "x", "y"], ["x", "y", "x"], ["x", "x", "x"]])
+@pytest.mark.parametrize("name", ["text", "wav.scp", "utt2lang", "cmvn.scp"])
+def test_third_value_of_a_key_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, values: list[str]
+) -> None:
+    data = full(tmp_path / "data")
+    key, *_ = keys(data / name)
+    rest = (data / name).read_text().partition("\n")[2]
+    (data / name).write_text("".join(f"{key} {value}\n" for value in values) + rest)
+    if name == "cmvn.scp" or len(set(values)) == 1:
+        run("fix_data_dir.sh", str(data))
+        assert ("another value than in line 1" in capsys.readouterr().err) == (len(set(values)) > 1)
+    else:
+        with pytest.raises(DataDirError, match=rf"{name}:{values.index('y') + 1}: {key}: another value than in line 1"):
+            run("fix_data_dir.sh", str(data))
+
+
+def test_file_without_a_last_newline_is_joined_with_the_next(tmp_path: Path) -> None:
+    one, two = full(tmp_path / "one"), full(tmp_path / "two")
+    for path in one.iterdir():
+        path.write_text(path.read_text().rstrip("\n"))
+    run("combine_data.sh --skip-fix true", str(tmp_path / "out"), str(one), str(two))
+    for name in (*BY_UTTERANCE, *BY_RECORDING, "segments"):
+        assert keys(tmp_path / "out" / name) == sorted(keys(two / name) * 2), name
+
+
+def test_segment_that_is_only_a_key_takes_the_audio_away(tmp_path: Path) -> None:
+    data = full(tmp_path / "data")
+    (data / "segments").write_text((data / "segments").read_text().replace("a-2 r1 0 1\n", "a-2\n"))
+    run("subset_data_dir.sh", str(data), "5", str(tmp_path / "out"))
+    assert keys(tmp_path / "out/wav.scp") == ["r1", "r2", "r3"]
+    assert keys(tmp_path / "out/segments") == list(SPEAKERS)
+
+
+@pytest.mark.parametrize(
+    "command", ["fix_data_dir.sh {0}", "split_data.sh {0} 1", "subset_data_dir.sh {0} 5 {0}/split1/../out"]
+)
+@pytest.mark.parametrize("line", ["a-1\fr1 0 1", "a-1 r1\f 0 1", "a-1 r1\f0 1", "a-1 \vr1 0 1"])
+def test_form_feed_in_segments_takes_recordings_away(tmp_path: Path, command: str, line: str) -> None:
+    data = full(tmp_path / "data")
+    text = (data / "segments").read_text().replace("a-2 r1", "a-2 r2").replace("a-1 r1 0 1\n", f"{line}\n")
+    (data / "segments").write_text(text)
+    (data / "split1").mkdir()
+    run(command.format(data))
+    where = {"f": data, "s": data / "split1/1" if "split_data" in command else data / "out"}[command[0]]
+    assert keys(where / "wav.scp") == ["r1", "r2", "r3"]
+    assert [line.split()[0] for line in (where / "segments").read_text().split("\n")[:-1]] == list(SPEAKERS)
+
+
+def test_key_of_audio_with_a_form_feed_has_no_duration(tmp_path: Path) -> None:
+    data = full(tmp_path / "data", segments=False)
+    (data / "wav.scp").write_text((data / "wav.scp").read_text().replace("a-1 ", "a-1\f", 1))
+    run("subset_data_dir.sh", str(data), "5", str(tmp_path / "out"))
+    assert keys(tmp_path / "out/reco2dur") == list(SPEAKERS)
+
+
 @pytest.mark.parametrize(("count", "last"), [(9, "s-9"), (10, "s-10"), (11, "s-11")])
 def test_names_of_new_speakers_are_not_in_order(tmp_path: Path, count: int, last: str) -> None:
     data = tmp_path / "data"
@@ -244,15 +317,20 @@ def test_file_at_another_speed_has_other_names(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("skip", ["true", "false"])
-def test_combined_directory_keeps_old_files_or_is_fixed(tmp_path: Path, skip: str) -> None:
+def test_combined_directory_uses_old_files_or_loses_others(tmp_path: Path, skip: str) -> None:
     data, out = full(tmp_path / "data"), tmp_path / "out"
     (data / "text").write_text("a-1 x\n")
-    for folder in (out, out / "split2"):
+    for folder in (out, out / "split2", out / "split2/1", out / "split3", out / "split3/1"):
         folder.mkdir()
-        (folder / "old").write_text("x\n")
+        (folder / "spk2warp").write_text("a 1.2\n")
+    for folder in (out, out / "split3"):
+        (folder / "notes").write_text("x\n")
+    (out / "split2/spk2warp").unlink()
     run(f"combine_data.sh --skip-fix {skip}", str(out), str(data))
     assert keys(out / "utt2spk") == (list(SPEAKERS) if skip == "true" else ["a-1"])
-    assert not (out / "old").exists() and not (out / "split2").exists()
+    assert not (out / "spk2warp").exists() and (out / ".backup/spk2warp").read_text() == "a 1.2\n"
+    assert (out / "notes").exists() and sorted(path.name for path in out.glob("split*/*")) == ["notes", "spk2warp"]
+    assert not (out / "split2").exists() and not (out / "split3/1").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir import DataDirError, lists, scripts
+from io_ark.data_dir import DataDirError, lists, scripts, stage
 from io_ark.data_dir.scripts import SCRIPTS, data_main, install
 from io_ark.data_dir.stage import Say, Stage
 
@@ -41,9 +42,110 @@ def test_launchers_do_not_run_or_replace_other_programs(tmp_path: Path) -> None:
 
 
 def test_launcher_with_a_long_path_is_not_a_program(tmp_path: Path) -> None:
-    text = scripts.launcher("validate_data_dir.sh", "/a b/python", "/root").decode()
-    assert text.startswith("#!/bin/sh\n'''exec' '/a b/python' -I ")
+    text = scripts.launcher("validate_data_dir.sh", "/a b/'python'", "/root").decode()
+    assert text.startswith("#!/bin/sh\n") and "exec '/a b/'\"'\"'python'\"'\"'' -I" in text
     compile(text, "launcher", "exec")
+
+
+def test_directory_as_standard_input_is_a_crash(tmp_path: Path) -> None:
+    install(str(tmp_path / "utils"))
+    (tmp_path / "map").write_text("a b\n")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for command in (["apply_map.pl", "map"], ["utt2spk_to_spk2utt.pl"], ["filter_scp.pl", "map"], ["shuffle_list.pl"]):
+        words = [tmp_path / "utils" / command[0], *command[1:]]
+        done = subprocess.run(words, stdin=folder, capture_output=True, text=True, cwd=tmp_path)
+        said = f"{command[0]}: standard input is a directory: give a file\n"
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    data = directory(tmp_path / "data")
+    words = [tmp_path / "utils/validate_data_dir.sh", "--no-feats", str(data)]  # which reads no standard input
+    assert subprocess.run(words, stdin=folder, capture_output=True).returncode == 0
+    os.close(folder)
+
+
+@pytest.mark.parametrize("name", ["utt2spk_to_spk2utt.pl", "filter_scp.pl map", "shuffle_list.pl", "apply_map.pl"])
+def test_directory_as_a_list_has_a_number_of_the_system(tmp_path: Path, capsys: Any, name: str) -> None:
+    (tmp_path / "map").write_text("a b\n")
+    script, *words = name.replace("map", str(tmp_path / "map") if " map" in name else "map").split()
+    assert scripts.protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), [*words, str(tmp_path)])) > 0
+    error = capsys.readouterr().err
+    assert "Is a directory" in error and "Errno" not in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize(
+    "target", ["utils", "utils/own", "recipe/utils", "{}/recipe/utils", "linked", "utils/../linked/x"]
+)
+def test_scripts_are_installed_behind_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, target: str, force: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("kaldi/utils/data", "recipe", "linked"):
+        Path(folder).mkdir(parents=True)
+    Path("kaldi/utils/copy_data_dir.sh").write_text("Kaldi's\n")
+    Path("utils").symlink_to("kaldi/utils")
+    Path("recipe/utils").symlink_to("../kaldi/utils")
+    Path("linked/data").symlink_to("../kaldi/utils/data")
+    if "/x" in target:
+        Path("linked/x").symlink_to("data")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    assert data_main(["install", target.format(tmp_path), *["--force"] * force]) == 1
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
+    error = capsys.readouterr().err
+    assert "is a link to" in error and "choose a folder of this recipe" in error and error.count("\n") == 1
+
+
+def test_launchers_are_installed_into_a_folder_behind_a_link_or_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real/recipe").mkdir(parents=True)
+    (tmp_path / "disk").symlink_to("real")  # above the recipe, so it is the same for all that is in it
+    monkeypatch.chdir(tmp_path / "disk/recipe")
+    (tmp_path / "real/recipe/utils").mkdir()
+    left = tmp_path / "real/recipe/utils" / f".copy_data_dir.sh.{stage._MACHINE}.1.1.tmp"
+    left.write_text("x")
+    for target in ("utils", str(tmp_path / "disk/recipe/utils"), "./utils/", "../recipe/utils"):
+        install(target)
+    os.chmod("utils/fix_data_dir.sh", 0o644)
+    install("utils")
+    assert os.access("utils/fix_data_dir.sh", os.X_OK) and not left.exists()
+    assert not list((tmp_path / "real").rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "\u0663", "9" * 5000, "0", "1.0", "+2", " 2", "2\n", ""])
+@pytest.mark.parametrize(
+    "command", ["split data {}", "subset data {} out", "subset --per-spk data {} out", "remove-repetitions {} data out"]
+)
+def test_number_in_other_digits_is_a_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str, number: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = directory(tmp_path / "data")
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    words = command.split()
+    if number == "0" and "subset" in command:
+        number = "00"
+    assert data_main([word.format(number) for word in words]) > 0
+    error = capsys.readouterr().err
+    assert "Traceback" not in error and "exceeds" not in error
+    assert {path.name: path.read_bytes() for path in data.iterdir()} == before and not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["subset_scp.pl {} list", "shuffle_list.pl --srand {} list", "apply_map.pl -f {} list"]
+)
+def test_number_of_thousands_of_digits_is_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list").write_text("a 1\n")
+    with open("list", "rb") as file:
+        for number in ("9" * 5000, f"{'9' * 5000}-{'9' * 5000}", "\u00b2"):
+            monkeypatch.setattr(lists, "STDIN", os.open("list", os.O_RDONLY))
+            script, *words = (word.format(number) for word in command.split())
+            scripts.protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), words))  # noqa: B023
+            error = capsys.readouterr().err
+            assert "Traceback" not in error and "integer string" not in error
+    file.close()
 
 
 @pytest.mark.parametrize("name", [name for name, script in SCRIPTS.items() if script.style != "list"])

@@ -442,4 +442,4 @@ def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | 
         slices = slices_of(part)
         ark_name = ark_name if slices is None else name
     name, colon, offset = ark_name.rpartition(":")
-    return (name, int(offset), slices) if colon and offset.isdigit() else (ark_name, None, slices)
+    return (name, int(offset), slices) if colon and offset.isascii() and offset.isdigit() else (ark_name, None, slices)

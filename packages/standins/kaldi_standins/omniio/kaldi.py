@@ -101,7 +101,7 @@ def parse_extended_filename(name: Any) -> tuple[Any, int | None]:
     (('feats.ark', 123), ('cat a |', None))
     """
     head, _, offset = name.rpartition(":") if isinstance(name, str) else ("", "", "")
-    return (head, int(offset)) if head and offset.isdigit() else (name, None)
+    return (head, int(offset)) if head and offset.isascii() and offset.isdigit() else (name, None)
 
 
 def parse_rspecifier(rspecifier: str) -> tuple[str, str]:

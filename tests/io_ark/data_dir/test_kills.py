@@ -1,0 +1,320 @@
+"""Jobs on data directories that end early, by signals or by errors of the system: whole before or whole after."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from io_ark import DataDir, DataDirError
+from io_ark.data_dir import scripts, stage
+from io_ark.data_dir.scripts import Ended, data_main
+from io_ark.data_dir.stage import Say, Stage, locked
+
+CODE = "import sys; from io_ark.data_dir.scripts import data_main; sys.exit(data_main(sys.argv[1:]))"
+KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, 128 + signal.SIGTERM, 128 + signal.SIGHUP)
+
+
+def directory(folder: Path, count: int) -> None:
+    """Make a directory that is not sorted."""
+    folder.mkdir(parents=True)
+    keys = [f"s{at % 50:02d}-{at:05d}" for at in random.Random(1).sample(range(count), count)]
+    for name, value in (
+        ("utt2spk", ""),
+        ("text", "x y"),
+        ("wav.scp", "a.wav"),
+        ("utt2dur", "1.5"),
+        ("reco2dur", "1.5"),
+    ):
+        (folder / name).write_text("".join(f"{key} {value or key[:3]}\n" for key in keys))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return the files of a folder, without temporary ones, and empty folders."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.name.endswith(".tmp"):
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.name.endswith(".tmp") or "passing" in path.name)
+
+
+# Which folders a job writes at once; those of the others are written by several jobs after each other.
+WHOLE = {
+    "fix data": "data",
+    "split data 3": "data",
+    "copy sorted out --utt-prefix=s --spk-prefix=s": "out",
+    "combine --skip-fix out sorted sorted": "out",
+    "subset sorted 1000 out": "out",
+    "modify-speakers sorted out --utts-per-spk-max 3": "out",
+    "perturb-volume sorted": "sorted",
+    "install utils": "utils",
+    "remove-repetitions 900 sorted out": "",  # the directory, and then what fix does to it
+    "perturb-speed-3way sorted out": "",
+}
+
+
+def started(place: Path, job: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", CODE, *job.split()], cwd=place, stdout=-3, stderr=-1)
+
+
+@pytest.mark.parametrize(("kills", "count"), [(8, 2000), pytest.param(100, 20_000, marks=pytest.mark.slow)])
+def test_killed_job_leaves_a_mixed_directory_or_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int, count: int
+) -> None:
+    """What a killed job leaves is what was there or what it makes; after the next one nothing is left over."""
+    (tmp_path / "sox").write_text("")
+    (tmp_path / "sox").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    start = tmp_path / "start"
+    directory(start / "data", count)
+    shutil.copytree(start / "data", start / "sorted")
+    DataDir(start / "sorted").fix()
+    directory(start / "out", 10)  # an older one
+    (start / "out/segments").write_text("old x 0 1\n")
+    chance, done = random.Random(count), 0
+    states: dict[str, tuple[list[dict[str, bytes]], float]] = {}
+
+    def place_for(name: str) -> Path:
+        monkeypatch.chdir(tmp_path)
+        shutil.copytree(start, tmp_path / name)
+        monkeypatch.chdir(tmp_path / name)
+        return tmp_path / name
+
+    for attempt in range(3 * kills):
+        job = list(WHOLE)[attempt % len(WHOLE)]
+        if job not in states:
+            place, began = place_for(f"whole{len(states)}"), time.monotonic()
+            made = [tree(place)]
+            assert started(place, job).wait() == 0
+            made.append(tree(place))
+            states[job] = made, time.monotonic() - began
+            assert data_main(job.split()) == 0
+            made.append(tree(place))
+        made, seconds = states[job]
+        place = place_for(f"killed{attempt}")
+        process = started(place, job)
+        time.sleep(chance.uniform(0.3, 1.0) * seconds)
+        process.send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]))
+        error = process.communicate()[1].decode()
+        if process.returncode in KILLED:
+            done += 1
+            assert "Traceback" not in error or process.returncode < 0, error
+            left = leftovers(place)
+            if WHOLE[job] and not any(name.startswith(".changes.") for name in left):
+                now = within(tree(place), WHOLE[job])
+                assert now in [within(each, WHOLE[job]) for each in made[:2]], (job, process.returncode)
+            assert process.returncode < 0 or not left, (job, process.returncode, left)
+        assert data_main(job.split()) == 0
+        assert tree(place) in made[1:] and not leftovers(place), (job, process.returncode, leftovers(place))
+        monkeypatch.chdir(tmp_path)
+        shutil.rmtree(place)
+        if done == kills:
+            break
+    assert done >= kills // 2
+
+
+def within(files: dict[str, bytes], folder: str) -> dict[str, bytes]:
+    return {name: content for name, content in files.items() if name.startswith(f"{folder}/")}
+
+
+def ended_at(number: int, work: Callable[[], object]) -> bool:
+    """Do something in another process, which ends at a certain rename or removal; return True if it did."""
+    child = os.fork()
+    if not child:
+        left = [number]
+
+        def counting(call: Callable[..., None]) -> Callable[..., None]:
+            def counted(*arguments: Any) -> None:
+                left[0] -= 1
+                if left[0] < 0:
+                    os._exit(9)
+                call(*arguments)
+
+            return counted
+
+        stage.os.replace, stage.os.unlink = counting(os.replace), counting(os.unlink)  # type: ignore[assignment]
+        work()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("job", ["copy data out", "split data 2", "combine out data other", "modify-speakers data out"])
+def test_job_that_ends_within_its_change_leaves_a_mixed_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, job: str
+) -> None:
+    (tmp_path / "start").mkdir()
+    monkeypatch.chdir(tmp_path / "start")
+    job += " --skip-fix" if "combine" in job else " --utts-per-spk-max=1" if "modify" in job else ""
+    for at, name in enumerate(("data", "other", "out")):
+        directory(Path(name), 3 + at)
+        DataDir(name).fix()
+    for name in ("text", "spk2warp", "split2/1/utt2spk"):
+        Path("out", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("out", name).write_text("old\n")
+    DataDir("data").split(2)
+    for name in ("text", "utt2dur", "wav.scp"):
+        Path("data", name).write_text(Path("data", name).read_text().replace("\n", "1\n"))
+        os.utime(Path("data", name), (2e9, 2e9))
+    Path("data/split2/1/segments").write_text("old\n")
+    shutil.copytree(tmp_path / "start", tmp_path / "whole")
+    monkeypatch.chdir(tmp_path / "whole")
+    before, folder = tree(Path()), "data" if "split" in job else "out"
+    assert data_main(job.split()) == 0
+    after, unfinished = tree(Path()), 0
+    for number in range(100):
+        shutil.copytree(tmp_path / "start", tmp_path / str(number))
+        monkeypatch.chdir(tmp_path / str(number))
+        was_ended = ended_at(number, lambda: data_main(job.split()))
+        capsys.readouterr()
+        mixed = tree(Path())
+        if any(name.startswith(".changes.") for name in leftovers(Path())):
+            unfinished += mixed not in (before, after)
+            with pytest.raises(DataDirError, match=f"{folder}: a job was ended while it changed this directory"):
+                DataDir(folder).copy("third")
+            with locked(folder):
+                pass
+            assert capsys.readouterr().err.endswith(f"{folder}: finished the change of a job that was ended\n")
+            assert tree(Path()) == after
+        else:
+            assert mixed in (before, after)
+        assert data_main(job.split()) == 0
+        assert tree(Path()) == after and not leftovers(Path())
+        if not was_ended:
+            break
+    assert unfinished >= 3 and number < 99
+
+
+def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory(tmp_path / "data", 5)
+    carry_out = stage.carry_out
+
+    def with_signal(folder: str, renames: Any) -> None:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if renames else ():
+            os.kill(os.getpid(), number)
+        carry_out(folder, renames)
+
+    monkeypatch.setattr(stage, "carry_out", with_signal)
+    with pytest.raises(KeyboardInterrupt), scripts.ending_in_order(), Stage(str(tmp_path), Say("x")) as changed:
+        for name in ("a", "b"):
+            changed.write(name, [b"new\n"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "data"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_leaves_temporary_files(tmp_path: Path, number: int) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(Ended), scripts.ending_in_order(), Stage(str(tmp_path / "new"), Say("x")) as changed:
+        changed.write("a", [b"new\n"])
+        os.kill(os.getpid(), number)
+    assert list(tmp_path.iterdir()) == [] and signal.getsignal(number) is before
+    assert scripts.protected(Say("x"), lambda: os.kill(os.getpid(), number) or 0) == 128 + number
+
+
+def test_command_of_audio_is_waited_for_after_a_signal(tmp_path: Path) -> None:
+    directory(tmp_path / "data", 1)
+    for name in ("utt2dur", "reco2dur"):
+        (tmp_path / "data" / name).unlink()
+    key = (tmp_path / "data/utt2spk").read_text().split()[0]
+    (tmp_path / "data/wav.scp").write_text(f"{key} touch begun; sleep 30; cat none |\n")
+    job = started(tmp_path, "utt2dur data")
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    began = time.monotonic()
+    job.terminate()
+    assert job.wait(20) == 128 + signal.SIGTERM and time.monotonic() - began < 10
+    assert not leftovers(tmp_path)
+
+
+NAMES = {
+    "text.{ours}.1.1": True,
+    "split2%2F1%2Ftext.{ours}.1.1": True,
+    "text.{ours}.{us}.1": True,
+    "text.0000000a.1.1": False,  # of another machine
+    "text.1.1": False,  # of an older version
+    "text": False,
+    "text.{ours}.1.x": False,
+}
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_temporary_files_of_a_job_that_may_run_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, has_locks: bool, is_old: bool
+) -> None:
+    directory(tmp_path / "data", 2)
+    paths = {}
+    for name, is_over in NAMES.items():
+        path = tmp_path / "data" / f".{name.format(ours=stage._MACHINE, us=os.getpid())}.tmp"
+        path.write_text("x")
+        os.utime(path, (time.time() - (stage._ABANDONED + 60) * is_old,) * 2)
+        paths[path] = (is_over and has_locks) or (is_old and name[-3:] not in ("ext", "1.x"))
+    (tmp_path / "data" / f".linked.{stage._MACHINE}.1.1.tmp").symlink_to("utt2spk")
+    (tmp_path / "data" / f".folder.{stage._MACHINE}.1.1.tmp").mkdir()
+    if not has_locks:
+
+        def fails(*_: object) -> None:
+            raise OSError
+
+        monkeypatch.setattr(stage.fcntl, "flock", fails)
+    DataDir(tmp_path / "data").fix()
+    assert [path.exists() for path in paths] == [not is_over for is_over in paths.values()]
+    assert len(leftovers(tmp_path)) == 2 + list(paths.values()).count(False)
+    count = list(paths.values()).count(True)
+    assert capsys.readouterr().err == (
+        f"{tmp_path / 'data'}: removed {count} temporary files of a job that was ended\n" if count else ""
+    )
+
+
+def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> None:
+    directory(tmp_path / "data", 2)
+    with Stage(str(tmp_path / "data"), Say("x")) as outer:
+        outer.write("a", [b"x\n"])
+        DataDir(tmp_path / "data").fix()
+        with locked(str(tmp_path / "data")):
+            assert Path(outer.path("a")).read_bytes() == b"x\n"
+    assert (tmp_path / "data/a").read_bytes() == b"x\n"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["text", "../text"], ["/etc/x", "text"], ["link/text", ""], ["../other", ""], ["a//b", "text"], ["./x", "text"]],
+)
+def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[str]) -> None:
+    directory(tmp_path / "data", 2)
+    directory(tmp_path / "other", 2)
+    for name in ("a", "a/b"):
+        (tmp_path / "data/a").mkdir(exist_ok=True) if name == "a" else (tmp_path / "data" / name).write_text("x\n")
+    (tmp_path / "data/x").write_text("x\n")
+    (tmp_path / "data/link").symlink_to("../other")
+    before = tree(tmp_path)
+    (tmp_path / "data" / f".changes.{stage._MACHINE}.1.1.tmp").write_text("\0".join(names))
+    with locked(str(tmp_path / "data")):
+        assert tree(tmp_path) == before
+    assert not leftovers(tmp_path)
+
+
+@pytest.mark.parametrize(("change", "mode"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
+def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: int) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    with locked(str(tmp_path), change=change):
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+        if not change:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
