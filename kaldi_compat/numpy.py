@@ -14,7 +14,6 @@ The classes have the options and the call of the torch modules of the same names
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Union, overload
@@ -91,10 +90,8 @@ class ArrayFeature(AudioFeature):
         if dft != "fft":
             raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
-        self.plan = plan_of(self.options)
+        self.plan = plan_of(self.options, accurate_fft=engine == "accurate")
         self.size = self.plan.size
-        if engine == "accurate":
-            self.plan = dataclasses.replace(self.plan, accurate_fft=True)
 
     @cached_property
     def _random(self) -> np.random.Generator:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.sliding import normalized_by_windows
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
@@ -361,8 +364,22 @@ def sliding_cmvn(
     [[-1.0], [1.0], [2.0]]
     """
     options = make_options("sliding_cmvn", SlidingCmvnOptions, options, changes)
+    if isinstance(features, np.ndarray) and features.dtype == np.float32:
+        return _sliding_cmvn_as_kaldi(features, options, check_features(features, lengths))
     mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
     return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
+
+
+def _sliding_cmvn_as_kaldi(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
+    """Compute :func:`sliding_cmvn` of float32 arrays with Kaldi's bits, one utterance after the other."""
+    normalized = np.zeros(features.shape, np.float32)
+    rows = features.reshape(-1, *features.shape[-2:])
+    counts = np.full(len(rows), features.shape[-2]) if lengths is None else np.ravel(lengths)
+    for row, count, out in zip(rows, counts.tolist(), normalized.reshape(rows.shape), strict=True):
+        if count:
+            windows = sliding_windows(np.arange(count), count, options)
+            out[:count], _ = normalized_by_windows(row[:count], *windows, norm_vars=options.norm_vars)
+    return normalized
 
 
 def apply_mean_and_variance(

@@ -27,6 +27,7 @@ logger = logging.getLogger("kaldi_compat")
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
 _accelerated: set[type] = set()
+_SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
 def accelerated(cls: type[Cls]) -> type[Cls]:
@@ -50,6 +51,21 @@ def checked_dft(dft: Dft) -> Dft:
     if dft not in get_args(Dft):
         raise OptionError(f"dft must be one of {', '.join(get_args(Dft))}, not {dft!r}")
     return dft
+
+
+def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
+    """Return True for plain numbers on a CPU, of single precision at most, if nothing records the operations on them.
+
+    NumPy and C compute with these, so that tensors and arrays give the same bits.
+    """
+    return (
+        not recorded.traced_or_differentiated
+        and type(values) in (Tensor, torch.nn.Parameter)
+        and values.dtype in _SINGLE
+        and values.device.type == "cpu"
+        and values.layout == torch.strided
+        and not values.is_nested
+    )
 
 
 def is_exact(module: Any) -> bool:
@@ -77,7 +93,9 @@ def engine_for(
         OptionError: the engine that the module asks for cannot compute this; says why.
     """
     wanted: Engine = module.engine
-    fastest: Engine = "triton" if samples.device.type == kernels.DEVICE_TYPE else "exact"
+    fastest: Engine = "exact"
+    if samples.device.type == kernels.DEVICE_TYPE:
+        fastest = "torch" if module.has_accurate_fft else "triton"  # the kernels' FFT is less accurate
     engine = fastest if wanted == "auto" else wanted
     if engine == "torch":
         return engine

@@ -56,6 +56,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """
 
     Options: ClassVar[type[FrameOptions]]
+    # Presets whose models compute the spectrum in double precision set it: an exact FFT is then not Kaldi's.
+    has_accurate_fft = False
     _windowed_energy_floor: ClassVar[float] = EPSILON
     _kind = Tensor
     _stream = FeatureStream
@@ -185,7 +187,11 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, if it computes plain audio on a CPU."""
-        return plan_of(self.options) if is_exact(self) else None
+        return self._plan if is_exact(self) else None
+
+    @property
+    def _plan(self) -> Plan:
+        return plan_of(self.options, accurate_fft=self.has_accurate_fft)
 
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
@@ -203,13 +209,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return [self._compute(each, generator) for each in utterances]
         arrays = [_as_array(each.samples) for each in utterances]
         warps: Any = [each.warps for each in utterances]
-        features = features_of_list(plan_of(self.options), arrays, warps, frame_seeds(generator), get_num_threads())
+        features = features_of_list(self._plan, arrays, warps, frame_seeds(generator), get_num_threads())
         return [torch.from_numpy(each) for each in features]
 
     def _by_exact(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths = _as_array(audio.samples), None if audio.lengths is None else audio.lengths.numpy()
         seeds, threads = frame_seeds(generator), get_num_threads()
-        features, counts = features_of_rows(plan_of(self.options), samples, lengths, audio.warps, seeds, threads)
+        features, counts = features_of_rows(self._plan, samples, lengths, audio.warps, seeds, threads)
         computed = torch.from_numpy(features)
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
