@@ -61,7 +61,7 @@ class PresetFrontend(Generic[A]):
 
     def _model_input(self, audio: Any, ends: Any) -> Any:
         """Compute a model's input of audio (T,) or (B, T) at the model's rate, which is checked."""
-        if self.preset.shortens_frame and has_short_row(audio, ends, self.preset.feature_options.window_size):
+        if self.preset.shortens_frame and has_short_row(audio, ends, self.feature.size):
             return self._row_by_row(audio, ends)
         return self._apply_steps(self.feature(audio) if ends is None else self.feature(audio, ends))
 
@@ -87,7 +87,7 @@ class PresetFrontend(Generic[A]):
 
     def _of_row(self, audio: Any) -> Any:
         feature = self.feature
-        if 2 <= len(audio) < self.preset.feature_options.window_size:
+        if 2 <= len(audio) < feature.size:
             feature = self._feature(shorter_frame(self.preset.feature_options, len(audio)), audio)
         return self._apply_steps(feature(audio))
 

@@ -365,7 +365,8 @@ def sliding_cmvn(
     """
     options = make_options("sliding_cmvn", SlidingCmvnOptions, options, changes)
     if isinstance(features, np.ndarray) and features.dtype == np.float32:
-        return _sliding_cmvn_as_kaldi(features, options, check_features(features, lengths))
+        by_utterance: Array = _sliding_cmvn_as_kaldi(features, options, check_features(features, lengths))
+        return by_utterance
     mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
     return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
 

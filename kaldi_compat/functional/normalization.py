@@ -54,7 +54,7 @@ def utterance_cmvn(
     lengths = check_features(features, lengths)
     options = make_options("utterance_cmvn", UtteranceCmvnOptions, options, changes)
     xp = namespace(features)
-    # Frames are added one by one in NumPy, which needs double precision. torch adds pairs, on devices without doubles too.
+    # NumPy adds frames one by one, which needs double precision. torch adds pairs, also on devices without doubles.
     wide: Any = float64(features) if isinstance(features, np.ndarray) else at_least_float32(features)
     # An array also for a single number, which is a symbol in a traced model.
     count: Any = full((), 0.0, wide) + features.shape[-2]

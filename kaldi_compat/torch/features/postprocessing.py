@@ -76,7 +76,9 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         return torch.ones(2, 8, 3)
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        """Process features ``(..., frames, dim)``, a tensor or an array. Overridden by subclasses without a ``_function``.
+        """Process features ``(..., frames, dim)``, a tensor or an array.
+
+        Subclasses without a ``_function`` override this.
 
         Returns:
             Features; or, with lengths, features and their numbers of frames, where these depend on the features.
