@@ -72,7 +72,8 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     )
     # The tables are held: two threads may make some at the same time, of which the cache keeps only one.
     tables = _plan_structure(plan, batch.warp_factors)
-    if native.function("spectral_features")(tables, audio, begin, end, out):
+    function = native.function("spectral_features", takes_addresses=True)  # the engine has checked ``out``
+    if function(tables.address, audio.address, begin, end, address(out)):
         raise MemoryError("no memory for a block of frames")
 
 

@@ -81,10 +81,15 @@ class Plan:
     debug_mel: bool = False
     mel: MelTable | None = None
 
-    @property
+    @functools.cached_property
     def is_in_c(self) -> bool:
         """True if the C library can compute it."""
         return not self.debug_mel and not (self.accurate_fft and self.points & (self.points - 1))
+
+    @functools.cached_property
+    def first(self) -> int:
+        """First sample of the first frame: with snip_edges 0, otherwise one before the start."""
+        return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
     def mel_table(self, vtln_warp: float) -> MelTable:
         """Return the mel filters for a VTLN factor."""

@@ -45,33 +45,29 @@ def prepared_audio(
         AudioError: no samples, NaN, more than one channel, samples of another type, or lengths that do not fit.
     """
     audio = on_unit_scale(samples)
-    if isinstance(audio, np.ndarray):
-        audio = astype(audio, np.float32)
-    ends = checked_lengths(lengths, audio, -1, AudioError)
+    shape, target = tuple(samples.shape), preset.sampling_rate
     if not recorded.traced:
-        _check_form(tuple(samples.shape), preset, rate, has_lengths=ends is not None)
-    if ends is not None:
-        ends = as_like(ends, audio)
+        if len(shape) not in (1, 2):
+            raise AudioError(
+                f"samples must have the shape (T,) or (B, T), not {shape}: take one channel, or the mean of the "
+                "channels"
+            )
+        if shape[-1] == 0:
+            raise AudioError(f"the audio is empty: samples of shape {shape}")
+        if rate != target or preset.shortens_frame:  # the feature does not see these rows
+            check_shape(shape, preset.options.window_size, has_lengths=lengths is not None)
+    ends = None
+    if lengths is not None:
+        ends = as_like(checked_lengths(lengths, audio, -1, AudioError), audio)
         audio = zero_past(audio[..., None], ends)[..., 0]
-    if is_on_host(audio) and not recorded.traced_or_differentiated:
+    if not recorded.traced_or_differentiated and is_on_host(audio):
         check_values(audio)
         if ends is None:
             warn_of_channels(audio)
-    if rate != preset.sampling_rate:
-        audio = resample(audio, ends, rate, preset.sampling_rate)
-        ends = None if ends is None else num_resampled(ends, rate, preset.sampling_rate)
+    if rate != target:
+        audio = resample(audio, ends, rate, target)
+        ends = None if ends is None else num_resampled(ends, rate, target)
     return (_without_mean(audio, ends) if preset.subtract_clip_mean else audio), ends
-
-
-def _check_form(shape: tuple[int, ...], preset: Preset, rate: int, *, has_lengths: bool) -> None:
-    if len(shape) not in (1, 2):
-        raise AudioError(
-            f"samples must have the shape (T,) or (B, T), not {shape}: take one channel, or the mean of the channels"
-        )
-    if shape[-1] == 0:
-        raise AudioError(f"the audio is empty: samples of shape {shape}")
-    if rate != preset.sampling_rate or preset.shortens_frame:  # the feature does not see these rows
-        check_shape(shape, preset.options.window_size, has_lengths=has_lengths)
 
 
 def _without_mean(audio: Array, ends: Any) -> Array:
@@ -100,7 +96,7 @@ def is_on_host(values: Any) -> bool:
 
 
 def on_unit_scale(samples: Array) -> Array:
-    """Return samples in -1 to 1: int16 divided by 32768, floating point as it is.
+    """Return samples in -1 to 1: int16 divided by 32768, floating point as it is; arrays in single precision.
 
     Raises:
         AudioError: the samples are of another type.
@@ -110,9 +106,9 @@ def on_unit_scale(samples: Array) -> Array:
     if samples.dtype == xp.int16:
         scaled: Array = astype(samples, xp.float32) * (1 / INT16_SCALE)
         return scaled
-    if samples.dtype == xp.float64 or samples.dtype == xp.float32:
+    if samples.dtype == xp.float32 or (samples.dtype == xp.float64 and xp is not np):
         return samples
-    if samples.dtype == xp.float16 or str(samples.dtype) == "torch.bfloat16":
+    if samples.dtype in (xp.float16, xp.float64) or str(samples.dtype) == "torch.bfloat16":
         return astype(samples, xp.float32)
     raise AudioError(f"samples must be int16, or floating point in -1 to 1, not {samples.dtype}")
 

@@ -60,13 +60,14 @@ class PresetFrontend(Generic[A]):
         return self.preset.sampling_rate
 
     def _model_input(self, audio: Any, ends: Any) -> Any:
-        """Compute a model's input of audio (T,) or (B, T) at the model's rate, which is checked."""
+        """Compute a model's input of prepared audio (T,) or (B, T), in which some rows may be shorter than a frame."""
         if self.preset.shortens_frame and has_short_row(audio, ends, self.feature.size):
             return self._row_by_row(audio, ends)
-        return self._apply_steps(self.feature(audio) if ends is None else self.feature(audio, ends))
+        return self._computed(self.feature, audio, ends)
 
-    def _apply_steps(self, features: Any) -> Any:
-        """Compute the steps after the feature: of features, or of features and their numbers of frames."""
+    def _computed(self, feature: Any, audio: Any, ends: Any = None) -> Any:
+        """Compute a feature and the steps after it."""
+        features = feature(audio) if ends is None else feature(audio, ends)
         for step in self.steps:
             features = step(*features) if isinstance(features, tuple) else step(features)
         return features
@@ -89,7 +90,7 @@ class PresetFrontend(Generic[A]):
         feature = self.feature
         if 2 <= len(audio) < feature.size:
             feature = self._feature(shorter_frame(self.preset.feature_options, len(audio)), audio)
-        return self._apply_steps(feature(audio))
+        return self._computed(feature, audio)
 
 
 def load_preset(

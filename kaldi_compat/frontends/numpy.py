@@ -210,7 +210,7 @@ class FrontendStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
-        chunk = on_unit_scale(samples).astype(np.float32, copy=False)
+        chunk = on_unit_scale(samples)
         if len(chunk):
             check_values(chunk)
         frames: Floats = self._audio(chunk, final=final)

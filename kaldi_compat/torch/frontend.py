@@ -31,7 +31,7 @@ from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.engines import computes_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import refuse_unsupported_compilers
+from kaldi_compat.torch.features.module import refuse_old_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
@@ -117,7 +117,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
         return description.html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @refuse_unsupported_compilers
+    @refuse_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],

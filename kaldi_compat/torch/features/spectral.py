@@ -15,15 +15,15 @@ from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
-from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
-from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
+from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul, tracing
+from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, check_scale, warn_user
 from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
 from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
-from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_old_compilers, refuse_onnx_tracer
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -125,7 +125,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
-    @refuse_unsupported_compilers
+    @refuse_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -154,7 +154,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        return self._features_of(samples, lengths, vtln_warp, generator)
+        if isinstance(samples, Tensor):
+            return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
+        return self._compute_others(samples, lengths, vtln_warp, generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -187,9 +189,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, if it computes plain audio on a CPU."""
-        return self._plan if is_exact(self) else None
+        return self._plan() if is_exact(self) else None
 
-    @property
     def _plan(self) -> Plan:
         return plan_of(self.options, accurate_fft=self.has_accurate_fft)
 
@@ -198,10 +199,17 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
-        engine = engine_for(self, audio.samples, audio.lengths, audio.tracing, audio.warps, generator)
+        samples, lengths, warps, recorded = audio
+        engine = engine_for(self, samples, lengths, recorded, warps, generator)
+        if engine == "torch":
+            return self._by_torch(audio, generator)
         if engine == "triton":
-            return kernels.features(self, audio.samples, audio.lengths, audio.warps, generator)
-        return self._by_exact(audio, generator) if engine == "exact" else self._by_torch(audio, generator)
+            return kernels.features(self, samples, lengths, warps, generator)
+        ends = None if lengths is None else lengths.numpy()
+        seeds = frame_seeds(generator) if self.options.dither != 0 else None
+        features, counts = features_of_rows(self._plan(), _as_array(samples), ends, warps, seeds, get_num_threads())
+        computed = torch.from_numpy(features)
+        return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
         """Compute the features of utterances (T,): by the exact engine all at once."""
@@ -209,18 +217,19 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return [self._compute(each, generator) for each in utterances]
         arrays = [_as_array(each.samples) for each in utterances]
         warps: Any = [each.warps for each in utterances]
-        features = features_of_list(self._plan, arrays, warps, frame_seeds(generator), get_num_threads())
+        seeds = frame_seeds(generator) if self.options.dither != 0 else None
+        features = features_of_list(self._plan(), arrays, warps, seeds, get_num_threads())
         return [torch.from_numpy(each) for each in features]
-
-    def _by_exact(self, audio: CheckedAudio, generator: Generator) -> Any:
-        samples, lengths = _as_array(audio.samples), None if audio.lengths is None else audio.lengths.numpy()
-        seeds, threads = frame_seeds(generator), get_num_threads()
-        features, counts = features_of_rows(self._plan, samples, lengths, audio.warps, seeds, threads)
-        computed = torch.from_numpy(features)
-        return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _by_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths, warps, recorded = audio
+        if samples.is_meta != self.window.is_meta:
+            raise AudioError(
+                f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
+                "of them is without data (meta): move it to the other's device"
+            )
+        if recorded.traced:
+            self._check_export()
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
@@ -244,6 +253,15 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             # not a slice: its size would be a minimum of two symbols, which exporters mishandle
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
+
+    def _check_export(self) -> None:
+        """Refuse ONNX's exporter by tracing, and warn of a model whose dithering would be exported."""
+        refuse_onnx_tracer()
+        if self.options.dither != 0 and _is_exported():
+            warn_user(
+                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
+                "adds random noise to its input: make it with dither=0.0 for deployment"
+            )
 
     def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing) -> Tensor:
         """:meth:`_features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
@@ -270,25 +288,6 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         banks = [bank for bank in map(self._filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
-        """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported.
-
-        Raises:
-            AudioError: only one of audio and module is without data (meta).
-        """
-        if samples.is_meta != self.window.is_meta:
-            raise AudioError(
-                f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
-                "of them is without data (meta): move it to the other's device"
-            )
-        audio = super()._checked(samples, lengths, vtln_warp)
-        if audio.tracing.traced and self.options.dither != 0 and _is_exported():
-            warn_user(
-                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
-                "adds random noise to its input: make it with dither=0.0 for deployment"
-            )
-        return audio
-
     def _samples_of(self, audio: Any) -> Any:
         """Return the samples of a :class:`io_ark.Wave` as a tensor, and any other input as it is."""
         samples = super()._samples_of(audio)
@@ -298,19 +297,18 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
         given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if given_here and samples.device.type != "cpu" and not is_traced(samples):
-            return super()._checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape))
-        return super()._checked_lengths(lengths, samples).to(samples.device)
+            return checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
+        return checked_lengths(lengths, samples, -1, AudioError).to(samples.device)
 
-    def _check_scale(self, samples: Tensor) -> float:
+    def _check_scale(self, samples: Tensor) -> None:
         """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
         if samples.is_meta or (samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing())):
-            return 0.0
+            return
         values: Any = samples.detach()
         # NumPy looks at a number in a third of torch's time.
         in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
-        peak = super()._check_scale(values.numpy(force=True) if in_numpy else values)
+        peak = check_scale(values.numpy(force=True) if in_numpy else values, self.options.waveform_scale)
         self._scale_is_known = peak > 0
-        return peak
 
 
 def _as_array(samples: Tensor) -> Any:
