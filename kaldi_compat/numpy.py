@@ -161,7 +161,7 @@ class ArrayFeature(AudioFeature):
         """
         if isinstance(samples, np.ndarray):
             return self._compute(self._checked(samples, lengths, vtln_warp), generator)
-        return self._compute_others(samples, lengths, vtln_warp, generator)
+        return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
         """Return a stream of these features, which takes audio in chunks."""

@@ -101,7 +101,7 @@ class AudioFeature:
     """Base class of the features of arrays and of tensors: the door for their audio.
 
     A subclass's call passes an array or tensor through :meth:`_checked` to its :meth:`_compute`, and everything else to
-    :meth:`_compute_others`.
+    :meth:`_compute_wave_or_list`.
 
     Attributes:
         _kind: class of the audio: an array or a tensor.
@@ -162,13 +162,14 @@ class AudioFeature:
         self._warns_of_scale = False
         return self
 
-    def _compute_others(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
+    def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Check and compute a :class:`io_ark.Wave`, or a list of arrays, tensors or waves, which gives a list."""
         if isinstance(audio, Wave):
-            samples = self._samples_of(audio)
+            samples = self._from_array(wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
-            audio = [self._samples_of(each) for each in audio]
+            rate = self.options.sample_frequency
+            audio = [self._from_array(wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
         utterances = checked_list(audio, lengths, ("T",), self._kind, AudioError)
         warps = normalized_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
@@ -177,19 +178,22 @@ class AudioFeature:
         ]
         return self._compute_list(checked, generator)
 
-    def _samples_of(self, audio: Any) -> Any:
-        """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several; any other input as is.
+    def _from_array(self, samples: Any) -> Any:
+        """Return an array as what this feature takes."""
+        return samples
 
-        Raises:
-            AudioError: it has another rate than the options.
-        """
-        if not isinstance(audio, Wave):
-            return audio
-        rate, wanted = audio.sample_frequency, self.options.sample_frequency
-        if rate != wanted:
-            advice = f"resample it or pass sample_frequency={rate:g}"
-            raise AudioError(f"the audio has {rate:g} Hz, but sample_frequency={wanted:g}: {advice}")
-        return audio.samples[0] if len(audio.samples) == 1 else audio.samples
+
+def wave_samples(audio: Any, sample_frequency: float) -> Any:
+    """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
+
+    Raises:
+        AudioError: it has another rate than ``sample_frequency``.
+    """
+    rate = audio.sample_frequency
+    if rate != sample_frequency:
+        advice = f"resample it or pass sample_frequency={rate:g}"
+        raise AudioError(f"the audio has {rate:g} Hz, but sample_frequency={sample_frequency:g}: {advice}")
+    return audio.samples[0] if len(audio.samples) == 1 else audio.samples
 
 
 def check_scale(samples: Any, scale: float) -> float:

@@ -31,7 +31,7 @@ from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.engines import computes_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import refuse_old_compilers
+from kaldi_compat.torch.features.module import refuse_unsupported_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
@@ -117,7 +117,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
         return description.html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @refuse_old_compilers
+    @refuse_unsupported_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -164,7 +164,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
     def _feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
-        feature.has_accurate_fft = self.preset.double_precision
+        feature._has_accurate_fft = self.preset.double_precision
         feature._trust_scale()  # the preset says what scale the model takes
         return feature if like is None else feature.to(like.device)
 

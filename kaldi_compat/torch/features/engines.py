@@ -99,7 +99,7 @@ def engine_for(
         return "exact"
     fastest: Engine = "exact"
     if samples.device.type == kernels.DEVICE_TYPE:
-        fastest = "torch" if module.has_accurate_fft else "triton"  # the kernels' FFT is less accurate
+        fastest = "torch" if module._has_accurate_fft else "triton"  # the kernels' FFT is less accurate
     engine = fastest if wanted == "auto" else wanted
     if engine == "torch":
         return engine

@@ -27,42 +27,30 @@ except RuntimeError as error:  # built for NumPy 1, before PyTorch 2.3
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def refuse_old_compilers(forward: Function) -> Function:
-    """Return ``forward`` for modules. Before PyTorch 2.3, it refuses compilers in one line.
+def refuse_unsupported_compilers(forward: Function) -> Function:
+    """Return ``forward`` for modules, which refuses what is not supported in one line.
 
-    ``torch.compile`` leaves ``forward`` out of its graphs there, and a single graph is refused.
+    That is the exporter to ONNX by tracing, of any PyTorch; and before PyTorch 2.3 a single graph, since
+    ``torch.compile`` leaves ``forward`` out of its graphs there.
     """
-    if hasattr(torch.compiler, "is_compiling"):
-        return forward
+    is_old, version = not hasattr(torch.compiler, "is_compiling"), torch.__version__
+    reason = f"torch.compile and export need PyTorch 2.7 or later, but {version} is installed"
+    by_tracing = reason if is_old else f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {version}"
 
     def refuse(_: Any) -> None:
-        raise torch._dynamo.exc.Unsupported(_advice())
+        raise torch._dynamo.exc.Unsupported(reason)
 
     @functools.wraps(forward)
     def checked(*arguments: Any, **options: Any) -> Any:
-        if torch._utils.is_compiling():
+        if is_old and torch._utils.is_compiling():
             torch._dynamo.comptime.comptime(refuse)
-        if "torch._dynamo" in sys.modules:
+        if torch.jit.is_tracing() and torch.onnx.is_in_onnx_export():  # type: ignore[attr-defined, no-untyped-call]
+            raise FeatureError(by_tracing)
+        if is_old and "torch._dynamo" in sys.modules:
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
 
     return checked  # type: ignore[return-value]
-
-
-def refuse_onnx_tracer() -> None:
-    """Refuse the exporter to ONNX by tracing, of any PyTorch. Called where a tracer records operations.
-
-    Raises:
-        FeatureError: it is that exporter.
-    """
-    if torch.jit.is_tracing() and torch.onnx.is_in_onnx_export():  # type: ignore[attr-defined, no-untyped-call]
-        raise FeatureError(_advice())
-
-
-def _advice() -> str:
-    if not hasattr(torch.compiler, "is_compiling"):
-        return f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
-    return f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {torch.__version__}"
 
 
 class ConfiguredModule(nn.Module):

@@ -25,7 +25,7 @@ from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
-from kaldi_compat.torch.features.module import ConfiguredModule, refuse_old_compilers, refuse_onnx_tracer
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
 from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch
 
@@ -63,7 +63,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         for name, table in PitchTables.of(self._constants)._asdict().items():
             self._constant(name, table)
 
-    @refuse_old_compilers
+    @refuse_unsupported_compilers
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
@@ -81,7 +81,6 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             KaldiCompatError: ``simulate_first_pass_online`` is set in a model that is compiled, exported, traced or
                 mapped.
         """
-        refuse_onnx_tracer()
         if not isinstance(samples, Tensor):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._of_list([self._checked(each) for each in utterances])
@@ -179,7 +178,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         """Return a few frames of correlation and pitch."""
         return torch.ones(2, 8, 2)
 
-    @refuse_old_compilers
+    @refuse_unsupported_compilers
     def forward(
         self,
         features: Tensor | Sequence[Tensor],
@@ -202,7 +201,6 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         Raises:
             FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
         """
-        refuse_onnx_tracer()
         if not isinstance(features, Tensor):
             utterances = checked_list(features, lengths, ("frames", "2"), Tensor, FeatureError)
             return [self(each, generator=generator) for each in utterances]

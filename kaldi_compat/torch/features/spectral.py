@@ -23,7 +23,7 @@ from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureO
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
 from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
-from kaldi_compat.torch.features.module import ConfiguredModule, refuse_old_compilers, refuse_onnx_tracer
+from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -57,7 +57,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     Options: ClassVar[type[FrameOptions]]
     # Presets whose models compute the spectrum in double precision set it: an exact FFT is then not Kaldi's.
-    has_accurate_fft = False
+    _has_accurate_fft = False
     _windowed_energy_floor: ClassVar[float] = EPSILON
     _kind = Tensor
     _stream = FeatureStream
@@ -125,7 +125,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
-    @refuse_old_compilers
+    @refuse_unsupported_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -156,7 +156,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """
         if isinstance(samples, Tensor):
             return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
-        return self._compute_others(samples, lengths, vtln_warp, generator)
+        return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -192,7 +192,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return self._plan() if is_exact(self) else None
 
     def _plan(self) -> Plan:
-        return plan_of(self.options, accurate_fft=self.has_accurate_fft)
+        return plan_of(self.options, accurate_fft=self._has_accurate_fft)
 
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
@@ -228,8 +228,11 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
                 "of them is without data (meta): move it to the other's device"
             )
-        if recorded.traced:
-            self._check_export()
+        if recorded.traced and self.options.dither != 0 and _is_exported():
+            warn_user(
+                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
+                "adds random noise to its input: make it with dither=0.0 for deployment"
+            )
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
@@ -253,15 +256,6 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             # not a slice: its size would be a minimum of two symbols, which exporters mishandle
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
-
-    def _check_export(self) -> None:
-        """Refuse ONNX's exporter by tracing, and warn of a model whose dithering would be exported."""
-        refuse_onnx_tracer()
-        if self.options.dither != 0 and _is_exported():
-            warn_user(
-                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
-                "adds random noise to its input: make it with dither=0.0 for deployment"
-            )
 
     def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing) -> Tensor:
         """:meth:`_features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
@@ -288,10 +282,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         banks = [bank for bank in map(self._filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def _samples_of(self, audio: Any) -> Any:
-        """Return the samples of a :class:`io_ark.Wave` as a tensor, and any other input as it is."""
-        samples = super()._samples_of(audio)
-        return samples if samples is audio else torch.tensor(samples)
+    def _from_array(self, samples: Any) -> Tensor:
+        """Return an array as a tensor."""
+        return torch.tensor(samples)
 
     def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
         """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
