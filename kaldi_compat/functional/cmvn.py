@@ -374,12 +374,12 @@ def sliding_cmvn(
 def _sliding_cmvn_as_kaldi(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
     """Compute :func:`sliding_cmvn` of float32 arrays with Kaldi's bits, one utterance after the other."""
     normalized = np.zeros(features.shape, np.float32)
-    rows = features.reshape(-1, *features.shape[-2:])
-    counts = np.full(len(rows), features.shape[-2]) if lengths is None else np.ravel(lengths)
-    for row, count, out in zip(rows, counts.tolist(), normalized.reshape(rows.shape), strict=True):
+    for row in np.ndindex(features.shape[:-2]):
+        count = features.shape[-2] if lengths is None else int(lengths[row])
         if count:
             windows = sliding_windows(np.arange(count), count, options)
-            out[:count], _ = normalized_by_windows(row[:count], *windows, norm_vars=options.norm_vars)
+            frames = features[row][:count]
+            normalized[row][:count], _ = normalized_by_windows(frames, *windows, norm_vars=options.norm_vars)
     return normalized
 
 

@@ -14,6 +14,7 @@ import pytest
 from kaldi_compat import list_presets
 from kaldi_compat.explain.conform_command import conform_command
 from kaldi_compat.frontends.numpy import Frontend
+from kaldi_compat.numpy import Spectrogram
 from tests.support.c_header import (
     COMPILERS,
     FOLDER,
@@ -30,10 +31,11 @@ from tests.support.c_header import (
     random_options,
     speech,
 )
+from tests.support.native import LEVELS, computing
 
 pytestmark = needs_compiler
 KIT = FOLDER.parent / "reference_data" / "conformance"
-STREAMED = ["zipformer", "paraformer", "fsmn-vad", "phi4-multimodal", "beats", "mae-ast"]
+STREAMED = ["zipformer", "paraformer", "fsmn-vad", "phi4-multimodal", "beats", "mae-ast", "medasr"]
 
 
 @pytest.fixture(scope="module", params=COMPILERS)
@@ -96,6 +98,21 @@ def test_presets_are_the_front_ends_of_the_same_names(header: Header, preset: st
     wave = speech() if ours.sampling_rate == 16000 else speech()[::2].copy()
     for audio in (wave, wave[:16000], wave[:300], (wave[:50001] / 32768 * 0.37 + 0.0137).astype(np.float32)):
         assert_same_bytes(frontend(audio), ours(audio))
+
+
+@pytest.mark.parametrize("how", ["C", "NumPy"])
+@pytest.mark.parametrize("points", [64, 512, 2048])
+def test_spectra_in_double_precision_are_those_of_the_exact_engine(header: Header, points: int, how: str) -> None:
+    values: dict[str, Any] = {
+        "frame_length": points / 16, "dither": 0.0, "window_type": "rectangular", "preemphasis_coefficient": 0.0,
+        "remove_dc_offset": False, "return_raw_fft": True,
+    }  # fmt: skip
+    # Most bins of a signal with a short period are rounding errors of the order of additions.
+    rng = np.random.default_rng(points)
+    audio = np.tile(rng.integers(-3000, 3000, 24), points // 4).astype(np.int16)
+    with computing(LEVELS[0] if how == "C" and LEVELS else None):
+        ours = Spectrogram(engine="accurate", **values)(audio)
+    assert_same_bytes(header.frontend(header.options("spectrogram", double_precision=1, **values))(audio), ours)
 
 
 @pytest.mark.parametrize("preset", STREAMED)

@@ -291,7 +291,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if given_here and samples.device.type != "cpu" and not is_traced(samples):
             return checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
-        return checked_lengths(lengths, samples, -1, AudioError).to(samples.device)
+        counts: Any = checked_lengths(lengths, samples, -1, AudioError)
+        return counts.to(samples.device)
 
     def _check_scale(self, samples: Tensor) -> None:
         """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
