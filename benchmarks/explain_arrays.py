@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kaldi_explain.explanation import explain
 
 import io_ark
 from kaldi_compat.exact.rand import KaldiRandom
@@ -28,6 +27,7 @@ from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_compat.options.frontend import LowFrameRateOptions
+from kaldi_explain.explanation import explain
 
 WAVES = Path(__file__).parents[1] / "reference_data" / "inputs" / "wav"
 REFUSED = ("refused",)

@@ -14,7 +14,6 @@ The classes have the options and the call of the torch modules of the same names
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Union, overload
@@ -91,10 +90,8 @@ class ArrayFeature(AudioFeature):
         if dft != "fft":
             raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
-        self.plan = plan_of(self.options)
+        self.plan = plan_of(self.options, accurate_fft=engine == "accurate")
         self.size = self.plan.size
-        if engine == "accurate":
-            self.plan = dataclasses.replace(self.plan, accurate_fft=True)
 
     @cached_property
     def _random(self) -> np.random.Generator:
@@ -162,7 +159,9 @@ class ArrayFeature(AudioFeature):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        return self._features_of(samples, lengths, vtln_warp, generator)
+        if isinstance(samples, np.ndarray):
+            return self._compute(self._checked(samples, lengths, vtln_warp), generator)
+        return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
         """Return a stream of these features, which takes audio in chunks."""
@@ -170,15 +169,15 @@ class ArrayFeature(AudioFeature):
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
-        features, counts = features_of_rows(
-            self.plan, audio.samples, audio.lengths, audio.warps, self._seeds(generator)
-        )
+        seeds = self._seeds(generator) if self.options.dither != 0 else None
+        features, counts = features_of_rows(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
         return features if counts is None else (features, counts)
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
         """Compute the features of utterances (T,), all at once."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
-        return features_of_list(self.plan, samples, warps, self._seeds(generator))
+        seeds = self._seeds(generator) if self.options.dither != 0 else None
+        return features_of_list(self.plan, samples, warps, seeds)
 
     def _seeds(self, generator: Generator) -> Seeds:
         """Return the source of the noise states of frames."""

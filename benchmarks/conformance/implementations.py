@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kaldi_explain.grading import vectors
 
 from benchmarks.conformance.by_programs import programs
+from kaldi_explain.grading import vectors
 
 Array = np.ndarray[Any, Any]
 Options = dict[str, Any]

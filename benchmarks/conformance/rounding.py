@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from kaldi_explain.grading import Vector, kit_folder, vectors
 
 import kaldi_compat
+from kaldi_explain.grading import Vector, kit_folder, vectors
 
 SMALLEST = 2e-4  # smaller ones are not stored
 MODULES = {

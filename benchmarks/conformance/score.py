@@ -18,11 +18,10 @@ import sys
 import warnings
 from pathlib import Path
 
+from benchmarks.conformance.implementations import Implementation, implementations
 from kaldi_explain.causes import Cause
 from kaldi_explain.conform_command import conform_command
 from kaldi_explain.grading import LEVELS, Scorecard, conform, vectors
-
-from benchmarks.conformance.implementations import Implementation, implementations
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
 MOST = 8  # causes that are listed for each

@@ -61,7 +61,6 @@ def make_batch(
     """
     audio = as_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
-    firsts = 0 if plan.options.snip_edges else plan.shift // 2 - plan.size // 2
     if starts is None:
         starts = np.cumsum(sizes) - sizes
     starts = np.array(starts, np.int64)
@@ -75,7 +74,7 @@ def make_batch(
         samples=audio,
         starts=starts,
         lengths=sizes,
-        firsts=np.full_like(sizes, firsts),
+        firsts=np.full_like(sizes, plan.first),
         rows=np.concatenate(([0], np.cumsum(counts))),
         warps=indices[:-1].astype(np.int32),
         warp_factors=tuple(factors.tolist()),
@@ -83,10 +82,10 @@ def make_batch(
 
 
 def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
-    """Return ``count`` frames of a buffer as a batch, for streams.
+    """Return ``count`` frames of a buffer as a batch: of an utterance, or of a part of one for streams.
 
     Args:
-        samples: the buffer: part of an utterance.
+        samples: the buffer.
         first: first sample of the first frame in the buffer. It may be negative, and the last frame may reach past the
             end: the buffer is reflected there, so it must then start or end where the utterance does.
         count: number of frames.
@@ -104,15 +103,6 @@ def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float
         warps=np.zeros(1, np.int32),
         warp_factors=(float(np.float32(vtln_warp)),),
     )
-
-
-def whole_batch(plan: Plan, samples: npt.ArrayLike, vtln_warp: float = 1.0) -> AudioBatch:
-    """Return a batch of one whole utterance, as :func:`make_batch` does, in less time."""
-    audio = as_samples(samples)
-    first = 0 if plan.options.snip_edges else plan.shift // 2 - plan.size // 2
-    count = int(num_frames(plan, np.int64(len(audio))))
-    # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
-    return chunk_batch(audio, first, count, vtln_warp if count else 1.0)
 
 
 def num_frames(plan: Plan, lengths: Any) -> Any:

@@ -29,7 +29,10 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
         kind=KINDS.index(plan.kind),
         roots=np.stack(kaldi_fft.roots(plan.points), -1),
     )
-    if half & (half - 1):
+    if plan.accurate_fft:
+        order = kaldi_fft.bit_reversed(plan.points)
+        tables.set(order=order, directions=np.stack(kaldi_fft.directions(plan.points), -1))
+    elif half & (half - 1):
         factors, roots = mixed_radix_tables(half)
         tables.set(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
         tables.set(order=np.arange(half))
@@ -69,7 +72,8 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     )
     # The tables are held: two threads may make some at the same time, of which the cache keeps only one.
     tables = _plan_structure(plan, batch.warp_factors)
-    if native.function("spectral_features")(tables, audio, begin, end, out):
+    function = native.function("spectral_features", takes_addresses=True)  # the engine has checked ``out``
+    if function(tables.address, audio.address, begin, end, address(out)):
         raise MemoryError("no memory for a block of frames")
 
 

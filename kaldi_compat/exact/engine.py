@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.exact.batch import AudioBatch, make_batch, num_frames, whole_batch
+from kaldi_compat.exact.batch import AudioBatch, chunk_batch, make_batch, num_frames
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
 from kaldi_compat.native import NATIVE, Library
@@ -21,12 +21,15 @@ from kaldi_compat.native import NATIVE, Library
 Seeds = Callable[[int], npt.NDArray[np.int32]]
 
 
-def compute(plan: Plan, batch: AudioBatch, *, threads: int = 1, out: Floats | None = None) -> Floats:
+def compute(
+    plan: Plan, batch: AudioBatch, seeds: Seeds | None = None, *, threads: int = 1, out: Floats | None = None
+) -> Floats:
     """Compute the features of a batch.
 
     Args:
         plan: what to compute: :func:`~kaldi_compat.exact.plan.plan_of`.
         batch: the audio: :func:`~kaldi_compat.exact.batch.make_batch`.
+        seeds: gives the states of the noise of a plan with dithering; None for a batch that has states.
         threads: threads of the C library; NumPy uses one.
         out: where to put the features, float32 of shape (rows, dim), contiguous.
 
@@ -41,6 +44,8 @@ def compute(plan: Plan, batch: AudioBatch, *, threads: int = 1, out: Floats | No
     (98, 80)
     """
     rows, half = int(batch.rows[-1]), half_of(plan)
+    if seeds is not None and plan.options.dither != 0:
+        batch = batch.with_seeds(seeds(rows))
     if out is None:
         out = np.empty((rows, plan.dim), np.float32)
     elif out.shape != (rows, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
@@ -60,7 +65,7 @@ def compute(plan: Plan, batch: AudioBatch, *, threads: int = 1, out: Floats | No
 
 def half_of(plan: Plan) -> ModuleType:
     """Return the module that computes a plan: in C if the library is there and knows the plan, otherwise in NumPy."""
-    if is_in_c():
+    if NATIVE.in_use:
         return compiled if plan.is_in_c else steps
     NATIVE.say_missing()
     return steps
@@ -71,17 +76,12 @@ def library() -> Library:
     return NATIVE.library()
 
 
-def is_in_c() -> bool:
-    """Return True if the engine computes in C."""
-    return NATIVE.in_use
-
-
 def features_of_rows(
     plan: Plan,
     rows: npt.NDArray[Any],
     lengths: npt.NDArray[Any] | None,
     warps: float | Sequence[float],
-    seeds: Seeds,
+    seeds: Seeds | None,
     threads: int = 1,
 ) -> tuple[Floats, Integers | None]:
     """Compute the features of the rows of an array.
@@ -91,7 +91,7 @@ def features_of_rows(
         rows: audio (..., T).
         lengths: samples that count in each row (...); None for all.
         warps: one VTLN factor, or one for each row.
-        seeds: gives the states of dithering noise.
+        seeds: gives the states of dithering noise; None if the plan has none.
         threads: threads of the C library.
 
     Returns:
@@ -99,13 +99,15 @@ def features_of_rows(
     """
     leading, width = rows.shape[:-1], rows.shape[-1]
     if not leading and lengths is None and isinstance(warps, float):
-        batch = whole_batch(plan, rows, warps)
-        return _compute_with_noise(plan, batch, seeds, threads), None
+        frames = int(num_frames(plan, width))
+        # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
+        batch = chunk_batch(rows, plan.first, frames, warps if frames else 1.0)
+        return compute(plan, batch, seeds, threads=threads), None
     count = int(np.prod(leading))
     sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
     batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(count) * width, vtln_warp=warps)
-    features = _compute_with_noise(plan, batch, seeds, threads)
-    most = int(num_frames(plan, np.array([width]))[0])
+    features = compute(plan, batch, seeds, threads=threads)
+    most = int(num_frames(plan, width))
     counts = np.diff(batch.rows)
     if lengths is None:
         return features.reshape(*leading, most, plan.dim), None
@@ -116,19 +118,13 @@ def features_of_rows(
 
 
 def features_of_list(
-    plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds, threads: int = 1
+    plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds | None, threads: int = 1
 ) -> list[Floats]:
     """Compute the features of utterances (T,) of any lengths, all at once: a list of (frames, dim)."""
     samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
     batch = make_batch(plan, samples, [len(each) for each in utterances], vtln_warp=warps)
-    features = _compute_with_noise(plan, batch, seeds, threads)
+    features = compute(plan, batch, seeds, threads=threads)
     return [features[first:end] for first, end in itertools.pairwise(batch.rows)]
-
-
-def _compute_with_noise(plan: Plan, batch: AudioBatch, seeds: Seeds, threads: int) -> Floats:
-    if plan.options.dither != 0:
-        batch = batch.with_seeds(seeds(int(batch.rows[-1])))
-    return compute(plan, batch, threads=threads)
 
 
 def subtract_mean(features: Floats) -> Floats:

@@ -8,6 +8,7 @@ split radix for powers of two, else a mixed radix.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from kaldi_compat.exact.libm import cosf, sinf
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
+Doubles = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 SQRT_HALF = np.float32(np.sqrt(0.5))
@@ -34,11 +36,51 @@ def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Return what :func:`packed_rfft` does, computed in double precision and rounded once."""
-    spectrum = np.fft.rfft(signal.astype(np.float64))
-    re, im = spectrum.real[..., :-1].astype(np.float32), spectrum.imag[..., :-1].astype(np.float32)
-    im[..., 0] = spectrum.real[..., -1]
+    """Return what :func:`packed_rfft` does, computed in double precision and rounded once.
+
+    For powers of two, the additions and products are those of ``c/kaldi_features.h``: the last bits of NumPy's own FFT
+    depend on its version and on the processor.
+    """
+    n = signal.shape[-1]
+    if n & (n - 1):
+        spectrum = np.fft.rfft(signal.astype(np.float64))
+        re, im = spectrum.real, spectrum.imag
+    else:
+        re, im = _halving_rfft(signal)
+    packed = im[..., :-1].astype(np.float32)
+    packed[..., 0] = re[..., -1]
+    return re[..., :-1].astype(np.float32), packed
+
+
+def _halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
+    """FFT of real ``(..., n)`` in double precision, ``n`` a power of two: the parts ``(..., n / 2 + 1)``.
+
+    The transforms of even and odd samples are combined, from transforms of one sample up to all of them.
+    """
+    n = signal.shape[-1]
+    # The samples come first, so that all frames are computed together.
+    re = np.moveaxis(signal, -1, 0)[bit_reversed(n)].astype(np.float64)
+    im, frames = np.zeros_like(re), re.shape[1:]
+    parts = [x.reshape(-1, *(1 for _ in frames)) for x in directions(n)]
+    size = 1
+    while size < n:
+        cosine, sine = (x[:: n // (2 * size)] for x in parts)
+        pairs = (n // (2 * size), 2, size, *frames)
+        re, im = re.reshape(pairs), im.reshape(pairs)
+        even_re, odd_re, even_im, odd_im = re[:, 0], re[:, 1], im[:, 0], im[:, 1]
+        turned_re, turned_im = odd_re * cosine + odd_im * sine, odd_im * cosine - odd_re * sine
+        re = np.stack((even_re + turned_re, even_re - turned_re), 1)
+        im = np.stack((even_im + turned_im, even_im - turned_im), 1)
+        size *= 2
+    re, im = (np.moveaxis(x.reshape(n, *frames)[: n // 2 + 1], 0, -1) for x in (re, im))
     return re, im
+
+
+@lru_cache(maxsize=8)
+def directions(n: int) -> tuple[Doubles, Doubles]:
+    """Return cosines and sines of ``2 pi k / n`` for ``k`` below ``n / 2``."""
+    angles = [2.0 * math.pi * k / n for k in range(n // 2)]
+    return np.array(list(map(math.cos, angles))), np.array(list(map(math.sin, angles)))
 
 
 def packed_irfft(re: Floats, im: Floats) -> Floats:

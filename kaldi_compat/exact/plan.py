@@ -51,7 +51,7 @@ class Plan:
             + 2); None for other features.
         lifter: factors (num_ceps,); None for features without cepstra.
         use_energy ... cepstral_scale: options that some features have; of others, what changes nothing.
-        accurate_fft: compute NumPy's FFT in double precision in place of Kaldi's, and everything in NumPy.
+        accurate_fft: compute an FFT in double precision in place of Kaldi's.
         debug_mel: print the mel energies of each frame to standard error, and compute everything in NumPy.
         mel: mel filters in place of Kaldi's, for audio without a VTLN factor.
     """
@@ -81,10 +81,15 @@ class Plan:
     debug_mel: bool = False
     mel: MelTable | None = None
 
-    @property
+    @functools.cached_property
     def is_in_c(self) -> bool:
         """True if the C library can compute it."""
-        return not self.accurate_fft and not self.debug_mel
+        return not self.debug_mel and not (self.accurate_fft and self.points & (self.points - 1))
+
+    @functools.cached_property
+    def first(self) -> int:
+        """First sample of the first frame: with snip_edges 0, otherwise one before the start."""
+        return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
     def mel_table(self, vtln_warp: float) -> MelTable:
         """Return the mel filters for a VTLN factor."""
@@ -106,8 +111,8 @@ def is_supported(options: FrameOptions) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def plan_of(options: FrameOptions) -> Plan:
-    """Return the plan for these options.
+def plan_of(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
+    """Return the plan for these options, with Kaldi's FFT or one in double precision.
 
     Raises:
         TypeError: the options are not those of a spectral feature.
@@ -138,6 +143,7 @@ def plan_of(options: FrameOptions) -> Plan:
         window=tables.window(options.window_type, options.window_size, options.blackman_coeff),
         matrix=matrix,
         lifter=lifter,
+        accurate_fft=accurate_fft,
         **{name: getattr(options, name) for name in own},
     )
 

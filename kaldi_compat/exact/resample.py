@@ -274,3 +274,20 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
     (8000,)
     """
     return linear_resample(samples, *waveform_filter(rate_in, rate_out))
+
+
+def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: int) -> Floats:
+    """Return :func:`resample_waveform` of each row of audio, zero past its end.
+
+    Args:
+        audio: float32 of shape (..., T).
+        lengths: number of samples of each row (...); None for all.
+        rate_in: sampling rate in Hz.
+        rate_out: the rate wanted, in Hz.
+    """
+    rows = audio.reshape(-1, audio.shape[-1])
+    ends = [audio.shape[-1]] * len(rows) if lengths is None else np.ravel(lengths).tolist()
+    resampled = np.zeros((len(rows), num_resampled(audio.shape[-1], rate_in, rate_out)), F32)
+    for row, end, out in zip(rows, ends, resampled, strict=True):
+        out[: num_resampled(end, rate_in, rate_out)] = resample_waveform(row[:end], rate_in, rate_out)
+    return resampled.reshape(*audio.shape[:-1], resampled.shape[-1])

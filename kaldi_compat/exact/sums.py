@@ -11,9 +11,10 @@ import itertools
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kaldi_compat import native
-from kaldi_compat.exact.arrays import Floats, Integers
+from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 
 _BLOCK = 4096  # columns of which `sgemv` adds the sums to the result before the next ones
 _MOST_ROWS = 16384  # of a matrix of four or eight columns that has a kernel of its own
@@ -127,6 +128,27 @@ def plain_sum(x: Floats) -> Floats:
     terms = np.concatenate((zero, pairs, x[..., n - n % 2 :]), axis=-1, dtype=np.float64)
     result: Floats = np.add.accumulate(terms, axis=-1)[..., -1].astype(np.float32)
     return result
+
+
+def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
+    """Return the sums of ``x`` along an axis, which stays, in double precision: one number is added after the other.
+
+    The order of NumPy's own sums depends on the layout in memory and on NumPy's version.
+
+    Args:
+        x: an array of at least one axis.
+        axis: -1 or -2.
+
+    >>> sum_in_order(np.array([[1.0, 2.0], [3.0, 4.0]]), -2).tolist()
+    [[4.0, 6.0]]
+    """
+    if x.shape[axis] == 0 or (axis == -2 and x.shape[-1] > 1):
+        # NumPy adds whole rows of a contiguous array one after the other, faster than it accumulates.
+        total = np.add.reduce(np.ascontiguousarray(x, np.float64), axis=axis, keepdims=True)
+    else:
+        total = np.add.accumulate(x, axis=axis, dtype=np.float64).take([-1], axis)
+    sums: Doubles = total + 0.0  # zeros without a sign, as a sum that starts at zero
+    return sums
 
 
 def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floats:

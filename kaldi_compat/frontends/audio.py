@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
+from kaldi_compat.exact.resample import num_resampled
+from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.functional.array_api import Array, astype, check_plain, namespace
+from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, check_plain, namespace, tracing
+from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.checks import check_shape, warn_user_once
 
 INT16_SCALE = 32768.0
@@ -15,26 +21,82 @@ MAX_PEAK = 16.0
 _ALIKE = 0.9  # correlation of two rows from which they look like channels
 
 
-def checked_samples(samples: Array, preset: Preset, *, has_lengths: bool) -> Array:
-    """Return audio in -1 to 1 in floating point, after checks of shape and type.
+def prepared_audio(
+    samples: Array,
+    lengths: Any,
+    rate: int,
+    preset: Preset,
+    resample: Callable[[Array, Any, int, int], Array],
+    recorded: Tracing = UNTRACED,
+) -> tuple[Array, Any]:
+    """Check audio, and return it as the feature of a preset takes it, with the number of samples of its rows.
+
+    What the feature checks itself is not checked here.
+
+    Args:
+        samples: (T,) or (B, T).
+        lengths: number of samples of the rows; None for all.
+        rate: sampling rate in Hz.
+        preset: the preset.
+        resample: resamples audio, with the rows' lengths, from one rate to another.
+        recorded: what records the operations on the samples.
 
     Raises:
-        AudioError: no samples, more than one channel, or samples that are neither int16 nor floating point.
+        AudioError: no samples, NaN, more than one channel, samples of another type, or lengths that do not fit.
     """
-    scaled = on_unit_scale(samples)
-    shape = tuple(samples.shape)
-    if len(shape) not in (1, 2):
-        raise AudioError(
-            f"samples must have the shape (T,) or (B, T), not {shape}: take one channel, or the mean of the channels"
-        )
-    if shape[-1] == 0:
-        raise AudioError(f"the audio is empty: samples of shape {shape}")
-    check_shape(shape, preset.options.window_size, has_lengths=has_lengths)
-    return scaled
+    audio = on_unit_scale(samples)
+    shape, target = tuple(samples.shape), preset.sampling_rate
+    if not recorded.traced:
+        if len(shape) not in (1, 2):
+            raise AudioError(
+                f"samples must have the shape (T,) or (B, T), not {shape}: take one channel, or the mean of the "
+                "channels"
+            )
+        if shape[-1] == 0:
+            raise AudioError(f"the audio is empty: samples of shape {shape}")
+        if rate != target or preset.shortens_frame:  # the feature does not see these rows
+            check_shape(shape, preset.options.window_size, has_lengths=lengths is not None)
+    ends = None
+    if lengths is not None:
+        ends = as_like(checked_lengths(lengths, audio, -1, AudioError), audio)
+        audio = zero_past(audio[..., None], ends)[..., 0]
+    if not recorded.traced_or_differentiated and is_on_host(audio):
+        check_values(audio)
+        if ends is None:
+            warn_of_channels(audio)
+    if rate != target:
+        audio = resample(audio, ends, rate, target)
+        ends = None if ends is None else num_resampled(ends, rate, target)
+    return (_without_mean(audio, ends) if preset.subtract_clip_mean else audio), ends
+
+
+def _without_mean(audio: Array, ends: Any) -> Array:
+    """Subtract the mean of each row, which is zero past its end."""
+    xp = namespace(audio)
+    count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
+    # torch adds pairs, which needs no double precision.
+    total: Any = sum_in_order(audio, -1) if isinstance(audio, np.ndarray) else xp.sum(audio, -1, keepdim=True)
+    centered: Array = audio - astype(total / count, audio.dtype)
+    return centered
+
+
+def has_short_row(audio: Any, ends: Any, size: int) -> bool:
+    """Return True if a row of audio is known to be shorter than a frame of this size.
+
+    Lengths on a GPU are not read, which would wait for it: short rows of a batch there have no frames.
+    """
+    if tracing(audio).traced:
+        return False
+    return audio.shape[-1] < size or (ends is not None and is_on_host(ends) and bool((ends < size).any()))
+
+
+def is_on_host(values: Any) -> bool:
+    """Return True for an array, or a tensor on a CPU."""
+    return isinstance(values, np.ndarray) or values.device.type == "cpu"
 
 
 def on_unit_scale(samples: Array) -> Array:
-    """Return samples in -1 to 1: int16 divided by 32768, floating point as it is.
+    """Return samples in -1 to 1: int16 divided by 32768, floating point as it is; arrays in single precision.
 
     Raises:
         AudioError: the samples are of another type.
@@ -44,9 +106,9 @@ def on_unit_scale(samples: Array) -> Array:
     if samples.dtype == xp.int16:
         scaled: Array = astype(samples, xp.float32) * (1 / INT16_SCALE)
         return scaled
-    if samples.dtype == xp.float64 or samples.dtype == xp.float32:
+    if samples.dtype == xp.float32 or (samples.dtype == xp.float64 and xp is not np):
         return samples
-    if samples.dtype == xp.float16 or str(samples.dtype) == "torch.bfloat16":
+    if samples.dtype in (xp.float16, xp.float64) or str(samples.dtype) == "torch.bfloat16":
         return astype(samples, xp.float32)
     raise AudioError(f"samples must be int16, or floating point in -1 to 1, not {samples.dtype}")
 

@@ -6,38 +6,26 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-import numpy as np
-
-from kaldi_compat.errors import AudioError, FeatureError, OptionError
-from kaldi_compat.exact.resample import num_resampled
-from kaldi_compat.frontends.audio import (
-    check_sampling_rate,
-    check_values,
-    checked_samples,
-    on_unit_scale,
-    warn_of_channels,
-)
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.frontends.audio import has_short_row
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.array_api import as_like, astype, full, namespace, tracing
-from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.checks import checked_list
+from kaldi_compat.functional.array_api import as_like, full, namespace
 from kaldi_compat.options.spectral import FrameOptions
 
 A = TypeVar("A")
 
 
 class PresetFrontend(Generic[A]):
-    """Base class of the front ends on tensors and on arrays: what follows from the preset, and the order of the work.
+    """Base class of the front ends on tensors and on arrays: what follows from the preset.
 
-    A subclass has the feature and the steps, and what tensors and arrays need different code for.
+    A subclass has the feature and the steps. It checks and prepares audio, and passes it to :meth:`_model_input`.
     """
 
-    _kind: ClassVar[type[Any]]  # of the audio: an array or a tensor
     preset: Preset
     resample: bool
     feature: Any
@@ -61,10 +49,6 @@ class PresetFrontend(Generic[A]):
         """Return the feature with these options, on the device of ``like``."""
         raise NotImplementedError
 
-    def _resampled(self, audio: Any, rate: int) -> Any:
-        """Return audio at the model's sampling rate."""
-        raise NotImplementedError
-
     @property
     def dim(self) -> int:
         """Number of columns of the model's input."""
@@ -75,38 +59,18 @@ class PresetFrontend(Generic[A]):
         """Sampling rate of the model, in Hz."""
         return self.preset.sampling_rate
 
-    def _compute(self, samples: Any, lengths: Any, sampling_rate: int | None) -> Any:
-        """Compute a model's input of audio."""
-        rate, target = check_sampling_rate(sampling_rate, self.preset, resample=self.resample), self.sampling_rate
-        if not isinstance(samples, self._kind):
-            utterances = checked_list(samples, lengths, ("T",), self._kind, AudioError)
-            return [self(each, sampling_rate=rate) for each in utterances]
-        recorded = tracing(samples)
-        if recorded.traced:
-            audio = on_unit_scale(samples)
-        else:
-            audio = checked_samples(samples, self.preset, has_lengths=lengths is not None)
-        if isinstance(audio, np.ndarray):
-            audio = astype(audio, np.float32)
-        ends = checked_lengths(lengths, audio, -1, AudioError)
-        if ends is not None:
-            ends = as_like(ends, audio)
-            audio = zero_past(audio[..., None], ends)[..., 0]
-        if _is_on_host(audio) and not recorded.traced_or_differentiated:
-            check_values(audio)
-            if ends is None:
-                warn_of_channels(audio)
-        if rate != target:
-            audio = self._resampled(audio, rate)
-            ends = None if ends is None else num_resampled(ends, rate, target)
-        if self.preset.shortens_frame and not recorded.traced and self._has_short_frame(audio, ends):
+    def _model_input(self, audio: Any, ends: Any) -> Any:
+        """Compute a model's input of prepared audio (T,) or (B, T), in which some rows may be shorter than a frame."""
+        if self.preset.shortens_frame and has_short_row(audio, ends, self.feature.size):
             return self._row_by_row(audio, ends)
-        return self._features(self.feature, audio, ends)
+        return self._computed(self.feature, audio, ends)
 
-    def _has_short_frame(self, audio: Any, ends: Any) -> bool:
-        size = self.preset.feature_options.window_size
-        # Reading lengths on a GPU waits for it: short rows of a batch there have no frames.
-        return audio.shape[-1] < size or (ends is not None and _is_on_host(ends) and bool((ends < size).any()))
+    def _computed(self, feature: Any, audio: Any, ends: Any = None) -> Any:
+        """Compute a feature and the steps after it."""
+        features = feature(audio) if ends is None else feature(audio, ends)
+        for step in self.steps:
+            features = step(*features) if isinstance(features, tuple) else step(features)
+        return features
 
     def _row_by_row(self, audio: Any, ends: Any) -> Any:
         """Compute audio of which some is shorter than a frame: such rows have a feature of their own."""
@@ -124,23 +88,9 @@ class PresetFrontend(Generic[A]):
 
     def _of_row(self, audio: Any) -> Any:
         feature = self.feature
-        if 2 <= len(audio) < self.preset.feature_options.window_size:
+        if 2 <= len(audio) < feature.size:
             feature = self._feature(shorter_frame(self.preset.feature_options, len(audio)), audio)
-        return self._features(feature, audio, None)
-
-    def _features(self, feature: Any, audio: Any, ends: Any) -> Any:
-        if self.preset.subtract_clip_mean:
-            count = audio.shape[-1] if ends is None else namespace(ends).clip(ends, 1, None)[..., None]
-            precise = np.float64 if isinstance(audio, np.ndarray) else audio.dtype  # torch adds up pairs
-            audio = audio - astype(namespace(audio).sum(audio, -1, dtype=precise)[..., None] / count, audio.dtype)
-        result = feature(audio) if ends is None else feature(audio, ends)
-        for step in self.steps:
-            result = step(*result) if isinstance(result, tuple) else step(result)
-        return result
-
-
-def _is_on_host(values: Any) -> bool:
-    return isinstance(values, np.ndarray) or values.device.type == "cpu"
+        return self._computed(feature, audio)
 
 
 def load_preset(

@@ -22,14 +22,15 @@ import numpy.typing as npt
 from kaldi_compat import numpy as array_features
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.resample import resample_waveform
+from kaldi_compat.exact.resample import resample_rows
 from kaldi_compat.exact.stream import WindowFlow
-from kaldi_compat.frontends.audio import check_values, on_unit_scale
+from kaldi_compat.frontends.audio import check_sampling_rate, check_values, on_unit_scale, prepared_audio
 from kaldi_compat.frontends.base import PresetFrontend, load_preset, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step, StepKind
+from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
 
@@ -63,8 +64,6 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     >>> frontend(np.zeros(16000, np.int16)).shape
     (49, 160)
     """
-
-    _kind = np.ndarray
 
     def __init__(
         self,
@@ -118,7 +117,11 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another
                     rate.
             """
-            return self._compute(samples, lengths, sampling_rate)
+            rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
+            if not isinstance(samples, np.ndarray):
+                utterances = checked_list(samples, lengths, ("T",), np.ndarray, AudioError)
+                return [self(each, sampling_rate=rate) for each in utterances]
+            return self._model_input(*prepared_audio(samples, lengths, rate, self.preset, resample_rows))
 
     def stream(self) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks.
@@ -133,10 +136,6 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         feature = CLASSES[self.preset.feature](options, engine=engine)
         feature._trust_scale()  # the preset says what scale the model takes
         return feature
-
-    def _resampled(self, audio: Floats, rate: int) -> Floats:
-        rows = [resample_waveform(row, rate, self.sampling_rate) for row in np.atleast_2d(audio)]
-        return np.stack(rows).reshape(*audio.shape[:-1], -1)
 
 
 class _ArrayStep:
@@ -211,7 +210,7 @@ class FrontendStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
-        chunk = on_unit_scale(samples).astype(np.float32, copy=False)
+        chunk = on_unit_scale(samples)
         if len(chunk):
             check_values(chunk)
         frames: Floats = self._audio(chunk, final=final)

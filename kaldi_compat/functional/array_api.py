@@ -61,7 +61,8 @@ def tracing(x: Any) -> Tracing:
     if isinstance(x, np.ndarray):
         return UNTRACED
     torch = namespace(x)
-    if compiler_says(torch, "is_compiling") or torch.jit.is_tracing():
+    # Before torch 2.3, its compiler does not say whether it is compiling, and modules then compute eagerly only.
+    if getattr(torch.compiler, "is_compiling", bool)() or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
     followed = (x.requires_grad and torch.is_grad_enabled()) or torch._C._functorch.is_functorch_wrapped_tensor(x)
     return DIFFERENTIATED if followed else UNTRACED
@@ -112,20 +113,19 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> None:
     Raises:
         error: it is masked, nested, quantized, sparse, or of 8-bit floats.
     """
-    if found := _unusual_form(x):
-        raise error(f"expected a plain tensor or array of numbers, not one that is {found}: convert it")
-
-
-def _unusual_form(x: Any) -> str:
+    form = ""
     if isinstance(x, np.ndarray):
-        return "masked" if type(x) is not np.ndarray and np.ma.is_masked(x) else ""
-    if x.is_nested:
-        return "nested"
-    if x.is_quantized:
-        return "quantized"
-    if x.layout != namespace(x).strided:
-        return "sparse"
-    return "of 8-bit floats" if x.is_floating_point() and x.dtype.itemsize == 1 else ""
+        form = "masked" if type(x) is not np.ndarray and np.ma.is_masked(x) else ""
+    elif x.is_nested:
+        form = "nested"
+    elif x.is_quantized:
+        form = "quantized"
+    elif x.layout != namespace(x).strided:
+        form = "sparse"
+    elif x.is_floating_point() and x.dtype.itemsize == 1:
+        form = "of 8-bit floats"
+    if form:
+        raise error(f"expected a plain tensor or array of numbers, not one that is {form}: convert it")
 
 
 def at_least_float32(x: Array) -> Array:

@@ -98,7 +98,10 @@ class CheckedAudio(NamedTuple):
 
 
 class AudioFeature:
-    """Base class of the features of arrays and of tensors: what both do to a call's arguments.
+    """Base class of the features of arrays and of tensors: the door for their audio.
+
+    A subclass's call passes an array or tensor through :meth:`_checked` to its :meth:`_compute`, and everything else to
+    :meth:`_compute_wave_or_list`.
 
     Attributes:
         _kind: class of the audio: an array or a tensor.
@@ -119,40 +122,18 @@ class AudioFeature:
         """Compute the features of utterances (T,), each with one VTLN factor."""
         raise NotImplementedError
 
-    def _features_of(self, samples: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
-        """Check audio, and compute its features: a list for a list. Of :class:`io_ark.Wave` the rate is checked."""
-        samples = self._samples_of(samples)
-        if isinstance(samples, self._kind):
-            return self._compute(self._checked(samples, lengths, vtln_warp), generator)
-        if isinstance(samples, (list, tuple)):
-            samples = [self._samples_of(each) for each in samples]
-        utterances = checked_list(samples, lengths, ("T",), self._kind, AudioError)
-        warps = normalized_warps(vtln_warp, (len(utterances), 0))
-        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
-        audio = [self._checked(each, None, warp) for each, warp in zip(utterances, factors, strict=True)]
-        return self._compute_list(audio, generator)
-
-    def _samples_of(self, audio: Any) -> Any:
-        """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several; any other input as is.
-
-        Raises:
-            AudioError: it has another rate than the options.
-        """
-        if not isinstance(audio, Wave):
-            return audio
-        rate, wanted = audio.sample_frequency, self.options.sample_frequency
-        if rate != wanted:
-            advice = f"resample it or pass sample_frequency={rate:g}"
-            raise AudioError(f"the audio has {rate:g} Hz, but sample_frequency={wanted:g}: {advice}")
-        return audio.samples[0] if len(audio.samples) == 1 else audio.samples
-
-    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
+    def _checked(
+        self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0, recorded: Tracing = UNTRACED
+    ) -> CheckedAudio:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
+
+        Args:
+            samples, lengths, vtln_warp: arguments of a call.
+            recorded: what records the operations on the samples.
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
         """
-        recorded = tracing(samples)
         check_plain(samples, AudioError)
         if samples.ndim < 1 or not is_real(samples):
             raise AudioError(
@@ -165,46 +146,89 @@ class AudioFeature:
                 self._check_scale(samples)
         if lengths is not None:
             lengths = self._checked_lengths(lengths, samples)
-        return CheckedAudio(samples, lengths, normalized_warps(vtln_warp, samples.shape), recorded)
+        warps = vtln_warp if isinstance(vtln_warp, float) else normalized_warps(vtln_warp, samples.shape)
+        return CheckedAudio(samples, lengths, warps, recorded)
 
     def _checked_lengths(self, lengths: Any, samples: Any) -> Any:
         """Return the checked lengths of the rows of audio."""
         return checked_lengths(lengths, samples, -1, AudioError)
+
+    def _check_scale(self, samples: Any) -> None:
+        """Warn of audio that lies on the scale -1 to 1."""
+        check_scale(samples, self.options.waveform_scale)
 
     def _trust_scale(self) -> Self:
         """Disable the warning about the scale of the audio. Return the feature."""
         self._warns_of_scale = False
         return self
 
-    def _check_scale(self, samples: Any) -> float:
-        """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest one seen.
+    def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
+        """Check and compute a :class:`io_ark.Wave`, or a list of arrays, tensors or waves, which gives a list."""
+        if isinstance(audio, Wave):
+            samples = self._from_array(wave_samples(audio, self.options.sample_frequency))
+            return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
+        if isinstance(audio, (list, tuple)):
+            rate = self.options.sample_frequency
+            audio = [self._from_array(wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
+        utterances = checked_list(audio, lengths, ("T",), self._kind, AudioError)
+        warps = normalized_warps(vtln_warp, (len(utterances), 0))
+        factors = [warps] * len(utterances) if isinstance(warps, float) else warps
+        checked = [
+            self._checked(each, None, warp, tracing(each)) for each, warp in zip(utterances, factors, strict=True)
+        ]
+        return self._compute_list(checked, generator)
 
-        Raises:
-            AudioError: integers have more than 16 bits.
-        """
-        if 0 in samples.shape or not (is_floating(samples) or samples.dtype.itemsize > 2):
-            return 0.0
-        if not is_floating(samples):
-            largest: float = max(int(samples.max()), -int(samples.min())) * self.options.waveform_scale
-            if largest > INTEGERS_END:
-                raise AudioError(
-                    f"the samples are integers up to {largest:.3g}, but Kaldi's features are defined on 16-bit ones: "
-                    f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
-                )
-            return largest
-        # Of audio on Kaldi's scale nearly every sample is greater than 1, so that one of each row tells.
-        middle, scale = samples[..., samples.shape[-1] // 2], self.options.waveform_scale
-        peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale
-        if 0 <= peak <= 1:
-            peak = float(abs(samples).max()) * scale
-        if 0 < peak <= 1:
-            warn_user_once(
-                "scale",
-                f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
-                "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet "
-                f"(see {WRONG_NUMBERS})",
+    def _from_array(self, samples: Any) -> Any:
+        """Return an array as what this feature takes."""
+        return samples
+
+
+def wave_samples(audio: Any, sample_frequency: float) -> Any:
+    """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
+
+    Raises:
+        AudioError: it has another rate than ``sample_frequency``.
+    """
+    rate = audio.sample_frequency
+    if rate != sample_frequency:
+        advice = f"resample it or pass sample_frequency={rate:g}"
+        raise AudioError(f"the audio has {rate:g} Hz, but sample_frequency={sample_frequency:g}: {advice}")
+    return audio.samples[0] if len(audio.samples) == 1 else audio.samples
+
+
+def check_scale(samples: Any, scale: float) -> float:
+    """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest one seen.
+
+    Args:
+        samples: an array or a tensor.
+        scale: factor on the samples that a feature applies.
+
+    Raises:
+        AudioError: integers have more than 16 bits.
+    """
+    if 0 in samples.shape or not (is_floating(samples) or samples.dtype.itemsize > 2):
+        return 0.0
+    if not is_floating(samples):
+        largest: float = max(int(samples.max()), -int(samples.min())) * scale
+        if largest > INTEGERS_END:
+            raise AudioError(
+                f"the samples are integers up to {largest:.3g}, but Kaldi's features are defined on 16-bit ones: "
+                f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
             )
-        return peak
+        return largest
+    # Of audio on Kaldi's scale nearly every sample is greater than 1, so that one of each row tells.
+    middle = samples[..., samples.shape[-1] // 2]
+    peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale
+    if 0 <= peak <= 1:
+        peak = float(abs(samples).max()) * scale
+    if 0 < peak <= 1:
+        warn_user_once(
+            "scale",
+            f"the samples lie within -1 to 1 (largest {peak:.3g}), but Kaldi's features are defined on 16-bit "
+            "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet "
+            f"(see {WRONG_NUMBERS})",
+        )
+    return peak
 
 
 def warn_user_once(reason: str, message: str) -> None:

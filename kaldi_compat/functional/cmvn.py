@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.sliding import normalized_by_windows
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
@@ -361,8 +364,23 @@ def sliding_cmvn(
     [[-1.0], [1.0], [2.0]]
     """
     options = make_options("sliding_cmvn", SlidingCmvnOptions, options, changes)
+    if isinstance(features, np.ndarray) and features.dtype == np.float32:
+        by_utterance: Array = _sliding_cmvn_as_kaldi(features, options, check_features(features, lengths))
+        return by_utterance
     mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
     return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
+
+
+def _sliding_cmvn_as_kaldi(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
+    """Compute :func:`sliding_cmvn` of float32 arrays with Kaldi's bits, one utterance after the other."""
+    normalized = np.zeros(features.shape, np.float32)
+    for row in np.ndindex(features.shape[:-2]):
+        count = features.shape[-2] if lengths is None else int(lengths[row])
+        if count:
+            windows = sliding_windows(np.arange(count), count, options)
+            frames = features[row][:count]
+            normalized[row][:count], _ = normalized_by_windows(frames, *windows, norm_vars=options.norm_vars)
+    return normalized
 
 
 def apply_mean_and_variance(

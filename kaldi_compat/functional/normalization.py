@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import FeatureError
+from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.functional.cmvn import window_mean_and_variance
@@ -53,7 +54,7 @@ def utterance_cmvn(
     lengths = check_features(features, lengths)
     options = make_options("utterance_cmvn", UtteranceCmvnOptions, options, changes)
     xp = namespace(features)
-    # NumPy adds up frames one by one, which needs double precision; torch adds pairs, on devices without doubles too.
+    # NumPy adds frames one by one, which needs double precision. torch adds pairs, also on devices without doubles.
     wide: Any = float64(features) if isinstance(features, np.ndarray) else at_least_float32(features)
     # An array also for a single number, which is a symbol in a traced model.
     count: Any = full((), 0.0, wide) + features.shape[-2]
@@ -61,7 +62,9 @@ def utterance_cmvn(
         count = astype(as_like(lengths, features), wide.dtype)[..., None, None]
 
     def average(values: Any, missing: int) -> Any:
-        return xp.sum(zero_past(values, lengths), -2)[..., None, :] / xp.clip(count - missing, 1, None)
+        counted: Any = zero_past(values, lengths)
+        total = sum_in_order(counted, -2) if isinstance(counted, np.ndarray) else xp.sum(counted, -2, keepdim=True)
+        return total / xp.clip(count - missing, 1, None)
 
     mean = average(wide, 0)
     normalized: Array = wide - mean

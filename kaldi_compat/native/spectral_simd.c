@@ -5,6 +5,7 @@
    of unity, mel weights, cosines) come from Python. */
 #include <stdlib.h>
 
+#include "accurate_fft.h"
 #include "cepstra.h"
 #include "dither.h"
 #include "fft.h"
@@ -29,6 +30,7 @@ typedef struct {
     const float *mixed_roots;            /* for mixed_radix() */
     const float *roots;                  /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
     const int32_t *order;                /* (points / 2): where the FFT leaves each result */
+    const double *directions;            /* (points / 2, 2): for accurate_fft(), whose order is (points); or NULL */
     const float *matrix;                 /* (num_ceps, num_mel_bins), for PLP (lpc_order + 1, num_mel_bins + 2) */
     const float *lifter;                 /* (num_ceps) */
     const int32_t *mel_first, *mel_size; /* (warps, num_mel_bins): the first FFT bin with a weight, and their number */
@@ -58,6 +60,7 @@ typedef struct {
     vf *x;               /* (points): samples, then the FFT in place */
     complex_lanes *z;    /* (points / 2): results of mixed_radix() */
     complex_lanes *spare;
+    wide_lanes *wide; /* (points): results of accurate_fft() */
     vf *power;    /* (points / 2 + 1) */
     vf *mel;      /* (num_mel_bins + 2) */
     vf *lpc;      /* 4 * (lpc_order + 2) */
@@ -77,7 +80,8 @@ static void *make_block(block *b, const spectral_plan *plan)
 {
     int half = plan->points / 2, mixed = plan->log_points < 0;
     int64_t edge = (plan->size + LANES - 1) / LANES;
-    int64_t vectors = LANES * edge + plan->points + 2 * (mixed ? half + plan->largest_factor : 0) + half + 1 +
+    int64_t wide = plan->directions ? plan->points * (int64_t)(sizeof(wide_lanes) / sizeof(vf)) : 0;
+    int64_t vectors = LANES * edge + plan->points + 2 * (mixed ? half + plan->largest_factor : 0) + wide + half + 1 +
                       plan->num_mel_bins + 2 + 4 * (plan->lpc_order + 2) + plan->dim;
     void *allocated = malloc((vectors + 1) * sizeof(vf));
     if (!allocated) return NULL;
@@ -87,6 +91,7 @@ static void *make_block(block *b, const spectral_plan *plan)
     b->x = take(&memory, plan->points);
     b->z = (complex_lanes *)(mixed ? take(&memory, 2 * half) : b->x);
     b->spare = (complex_lanes *)take(&memory, mixed ? 2 * plan->largest_factor : 0);
+    b->wide = (wide_lanes *)take(&memory, wide);
     b->power = take(&memory, half + 1);
     b->mel = take(&memory, plan->num_mel_bins + 2);
     b->lpc = take(&memory, 4 * (plan->lpc_order + 2));
@@ -142,6 +147,25 @@ static void window_frames(block *b, const spectral_plan *plan, int dithered)
     if (plan->use_energy && !plan->raw_energy) b->log_energy = log_of_energy(x, plan->points, plan->energy_minimum);
     if (plan->use_energy)
         b->log_energy = choose(b->log_energy < plan->log_energy_floor, splat(plan->log_energy_floor), b->log_energy);
+}
+
+/* As transform(), by an FFT in double precision whose results are rounded once. */
+static void transform_accurately(block *b, const spectral_plan *plan, vf *raw)
+{
+    int half = plan->points / 2;
+    accurate_fft(b->x, plan->points, plan->order, plan->directions, b->wide);
+    vf zeroth = narrow(b->wide[0].re), nyquist = narrow(b->wide[half].re);
+    for (int k = 1; k < half; k++) {
+        vf re = narrow(b->wide[k].re), im = narrow(b->wide[k].im);
+        if (raw)
+            raw[2 * k] = re, raw[2 * k + 1] = im;
+        else
+            b->power[k] = re * re + im * im;
+    }
+    if (raw)
+        raw[0] = zeroth, raw[1] = nyquist;
+    else
+        b->power[0] = zeroth * zeroth, b->power[half] = nyquist * nyquist;
 }
 
 /* Windowed frames to their FFT in Kaldi's layout (`raw`: real values at 0 and the Nyquist, then real and imaginary parts), or
@@ -282,6 +306,8 @@ static void features_of_block(block *b, const spectral_plan *plan, int dithered,
     window_frames(b, plan, dithered);
     if (plan->kind == FRAMES)
         memcpy(b->features, b->x, plan->dim * sizeof(vf));
+    else if (plan->directions)
+        transform_accurately(b, plan, plan->return_raw_fft ? b->features : NULL);
     else
         transform(b, plan, plan->return_raw_fft ? b->features : NULL);
     if (plan->kind <= SPECTROGRAM) {

@@ -10,15 +10,25 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError
-from kaldi_compat.frontends.audio import INT16_SCALE, check_values, on_unit_scale
+from kaldi_compat.exact.resample import resample_rows
+from kaldi_compat.frontends.audio import (
+    INT16_SCALE,
+    check_sampling_rate,
+    check_values,
+    on_unit_scale,
+    prepared_audio,
+)
 from kaldi_compat.frontends.base import PresetFrontend, check_graph, load_preset, why_no_stream
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
+from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
+from kaldi_compat.torch.features.engines import computes_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
 from kaldi_compat.torch.features.module import refuse_unsupported_compilers
@@ -61,8 +71,6 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
     >>> frontend(torch.zeros(16000)).shape, frontend(torch.zeros(8000, dtype=torch.int16), sampling_rate=8000).shape
     (torch.Size([49, 160]), torch.Size([49, 160]))
     """
-
-    _kind = Tensor
 
     def __init__(
         self,
@@ -134,7 +142,17 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         Raises:
             AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another rate.
         """
-        return self._compute(samples, lengths, sampling_rate)
+        rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
+        if not isinstance(samples, Tensor):
+            utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
+            return [self(each, sampling_rate=rate) for each in utterances]
+        recorded = tracing(samples)
+        if not computes_in_numpy(samples, recorded):
+            return self._model_input(*prepared_audio(samples, lengths, rate, self.preset, _resampled, recorded))
+        array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
+        counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
+        audio, ends = prepared_audio(array, counts, rate, self.preset, resample_rows)
+        return self._model_input(torch.from_numpy(audio), None if ends is None else torch.from_numpy(ends))
 
     def stream(self, slots: int = 1) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks, for ``slots`` utterances at once.
@@ -145,14 +163,14 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         return FrontendStream(self, slots)
 
     def _feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
-        # The FFT of torch is more accurate than Kaldi's, which the exact engine repeats.
-        engine: Engine = "torch" if self.preset.double_precision and self.engine == "auto" else self.engine
-        feature = CLASSES[self.preset.feature](options, engine=engine, dft=self.dft)
+        feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
+        feature._has_accurate_fft = self.preset.double_precision
         feature._trust_scale()  # the preset says what scale the model takes
         return feature if like is None else feature.to(like.device)
 
-    def _resampled(self, audio: Tensor, rate: int) -> Tensor:
-        return resample_waveform(audio, rate, self.sampling_rate)
+
+def _resampled(audio: Tensor, ends: Tensor | None, rate: int, target: int) -> Tensor:
+    return resample_waveform(audio, rate, target)
 
 
 def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:

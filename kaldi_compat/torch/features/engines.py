@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.exact.engine import is_in_c
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
 from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.native import NATIVE
 from kaldi_compat.options.spectral import Dft, Engine
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.tensors.dither import Generator
@@ -27,6 +27,7 @@ logger = logging.getLogger("kaldi_compat")
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
 _accelerated: set[type] = set()
+_SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
 def accelerated(cls: type[Cls]) -> type[Cls]:
@@ -52,9 +53,24 @@ def checked_dft(dft: Dft) -> Dft:
     return dft
 
 
+def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
+    """Return True for plain numbers on a CPU, of single precision at most, if nothing records the operations on them.
+
+    NumPy and C compute with these, so that tensors and arrays give the same bits.
+    """
+    return (
+        not recorded.traced_or_differentiated
+        and type(values) in (Tensor, torch.nn.Parameter)
+        and values.dtype in _SINGLE
+        and values.device.type == "cpu"
+        and values.layout == torch.strided
+        and not values.is_nested
+    )
+
+
 def is_exact(module: Any) -> bool:
     """Return True if the C library computes what this module computes on a CPU, without gradients."""
-    return type(module) in _accelerated and module.engine in ("auto", "exact") and is_in_c()
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
 
 
 def engine_for(
@@ -77,7 +93,13 @@ def engine_for(
         OptionError: the engine that the module asks for cannot compute this; says why.
     """
     wanted: Engine = module.engine
-    fastest: Engine = "triton" if samples.device.type == kernels.DEVICE_TYPE else "exact"
+    is_exact_asked = wanted == "exact" or (wanted == "auto" and NATIVE.in_use)
+    is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
+    if is_exact_asked and is_on_host and type(module) in _accelerated:
+        return "exact"
+    fastest: Engine = "exact"
+    if samples.device.type == kernels.DEVICE_TYPE:
+        fastest = "torch" if module._has_accurate_fft else "triton"  # the kernels' FFT is less accurate
     engine = fastest if wanted == "auto" else wanted
     if engine == "torch":
         return engine
@@ -89,7 +111,7 @@ def engine_for(
             _say_once(reason)
     if wanted != "auto" and reason:
         raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = wanted == "auto" and engine == "exact" and not reason and not is_in_c()
+    without_library = wanted == "auto" and engine == "exact" and not reason and not NATIVE.in_use
     return "torch" if reason or without_library else engine
 
 

@@ -113,6 +113,7 @@ class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
     Options = UtteranceCmvnOptions
     options: UtteranceCmvnOptions
     _function = staticmethod(normalization.utterance_cmvn)
+    _adds_frames = True
 
 
 class CenteredMean(CenteredMeanConstructor, PostProcessing):
@@ -127,6 +128,7 @@ class CenteredMean(CenteredMeanConstructor, PostProcessing):
     Options = CenteredMeanOptions
     options: CenteredMeanOptions
     _function = staticmethod(normalization.subtract_centered_mean)
+    _adds_frames = True
 
 
 class Floor(FloorConstructor, PostProcessing):
@@ -154,6 +156,7 @@ class RepeatedDeltas(Deltas):
     """
 
     _function = staticmethod(deltas.repeated_deltas)
+    _adds_frames = True
     _stream = None  # the edges of each order are repeated
 
 
@@ -171,6 +174,7 @@ class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
     Options = VoicedCmvnOptions
     options: VoicedCmvnOptions
     _function = staticmethod(vad.voiced_cmvn)
+    _adds_frames = True
 
 
 class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):

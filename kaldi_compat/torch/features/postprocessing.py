@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional import deltas
-from kaldi_compat.functional.array_api import is_traced_or_differentiated
+from kaldi_compat.functional.array_api import namespace, tracing
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.functional.checks import checked_list
 from kaldi_compat.functional.cmvn import (
@@ -44,6 +44,7 @@ from kaldi_compat.options.postprocessing import (
     SpliceOptions,
 )
 from kaldi_compat.torch.calls import PostProcessingCall
+from kaldi_compat.torch.features.engines import computes_in_numpy
 from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
@@ -67,18 +68,28 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
     """
 
     _function: ClassVar[Callable[..., Any]]  # of features, options and lengths
+    # NumPy and torch add frames in different orders, so plain features on a CPU are computed in NumPy.
+    _adds_frames: ClassVar[bool] = False
 
     def _example(self) -> Tensor:
         """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
-    def _process(self, features: Tensor, lengths: Tensor | None) -> Any:
-        """Process features ``(..., frames, dim)``. Overridden by subclasses without a ``_function``.
+    def _process(self, features: Any, lengths: Any) -> Any:
+        """Process features ``(..., frames, dim)``, a tensor or an array.
+
+        Subclasses without a ``_function`` override this.
 
         Returns:
             Features; or, with lengths, features and their numbers of frames, where these depend on the features.
         """
         return self._function(features, self.options, lengths=lengths)
+
+    def _process_in_numpy(self, features: Tensor, lengths: Tensor | None) -> Any:
+        """Process features as :meth:`_process` does, with the bits of arrays."""
+        counts = None if lengths is None else lengths.numpy(force=True)
+        processed = self._process(features.numpy(force=True), counts)
+        return tuple(map(torch.from_numpy, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
@@ -101,10 +112,13 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """
         if not isinstance(features, Tensor):
             return [self(each) for each in checked_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
-        lengths = check_features(features, lengths)
-        if is_traced_or_differentiated(features):  # NaN in the padding would make its gradients NaN
+        lengths, recorded = check_features(features, lengths), tracing(features)
+        if recorded.traced_or_differentiated:  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
-        processed = self._process(features, lengths)
+        if self._adds_frames and features.dtype == torch.float32 and computes_in_numpy(features, recorded):
+            processed = self._process_in_numpy(features, lengths)
+        else:
+            processed = self._process(features, lengths)
         if lengths is None or isinstance(processed, tuple):
             return processed
         return processed, self._lengths_after(lengths)
@@ -120,9 +134,9 @@ class _Filters(PostProcessing):
         super().setup()
         self._filters = [self._filters_of(self.options, dtype) for dtype in (np.float32, np.float64)]
 
-    def _process(self, features: Tensor, lengths: Tensor | None) -> Any:
+    def _process(self, features: Any, lengths: Any) -> Any:
         """Filter the features, with the edge frames repeated."""
-        filters = self._filters[features.dtype is torch.float64]
+        filters = self._filters[features.dtype == namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
 

@@ -15,9 +15,9 @@ from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
-from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul
-from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
+from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul, tracing
+from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, check_scale, warn_user
 from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
@@ -56,6 +56,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """
 
     Options: ClassVar[type[FrameOptions]]
+    # Presets whose models compute the spectrum in double precision set it: an exact FFT is then not Kaldi's.
+    _has_accurate_fft = False
     _windowed_energy_floor: ClassVar[float] = EPSILON
     _kind = Tensor
     _stream = FeatureStream
@@ -152,7 +154,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        return self._features_of(samples, lengths, vtln_warp, generator)
+        if isinstance(samples, Tensor):
+            return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
+        return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -185,17 +189,27 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, if it computes plain audio on a CPU."""
-        return plan_of(self.options) if is_exact(self) else None
+        return self._plan() if is_exact(self) else None
+
+    def _plan(self) -> Plan:
+        return plan_of(self.options, accurate_fft=self._has_accurate_fft)
 
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
-        engine = engine_for(self, audio.samples, audio.lengths, audio.tracing, audio.warps, generator)
+        samples, lengths, warps, recorded = audio
+        engine = engine_for(self, samples, lengths, recorded, warps, generator)
+        if engine == "torch":
+            return self._by_torch(audio, generator)
         if engine == "triton":
-            return kernels.features(self, audio.samples, audio.lengths, audio.warps, generator)
-        return self._by_exact(audio, generator) if engine == "exact" else self._by_torch(audio, generator)
+            return kernels.features(self, samples, lengths, warps, generator)
+        ends = None if lengths is None else lengths.numpy()
+        seeds = frame_seeds(generator) if self.options.dither != 0 else None
+        features, counts = features_of_rows(self._plan(), _as_array(samples), ends, warps, seeds, get_num_threads())
+        computed = torch.from_numpy(features)
+        return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
         """Compute the features of utterances (T,): by the exact engine all at once."""
@@ -203,18 +217,22 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return [self._compute(each, generator) for each in utterances]
         arrays = [_as_array(each.samples) for each in utterances]
         warps: Any = [each.warps for each in utterances]
-        features = features_of_list(plan_of(self.options), arrays, warps, frame_seeds(generator), get_num_threads())
+        seeds = frame_seeds(generator) if self.options.dither != 0 else None
+        features = features_of_list(self._plan(), arrays, warps, seeds, get_num_threads())
         return [torch.from_numpy(each) for each in features]
-
-    def _by_exact(self, audio: CheckedAudio, generator: Generator) -> Any:
-        samples, lengths = _as_array(audio.samples), None if audio.lengths is None else audio.lengths.numpy()
-        seeds, threads = frame_seeds(generator), get_num_threads()
-        features, counts = features_of_rows(plan_of(self.options), samples, lengths, audio.warps, seeds, threads)
-        computed = torch.from_numpy(features)
-        return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _by_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths, warps, recorded = audio
+        if samples.is_meta != self.window.is_meta:
+            raise AudioError(
+                f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
+                "of them is without data (meta): move it to the other's device"
+            )
+        if recorded.traced and self.options.dither != 0 and _is_exported():
+            warn_user(
+                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
+                "adds random noise to its input: make it with dither=0.0 for deployment"
+            )
         samples = samples if samples.dtype == torch.float64 else samples.float()
         if self.options.waveform_scale != 1:
             samples = samples * self.options.waveform_scale
@@ -264,47 +282,27 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         banks = [bank for bank in map(self._filter_bank, warps) if bank is not None]
         return torch.stack(banks).to(like) if banks else None
 
-    def _checked(self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0) -> CheckedAudio:
-        """Check audio: see :class:`AudioFeature`. Warn of a model whose dithering would be exported.
-
-        Raises:
-            AudioError: only one of audio and module is without data (meta).
-        """
-        if samples.is_meta != self.window.is_meta:
-            raise AudioError(
-                f"the samples are on the device {samples.device}, but the module is on {self.window.device}, and one "
-                "of them is without data (meta): move it to the other's device"
-            )
-        audio = super()._checked(samples, lengths, vtln_warp)
-        if audio.tracing.traced and self.options.dither != 0 and _is_exported():
-            warn_user(
-                f"{type(self).__name__} is exported with dither={self.options.dither:g}, so the exported model "
-                "adds random noise to its input: make it with dither=0.0 for deployment"
-            )
-        return audio
-
-    def _samples_of(self, audio: Any) -> Any:
-        """Return the samples of a :class:`io_ark.Wave` as a tensor, and any other input as it is."""
-        samples = super()._samples_of(audio)
-        return samples if samples is audio else torch.tensor(samples)
+    def _from_array(self, samples: Any) -> Tensor:
+        """Return an array as a tensor."""
+        return torch.tensor(samples)
 
     def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
         """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
         given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if given_here and samples.device.type != "cpu" and not is_traced(samples):
-            return super()._checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape))
-        return super()._checked_lengths(lengths, samples).to(samples.device)
+            return checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
+        counts: Any = checked_lengths(lengths, samples, -1, AudioError)
+        return counts.to(samples.device)
 
-    def _check_scale(self, samples: Tensor) -> float:
+    def _check_scale(self, samples: Tensor) -> None:
         """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
         if samples.is_meta or (samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing())):
-            return 0.0
+            return
         values: Any = samples.detach()
         # NumPy looks at a number in a third of torch's time.
         in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
-        peak = super()._check_scale(values.numpy(force=True) if in_numpy else values)
+        peak = check_scale(values.numpy(force=True) if in_numpy else values, self.options.waveform_scale)
         self._scale_is_known = peak > 0
-        return peak
 
 
 def _as_array(samples: Tensor) -> Any:

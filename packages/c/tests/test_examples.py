@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kaldi_explain.conform_command import conform_command
 
 from kaldi_compat.frontends.numpy import Frontend
+from kaldi_explain.conform_command import conform_command
 from packages.c.tests.c_header import (
     COMPILERS,
     FOLDER,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kaldi_explain.conform_command import conform_command
 
 from kaldi_compat.frontends.numpy import Frontend
+from kaldi_explain.conform_command import conform_command
 from packages.c.tests.c_header import FOLDER, KINDS_BY_NAME, Array, exact_features, random_audio, random_options, speech
 
 WASM = FOLDER / "wasm"

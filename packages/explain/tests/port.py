@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from kaldi_explain.grading import Scorecard, conform
 
 Doubles = npt.NDArray[np.float64]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kaldi_explain.explanation import Explanation, explain
 
 import io_ark
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.functional.stacking import low_frame_rate
+from kaldi_explain.explanation import Explanation, explain
 from packages.explain.tests.port import port
 
 Array = np.ndarray[Any, Any]

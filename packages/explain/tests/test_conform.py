@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kaldi_explain import conform_command
-from kaldi_explain.causes import WrongResult, causes
-from kaldi_explain.grading import CHECKOUT, Vector, conform, vectors
 
 from kaldi_compat import FeatureError, OptionError
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
+from kaldi_explain import conform_command
+from kaldi_explain.causes import WrongResult, causes
+from kaldi_explain.grading import CHECKOUT, Vector, conform, vectors
 from packages.explain.tests.port import MISTAKES, PAGE, filters, port_with, row, window_of
 
 Array = np.ndarray[Any, Any]

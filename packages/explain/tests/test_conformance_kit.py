@@ -12,8 +12,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from kaldi_explain.grading import vectors
 
+from kaldi_explain.grading import vectors
 from tests.support import programs
 
 KIT = Path(__file__).parents[3] / "reference_data" / "conformance"

@@ -11,10 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kaldi_explain.command import main as explain_main
-from kaldi_explain.explanation import explain
-from kaldi_explain.fits import similarity
-from kaldi_explain.models import FeatureModel
 
 import io_ark
 from io_ark.codecs import compress
@@ -31,6 +27,10 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
+from kaldi_explain.command import main as explain_main
+from kaldi_explain.explanation import explain
+from kaldi_explain.fits import similarity
+from kaldi_explain.models import FeatureModel
 from packages.explain.tests.port import HEAD, MET, MISTAKES, PAGE, port, window_of
 
 ROOT = Path(__file__).parents[3]

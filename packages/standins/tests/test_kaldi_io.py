@@ -12,7 +12,6 @@ from typing import Any
 import kaldiio
 import numpy as np
 import pytest
-from kaldi_standins import kaldi_io
 
 import io_ark
 from io_ark.errors import (
@@ -23,6 +22,7 @@ from io_ark.errors import (
     SpecifierError,
     WriteError,
 )
+from kaldi_standins import kaldi_io
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)

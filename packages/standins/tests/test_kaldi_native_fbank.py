@@ -12,12 +12,12 @@ import pickle
 import tracemalloc
 from typing import Any
 
-import kaldi_standins.kaldi_native_fbank as knf
 import numpy as np
 import pytest
-from kaldi_standins.kaldi_native_fbank import online
 
+import kaldi_standins.kaldi_native_fbank as knf
 from kaldi_compat import KaldiRandom
+from kaldi_standins.kaldi_native_fbank import online
 from packages.standins.tests.native_fbank_forms import FORMS, audio, stored
 from tests.support.processes import output_of
 

@@ -9,9 +9,9 @@ from typing import Any
 import kaldi_native_io as theirs
 import numpy as np
 import pytest
-from kaldi_standins import kaldi_native_io as ours
 
 from io_ark.errors import ArkError, MissingFileError
+from kaldi_standins import kaldi_native_io as ours
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)

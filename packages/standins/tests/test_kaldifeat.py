@@ -13,11 +13,11 @@ import sys
 import warnings
 from typing import Any
 
-import kaldi_standins.kaldifeat as kaldifeat
 import numpy as np
 import pytest
 import torch
 
+import kaldi_standins.kaldifeat as kaldifeat
 from kaldi_compat import native
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional import checks

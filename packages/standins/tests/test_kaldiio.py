@@ -19,10 +19,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kaldi_standins import kaldi_io
-from kaldi_standins import kaldiio as ours
-from kaldi_standins.kaldiio import compression_header, matio, utils, wavio
-from kaldi_standins.kaldiio.plain_pickle import read_pickle
 
 import io_ark
 from io_ark.errors import (
@@ -36,6 +32,10 @@ from io_ark.errors import (
     WriteError,
 )
 from io_ark.streams import BytesSource
+from kaldi_standins import kaldi_io
+from kaldi_standins import kaldiio as ours
+from kaldi_standins.kaldiio import compression_header, matio, utils, wavio
+from kaldi_standins.kaldiio.plain_pickle import read_pickle
 from tests.support.reading_ways import same
 
 RNG = np.random.default_rng(0)

@@ -13,6 +13,15 @@ import torch
 
 lhotse = pytest.importorskip("lhotse")
 
+from lhotse.features import whisper_fbank  # noqa: E402
+from lhotse.features.base import FeatureExtractor  # noqa: E402
+from lhotse.features.kaldi import extractors  # noqa: E402
+from lhotse.features.kaldi.extractors import Fbank as LhotseFbank  # noqa: E402
+from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  # noqa: E402
+from lhotse.utils import LOG_EPSILON  # noqa: E402
+
+from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
+from kaldi_compat.exact.librosa_mel import librosa_filters  # noqa: E402
 from kaldi_standins import lhotse as interop  # noqa: E402
 from kaldi_standins.lhotse import (  # noqa: E402
     Extractor,
@@ -26,15 +35,6 @@ from kaldi_standins.lhotse import (  # noqa: E402
     Spectrogram,
     WhisperFbank,
 )
-from lhotse.features import whisper_fbank  # noqa: E402
-from lhotse.features.base import FeatureExtractor  # noqa: E402
-from lhotse.features.kaldi import extractors  # noqa: E402
-from lhotse.features.kaldi.extractors import Fbank as LhotseFbank  # noqa: E402
-from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  # noqa: E402
-from lhotse.utils import LOG_EPSILON  # noqa: E402
-
-from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
-from kaldi_compat.exact.librosa_mel import librosa_filters  # noqa: E402
 from tests.support.processes import output_of  # noqa: E402
 
 STAND_INS = ("Fbank", "Mfcc", "Spectrogram", "LogSpectrogram")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kaldi_standins.omniio import kaldi
 
 from io_ark.errors import FormatError, SpecifierError
+from kaldi_standins.omniio import kaldi
 
 # What omniio 0.1.2 exports.
 NAMES = """LazyLoader ReadError SegmentedLoader ReadHelper WriteHelper kAutomaticMethod kOneByteAuto

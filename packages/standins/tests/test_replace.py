@@ -10,12 +10,12 @@ import warnings
 from pathlib import Path
 from types import ModuleType
 
-import kaldi_standins
 import pytest
+
+import kaldi_standins
+from kaldi_compat.errors import OptionError
 from kaldi_standins import replace
 from kaldi_standins.replace import LIBRARIES, Finder, environment, main
-
-from kaldi_compat.errors import OptionError
 
 WORKERS = """
 import multiprocessing, subprocess, sys

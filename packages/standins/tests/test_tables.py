@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kaldi_standins import kaldi, kaldi_io, kaldi_native_io, kaldiio, torchaudio_kaldi_io
 
 import io_ark
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.errors import ArkError, OpenError, WriteError
 from io_ark.tables import readers
+from kaldi_standins import kaldi, kaldi_io, kaldi_native_io, kaldiio, torchaudio_kaldi_io
 from tests.io_ark.streams.test_access import MATRIX, REFUSALS, check_private_addresses, check_refused
 from tests.io_ark.tables.test_interrupted_readers import (
     OWN,

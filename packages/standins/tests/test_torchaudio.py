@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kaldi_standins import torchaudio as compliance
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
 from kaldi_compat.torch.features.plp import Plp
+from kaldi_standins import torchaudio as compliance
 from tests.support.native_fbank import by_native_fbank
 
 NAMES = ("fbank", "mfcc", "spectrogram")

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kaldi_standins import torchaudio_package as ours
 
 from io_ark import load as load_object
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.pitch.tracker import track_pitch
+from kaldi_standins import torchaudio_package as ours
 from packages.standins.tests.native_fbank_forms import audio
 
 WAV = Path(__file__).parents[3] / "reference_data" / "inputs" / "wav"

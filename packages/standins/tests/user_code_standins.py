@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import assert_type
 
-import kaldi_standins.kaldi_native_fbank as knf
-import kaldi_standins.kaldifeat as kaldifeat
-import kaldi_standins.torchaudio as torchaudio
 import numpy as np
 import numpy.typing as npt
 import torch
-from kaldi_standins.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatrixReader, SequentialTokenReader
 from torch import Tensor
+
+import kaldi_standins.kaldi_native_fbank as knf
+import kaldi_standins.kaldifeat as kaldifeat
+import kaldi_standins.torchaudio as torchaudio
+from kaldi_standins.kaldi import BaseFloatMatrixWriter, SequentialBaseFloatMatrixReader, SequentialTokenReader
 
 samples = torch.zeros(2, 16000)
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.functional.block_cmvn import sliding_cmvn as block_sliding_cmvn
 from kaldi_compat.functional.cmvn import (
     apply_cmvn,
     cmvn_statistics,
@@ -209,3 +210,18 @@ def test_statistics_in_a_tensor_raise_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Cmvn(torch.tensor([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]))
+
+
+@pytest.mark.parametrize("norm_vars", [False, True])
+@pytest.mark.parametrize("center", [False, True])
+def test_sliding_cmvn_of_arrays_has_the_bits_of_the_program(center: bool, norm_vars: bool) -> None:
+    rng = np.random.default_rng(0)
+    features, lengths = rng.normal(60, 5, (3, 200, 4)).astype(np.float32), [200, 70, 0]
+    options = SlidingCmvnOptions(cmn_window=60, min_cmn_window=20, center=center, norm_vars=norm_vars)
+    batch = sliding_cmvn(features, options, lengths=lengths)
+    for row, length, found in zip(features, lengths, batch, strict=True):
+        alone = np.zeros((0, 4)) if length == 0 else block_sliding_cmvn(row[:length], np.array([0, length]), options)
+        np.testing.assert_array_equal(found[:length], alone)
+        np.testing.assert_array_equal(sliding_cmvn(row[:length], options), alone)
+        assert not found[length:].any()
+    assert sliding_cmvn(features[:0], options).shape == (0, 200, 4)

@@ -71,8 +71,9 @@ def plans(draw: st.DrawFn) -> Plan:
     values: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=KINDS[kind]))
     try:
         options = kind(**values)
-        assume(options.padded_window_size % 2 == 0)
-        plan = plan_of(options)
+        points = options.padded_window_size
+        assume(points % 2 == 0)
+        plan = plan_of(options, accurate_fft=points & (points - 1) == 0 and draw(st.booleans()))
     except OptionError:
         assume(False)
         raise

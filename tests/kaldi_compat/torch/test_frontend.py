@@ -97,6 +97,13 @@ def test_a_wrong_rate_is_refused_without_resampling(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["wenet", "paraformer"])
+def test_channels_are_refused_before_they_are_resampled(kind: str, name: str) -> None:
+    with pytest.raises(AudioError, match=r"samples of shape \(16000, 2\) are 16000 utterances of 2 samples"):
+        made(kind, name)(np.zeros((16000, 2), np.float32), sampling_rate=8000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_bad_audio_is_refused_with_one_line(kind: str) -> None:
     frontend = made(kind, "paraformer")
     audio = speech()

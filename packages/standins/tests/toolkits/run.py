@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kaldi_standins.replace import environment
 
+from kaldi_standins.replace import environment
 from packages.standins.tests.toolkits import scripts
 from packages.standins.tests.toolkits.calls import CALLS
 from packages.standins.tests.toolkits.manifest import Call, Recording, load

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kaldi_standins import torchaudio as compliance
 
+from kaldi_standins import torchaudio as compliance
 from packages.standins.tests.toolkits import forms
 from packages.standins.tests.toolkits.calls import CALLS, CEPSTRA
 from packages.standins.tests.toolkits.repositories import REPOSITORIES
