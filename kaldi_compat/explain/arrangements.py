@@ -29,6 +29,9 @@ WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)
 FEWEST_LEVELS = 16  # distinct numbers that features have
 COARSEST = 0.1  # rounding of numbers, as a share of their spread
 OF_A_STEP = 0.05  # by how much rounding again may change a rounded number
+ROUNDING_SLACK = 1.25  # Factor of the rounding step that allows for the error of a fitted slope and offset.
+FEWEST_BESIDE_ZERO = 10  # Smallest count of each integer from -2 to 2 that shows how numbers were rounded.
+TRUNCATED_ZEROS = 1.6  # Ratio of zeros to the mean count of -2, -1, 1 and 2. Rounding toward zero gives 2.
 
 
 @dataclass(frozen=True)
@@ -242,14 +245,34 @@ STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
 }
 
 
-def storage(target: Doubles) -> tuple[list[str], float]:
-    """Return how an array's numbers have been rounded, in words, and the largest error of that."""
+@dataclass(frozen=True)
+class Storage:
+    """Rounding of an array's numbers, as they show it."""
+
+    words: list[str]  # what it is; empty without rounding
+    step: float  # largest error of the numbers
+    values: Doubles  # the array; numbers that were rounded toward zero are in the middle of what they stand for
+
+
+def storage(target: Doubles) -> Storage:
+    """Return how an array's numbers have been rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
-        return [], 0.0
+        return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)  # so that neighbours of all sizes are levels next to each other
     between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
     for said, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
         if step < COARSEST * spread and np.abs(rounded(target) - target).max() < OF_A_STEP * step:
-            return [f"{said} (rounded by up to {step:.2g})"], 1.25 * step
-    return [], 0.0
+            if rounded is np.rint and _is_truncated(target):
+                said, step = "rounded toward zero to integers", 2 * step  # at zero
+                is_extreme = (target == target.max()) | (target == target.min())  # perhaps clipped
+                target = np.where(is_extreme, target, target + 0.5 * np.sign(target))
+            return Storage([f"{said} (by up to {step:.2g})"], ROUNDING_SLACK * step, target)
+    return Storage([], 0.0, target)
+
+
+def _is_truncated(target: Doubles) -> bool:
+    """Return True if integers around zero show that two steps were rounded to zero."""
+    counts = [int(np.sum(target == each)) for each in (-2, -1, 0, 1, 2)]
+    beside = counts[:2] + counts[3:]
+    return min(beside) >= FEWEST_BESIDE_ZERO and counts[2] > TRUNCATED_ZEROS * sum(beside) / len(beside)

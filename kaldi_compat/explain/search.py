@@ -14,7 +14,7 @@ import numpy as np
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.explain.arrangements import Arrangement, Mask
-from kaldi_compat.explain.fits import correlations, similarity
+from kaldi_compat.explain.fits import CLIPPED_CELLS, correlations, similarity
 from kaldi_compat.explain.models import (
     DCTS,
     EPSILON,
@@ -119,6 +119,7 @@ class Sheet:
     arrangement: Arrangement  # how features stand in it
     rows: Mask  # mask (frames,) of those that depend on the audio
     columns: Mask  # mask (columns,) of those that depend on the audio
+    step: float = 0.0  # largest error by which the stored numbers are rounded
 
     def reverse(self) -> Sheet:
         """Return the array with its columns in reverse order."""
@@ -250,6 +251,9 @@ class Search:
         self._columns = np.flatnonzero(sheet.own_columns & (floored.mean(axis=0) <= MOST_AT_FLOOR))
         self._columns = self._columns if len(self._columns) else np.flatnonzero(sheet.own_columns)
         self._values, self._floored = (each[:, self._columns] for each in (sheet.own[self._rows], floored))
+        self._clipped = self._values == self._values.max(initial=-np.inf)
+        if self._clipped.sum() < CLIPPED_CELLS or (self._clipped.mean(axis=0) > MOST_AT_FLOOR).any():
+            self._clipped[:] = False
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
         self._wide: dict[tuple[Any, ...], Floats] = {}
@@ -292,8 +296,11 @@ class Search:
         if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
             return NOTHING
         features = features[:, self._columns]
+        inside = ~(self._floored | self._clipped)
         if self._floored.any() and not candidate.span:
-            features = self._with_floor(features)
+            features = _with_floor(features, values, self._floored, inside)
+        if self._clipped.any():
+            features = -_with_floor(-features, -values, self._clipped, inside)
         if candidate.source.is_resampled and candidate.kind in ("fbank", "spectrogram"):
             features, values = self._without_quiet(candidate, features)
         if self.by_differences:
@@ -303,16 +310,6 @@ class Search:
             low = similarity(features[:, :LOW_CEPSTRA], values[:, :LOW_CEPSTRA])
             return 0.5 * (low + similarity(features, values))
         return similarity(features, values)
-
-    def _with_floor(self, features: Doubles) -> Doubles:
-        """Return features with the floor that the array has, where the cells above it show it."""
-        above, values = ~self._floored, self._values
-        count = above.sum(0)
-        first, second = ((above * each).sum(0) / count for each in (features, values))
-        power = (above * (features - first) ** 2).sum(0)
-        slope = (above * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
-        floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
-        return np.where(self._floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
     def _without_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
         """Return features and the array without what is quieter than noise of one bit, where resamplers differ.
@@ -628,6 +625,16 @@ class Search:
         if "high_freq" in names:
             best = best.change({"high_freq": _named_edge(_number(best, "high_freq"), best.rate)})
         return best if self.cost(best) < self.cost(candidate) else candidate
+
+
+def _with_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
+    """Return features with the floor that an array has in some cells, where the cells inside its limits show it."""
+    count = np.maximum(inside.sum(0), 1)
+    first, second = ((inside * each).sum(0) / count for each in (features, values))
+    power = (inside * (features - first) ** 2).sum(0)
+    slope = (inside * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
+    floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
+    return np.where(floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
 
 def _named_edge(high: float, rate: float) -> float:
