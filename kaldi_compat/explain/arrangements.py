@@ -263,16 +263,20 @@ def storage(target: Doubles) -> Storage:
     for said, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
         if step < COARSEST * spread and np.abs(rounded(target) - target).max() < OF_A_STEP * step:
-            if rounded is np.rint and _is_truncated(target):
-                said, step = "rounded toward zero to integers", 2 * step  # at zero
-                is_extreme = (target == target.max()) | (target == target.min())  # perhaps clipped
-                target = np.where(is_extreme, target, target + 0.5 * np.sign(target))
+            if rounded is np.rint and target.min() < 0 < target.max():
+                return _storage_of_integers(target, said, step)
             return Storage([f"{said} (by up to {step:.2g})"], ROUNDING_SLACK * step, target)
     return Storage([], 0.0, target)
 
 
-def _is_truncated(target: Doubles) -> bool:
-    """Return True if integers around zero show that two steps were rounded to zero."""
+def _storage_of_integers(target: Doubles, said: str, step: float) -> Storage:
+    """Return how integers of both signs have been rounded: two steps around zero become zero in most languages."""
     counts = [int(np.sum(target == each)) for each in (-2, -1, 0, 1, 2)]
     beside = counts[:2] + counts[3:]
-    return min(beside) >= FEWEST_BESIDE_ZERO and counts[2] > TRUNCATED_ZEROS * sum(beside) / len(beside)
+    is_certain = min(beside) >= FEWEST_BESIDE_ZERO  # or else it is the most usual rounding
+    if is_certain and counts[2] <= TRUNCATED_ZEROS * sum(beside) / len(beside):
+        return Storage([f"{said} (by up to {step:.2g})"], ROUNDING_SLACK * step, target)
+    is_extreme = (target == target.max()) | (target == target.min())  # perhaps clipped
+    middle = np.where(is_extreme, target, target + step * np.sign(target))
+    said = "rounded toward zero to integers" if is_certain else said
+    return Storage([f"{said} (by up to {2 * step:.2g})"], 2 * ROUNDING_SLACK * step, middle)

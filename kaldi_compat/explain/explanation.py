@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["explained", "partly", "not explained"]
 TOLERANCE = 1e-3
-SECONDS = 5.0  # of processor time that a search may take
+SECONDS = 5.0  # Processor time, in seconds, that an answer may take.
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 MOST_NOISE = 20.0  # of samples at Kaldi's scale
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
@@ -101,7 +101,7 @@ class Explanation:
         return "; ".join([*([made] if made else []), *self.steps]) or "equal"
 
     def __str__(self) -> str:
-        ended = "" if self.in_time else f" (the search ended after {SECONDS:g} s)"
+        ended = "" if self.in_time or self.is_certain else f" (the search ended: an answer takes {SECONDS:g} s at most)"
         if self.is_exact:
             return f"{self.cause}: largest difference {self.residual:.2g}{self.where and ', ' + self.where}"
         if not len(self.computed):
@@ -254,7 +254,7 @@ def _of_finding(finder: Finder, found: Attempt, settled: Settled, storage: Stora
         # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
         plain = itertools.chain([settled], _plain_ones(finder, found))
         tried = itertools.takewhile(lambda _: not finder.clock.is_settled(), plain)
-        noisy = next(((each, noise) for each in tried if (noise := _dithering(each))), None)
+        noisy = next(((each, noise) for each in tried if (noise := _dithering(each, finder.clock))), None)
         if noisy:
             settled, words, left = noisy[0], [noisy[1]], ["noise, which has no seed that is known"]
         elif not len(others) and settled.left() < PARTLY and found.cost < PARTLY:
@@ -279,7 +279,7 @@ def _of_finding(finder: Finder, found: Attempt, settled: Settled, storage: Stora
     first = settled.row, settling.first_column(sheet)
     answer = _answer(None, candidate, steps, settled.fit.mapped, settled.target, tolerance, sheet.step, counted, first)
     is_exact = is_certain and not left
-    where = answer.where if is_exact == answer.is_exact else ""
+    where = answer.where if is_exact == answer.is_exact and not (is_certain and left) else ""
     return replace(answer, is_exact=is_exact, left=", ".join(left), is_certain=is_certain, where=where)
 
 
@@ -290,7 +290,7 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
     """
     difference = np.abs(settled.fit.mapped - settled.target)
     right = deviations.counted & (difference <= settled.step + LARGEST_OUTLIER * tolerance)
-    if right.sum() < (1 - fits.FEW_CELLS) * deviations.counted.sum():
+    if not right.any() or right.sum() < (1 - fits.FEW_CELLS) * deviations.counted.sum():
         return False
     residual = fits.residual_of(difference[right], np.zeros(int(right.sum())), settled.step)
     return (residual <= tolerance or bool(settled.rounding)) and _is_surprising(settled, right)
@@ -361,7 +361,7 @@ def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
     return settled
 
 
-def _dithering(settled: Settled) -> str:
+def _dithering(settled: Settled, clock: TimeLimit) -> str:
     """Return words if noise on the samples explains what is left: its size, both where it changes much and little."""
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
@@ -377,7 +377,7 @@ def _dithering(settled: Settled) -> str:
     left = _deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, ratio, made = 1.0, 1.0, left
-    for _ in range(NOISES):
+    for _ in clock.limit(range(NOISES)):
         size *= ratio
         made = slope * _deviation(compute(size) - plain)
         ratio = float(np.median(left) / max(np.median(made), 1e-30))

@@ -141,7 +141,7 @@ class Finder:
         spread = max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
         near = EXPLAINED if is_start else NEAR + (tolerance + sheet.step) / spread
         if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
-            return self._dithered(attempt) if attempt.cost < UNLIKE else None
+            return self._dithered(attempt) if attempt.cost < UNLIKE and not self.clock.is_settled() else None
         settled = self._settle(attempt)
         if not settled or not (sheet.arrangement.said or sheet.arrangement.is_whole(columns) or _has_more(columns)):
             return None  # as long as all columns may be explained at once
@@ -161,7 +161,7 @@ class Finder:
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt))
-            made = [settling.settle(each) for each in _of_whole_or_part(attempt)]
+            made = [settling.settle(each) for each in self.clock.limit(_of_whole_or_part(attempt))]
             self._settled[key] = min((each for each in made if each), key=lambda each: each.fit.residual, default=None)
         return self._settled[key]
 
@@ -267,7 +267,8 @@ class Finder:
             if search.cost(attempt.candidate) > SLIDING * attempt.cost and attempt.cost < UNLIKE:
                 return
             candidate = search.descend(attempt.candidate)
-            for arrangement in arrangements.sliding_arrangements() if search.cost(candidate) <= SLIDING_LEFT else ():
+            sliding = arrangements.sliding_arrangements() if search.cost(candidate) <= SLIDING_LEFT else ()
+            for arrangement in self.clock.limit(sliding):
                 settled = map_to(candidate, sheet, tolerance, arrangement=arrangement)
                 if settled is not None and settled.fit.residual <= tolerance:
                     self._settled[sheet, candidate.key] = settled

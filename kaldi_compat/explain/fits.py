@@ -139,7 +139,7 @@ def _maps(
     yield from normalized
     chosen, wanted = features[cells], target[cells]
     inside = (wanted > limits[0]) & (wanted < limits[1])
-    inside = inside if inside.any(0).all() else np.ones_like(inside)
+    inside = inside if inside.any() else np.ones_like(inside)
     offset = float(np.median((wanted - chosen)[inside]))
     yield offset_name(offset), features + offset, WORDS_OF_NUMBERS
     for slope, known, name in LINES:
@@ -161,6 +161,7 @@ def _maps(
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, WORDS_OF_NUMBERS
     if len(chosen) >= LEAST_FRAMES_PER_COLUMN:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
+        inside = inside | ~inside.any(0)
         for slope, name in [(1.0, ""), *logarithms]:
             offsets[columns] = (inside * (wanted - slope * chosen)).sum(0) / inside.sum(0)
             said = f"{name}{name and '; '}plus a number for each column (global mean)"

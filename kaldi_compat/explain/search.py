@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,10 +30,12 @@ from kaldi_compat.explain.sources import AudioSource
 from kaldi_compat.explain.timing import Pattern, Timing
 
 Changes = dict[str, Any]
+Item = TypeVar("Item")
 
 MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
-SETTLING_SECONDS = 1.5  # after a search that took all its time
+SETTLING_SECONDS = 1.3  # Part of the time of an answer, in seconds, that is reserved for settling what was found.
+ANSWERING_SECONDS = 0.5  # Part of the time of an answer, in seconds, that is reserved for the last computation.
 CALLS_PER_READING = 8  # of the clock
 MOST_SPECTRA = 300  # that are kept
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
@@ -206,11 +208,15 @@ class Candidate(FeatureModel):
 
 
 class TimeLimit:
-    """Processor time of this thread that a search may take: the threads of a BLAS library wait busily."""
+    """Processor time of this thread that an answer may take: the threads of a BLAS library wait busily.
+
+    The search ends first, then what it found is settled, and what remains is for the computation that is under way.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._calls, self._now = 0, time.thread_time()
-        self._end = self._end_of_stage = self._now + seconds
+        self._end_of_settling = self._now + seconds - ANSWERING_SECONDS
+        self._end = self._end_of_stage = self._end_of_settling - SETTLING_SECONDS
 
     def begin_stage(self, seconds: float) -> None:
         """Begin a stage that may take some of the time."""
@@ -226,7 +232,14 @@ class TimeLimit:
 
     def is_settled(self) -> bool:
         """Return True if the time to settle what was found is over, too."""
-        return time.thread_time() > self._end + SETTLING_SECONDS
+        return time.thread_time() > self._end_of_settling
+
+    def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
+        """Yield the first computation, and the others as long as there is time to settle."""
+        for number, each in enumerate(computations):
+            if number and self.is_settled():
+                return
+            yield each
 
     def _read(self) -> float:
         """Return the time, read now and then: it takes a millisecond on some machines."""
@@ -247,13 +260,12 @@ class Search:
         self.sheet, self.clock, self.by_differences = sheet, clock, by_differences
         self.levels = (unit, unit * 32768)
         self._rows = self._choose_rows()
-        floored = floored_cells(sheet.own)[self._rows]
-        self._columns = np.flatnonzero(sheet.own_columns & (floored.mean(axis=0) <= MOST_AT_FLOOR))
-        self._columns = self._columns if len(self._columns) else np.flatnonzero(sheet.own_columns)
-        self._values, self._floored = (each[:, self._columns] for each in (sheet.own[self._rows], floored))
-        self._clipped = self._values == self._values.max(initial=-np.inf)
-        if self._clipped.sum() < CLIPPED_CELLS or (self._clipped.mean(axis=0) > MOST_AT_FLOOR).any():
-            self._clipped[:] = False
+        own, floored = sheet.own[self._rows], floored_cells(sheet.own)[self._rows]
+        clipped = own == own.max(initial=-np.inf)
+        clipped &= clipped.sum() >= CLIPPED_CELLS
+        is_compared = sheet.own_columns & ((floored | clipped).mean(axis=0) <= MOST_AT_FLOOR)
+        self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.own_columns)
+        self._values, self._floored, self._clipped = (each[:, self._columns] for each in (own, floored, clipped))
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
         self._wide: dict[tuple[Any, ...], Floats] = {}

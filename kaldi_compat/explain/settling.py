@@ -102,9 +102,10 @@ class Settling:
 
     def settle(self, candidate: Candidate) -> Settled | None:
         """Return the simplest candidate of those that resemble the array as much, with all that is done to it."""
-        best = self._best(map(self._map, candidate.same_framings() or [candidate]))
-        if best is None:
-            return None
+        clock = self.search.clock
+        best = self._best(map(self._map, clock.limit(candidate.same_framings() or [candidate])))
+        if best is None or clock.is_settled():
+            return best
         self.sheet = self._with_silence(best.candidate)
         best = self._map(best.candidate) or best
         # A floor may hide which edges fit, and edges which floor.
@@ -112,13 +113,13 @@ class Settling:
         for step in steps:
             if not best.fit.words and (rounded := self._within_rounding(best)).is_explained_by(self.tolerance):
                 return rounded
-            found = itertools.takewhile(lambda _: not self.search.clock.is_settled(), step(best.candidate))
+            found = itertools.takewhile(lambda _: not clock.is_settled(), step(best.candidate))
             best = self._best([best, *map(self._map, found)]) or best
             if best.fit.residual <= self.tolerance and step == _edges:
                 break
         if len(self.sheet.values) > MAX_ROWS:
             best = map_to(best.candidate, self.sheet, self.tolerance) or best
-        return self._within_rounding(best)
+        return best if clock.is_settled() else self._within_rounding(best)
 
     def _within_rounding(self, settled: Settled) -> Settled:
         """Return what is settled with a more accurate FFT or with words, if rounding explains the differences."""
@@ -362,7 +363,7 @@ def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     is_padding[kept[0] : kept[-1] + 1] = False
     first = first_column(sheet)
     of_sheet = sheet.columns if sheet.arrangement.said else sheet.own_columns
-    quiet_columns = columns & of_sheet if is_resampled else np.zeros_like(columns)
+    quiet_columns: Mask = columns & of_sheet & np.bool_(is_resampled)
     ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(made[counted], axis=0) == 0))
     if settled.rounding:
         ignored[settled.cells] = True
