@@ -199,7 +199,7 @@ def _explain_of(
     target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float
 ) -> Explanation:
     """Return what explains an array: a preset, or else what the search finds."""
-    clock, channels = TimeLimit(SECONDS), channels_of(recording, rate)
+    clock, channels = TimeLimit(SECONDS, recording.shape[-1] / rate), channels_of(recording, rate)
     for (turned, values), source in itertools.product(arrangements.orientations(target), channels):
         if preset := _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance)):
             return preset
@@ -289,7 +289,8 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
     Few single values may differ. The others are within the tolerance, or the rounding that explains them is named.
     """
     difference = np.abs(settled.fit.mapped - settled.target)
-    right = deviations.counted & (difference <= settled.step + LARGEST_OUTLIER * tolerance)
+    limit = np.inf if settled.rounding else settled.step + LARGEST_OUTLIER * tolerance
+    right = deviations.counted & (difference <= limit)
     if not right.any() or right.sum() < (1 - fits.FEW_CELLS) * deviations.counted.sum():
         return False
     residual = fits.residual_of(difference[right], np.zeros(int(right.sum())), settled.step)

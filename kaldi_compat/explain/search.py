@@ -34,8 +34,10 @@ Item = TypeVar("Item")
 
 MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
-SETTLING_SECONDS = 1.3  # Part of the time of an answer, in seconds, that is reserved for settling what was found.
-ANSWERING_SECONDS = 0.5  # Part of the time of an answer, in seconds, that is reserved for the last computation.
+# Parts of the time of an answer that are reserved for settling what was found, and for the last computation: seconds per
+# second of audio, and the least and the largest number of seconds.
+SETTLING_SECONDS = 0.1, 0.2, 1.3
+ANSWERING_SECONDS = 0.05, 0.1, 0.5
 CALLS_PER_READING = 8  # of the clock
 MOST_SPECTRA = 300  # that are kept
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
@@ -213,10 +215,14 @@ class TimeLimit:
     The search ends first, then what it found is settled, and what remains is for the computation that is under way.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, seconds_of_audio: float) -> None:
         self._calls, self._now = 0, time.thread_time()
-        self._end_of_settling = self._now + seconds - ANSWERING_SECONDS
-        self._end = self._end_of_stage = self._end_of_settling - SETTLING_SECONDS
+        settling, answering = (
+            float(np.clip(share * seconds_of_audio, least, largest))
+            for share, least, largest in (SETTLING_SECONDS, ANSWERING_SECONDS)
+        )
+        self._end_of_settling = self._now + seconds - answering
+        self._end = self._end_of_stage = self._end_of_settling - settling
 
     def begin_stage(self, seconds: float) -> None:
         """Begin a stage that may take some of the time."""

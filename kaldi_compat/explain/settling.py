@@ -33,7 +33,7 @@ WORDS_COST = 0.05  # by which each word makes a residual count for more
 STILL = 1e-9  # share of the largest variance of a column below which one does not move
 MOST_ROUNDS = 2  # of choosing edges and levels
 LEVELS = ("scale", "floor", "added", "span")  # Attributes that change the level of energies only.
-LEVEL_WORDS = 2  # Words that a level counts for beyond its own where rounding makes it doubtful.
+LEVEL_WORDS = 3  # Words that a level counts for beyond its own where rounding makes it doubtful.
 
 
 @dataclass(frozen=True)
@@ -363,14 +363,14 @@ def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     is_padding[kept[0] : kept[-1] + 1] = False
     first = first_column(sheet)
     of_sheet = sheet.columns if sheet.arrangement.said else sheet.own_columns
-    quiet_columns: Mask = columns & of_sheet & np.bool_(is_resampled)
+    quiet_columns = np.logical_and(columns & of_sheet, is_resampled)
     ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(made[counted], axis=0) == 0))
-    if settled.rounding:
-        ignored[settled.cells] = True
     inside = (made > made.min()) & (made < made.max())
     slope, offset = fits.line(settled.features[settled.frame :][: len(made)], made, inside | ~inside.any(0))
     features = slope * settled.features + offset
     features[settled.frame :][: len(made)] = made
+    if settled.rounding:  # which explains all differences of these cells
+        features[settled.frame :][: len(made)][settled.cells] = settled.target[settled.cells]
     comparison = Comparison(
         settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[part],
         settled.row, first,
@@ -391,5 +391,5 @@ def _quiet_rows(settled: Settled) -> Mask:
     if settled.arrangement.said:
         return np.ones(len(settled.target), bool)
     plain = settled.candidate.without_levels()
-    quiet: Mask = (features_of(plain) < plain.of_noise()).any(1)
+    quiet: Mask = np.any(features_of(plain) < plain.of_noise(), axis=1)
     return quiet[settled.frame :][: len(settled.target)]
