@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -31,15 +30,13 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
 from io_ark.extras import import_extra
+from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
 
 Array = npt.NDArray[Any]
 # Types of arrays by their names in safetensors files.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 Put = Callable[[str, Array], None]
 PARQUET_ROWS = 64  # utterances in a row group
-# A compressed array may be this large, or this many times as large as its file.
-MAX_UNPACKED = 1 << 26
-MAX_RATIO = 200
 
 
 @dataclass(frozen=True)
@@ -107,36 +104,9 @@ def file_name(key: str) -> str:
     return quote(key, safe=" ").replace(".", "%2E")
 
 
-def check_size(unpacked: int, path: Path, name: str) -> None:
-    """Raise :class:`FormatError` if an array is implausibly large for its file: it would fill the memory."""
-    if unpacked > max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size):
-        raise FormatError(
-            f"{name}: {unpacked} bytes of an array in a file of {path.stat().st_size} bytes: not unpacked",
-            file=str(path),
-        )
-
-
-def read_npy(file: Any, size: int, name: str) -> Array:
-    """Read a .npy array of ``size`` bytes with its header. The header is checked before memory is taken."""
-    try:
-        version = np.lib.format.read_magic(file)
-        read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-        shape, order, kind = read_header[version[0]](file)
-        if kind.hasobject:
-            raise ValueError("Object arrays cannot be loaded")
-        wanted, present = math.prod(shape) * kind.itemsize, size - file.tell()
-        if wanted > present:
-            raise ValueError(f"{wanted} bytes should follow the header, {present} are available")
-        values: Array = np.frombuffer(file.read(wanted), kind)
-        return np.array(values.reshape(shape, order="F" if order else "C"))
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise FormatError(f"is not a .npy array: {error}", file=name) from None
-
-
 def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
     for path in sorted(folder.glob("*.npy")):
-        with path.open("rb") as file:
-            yield unquote(path.stem), read_npy(file, path.stat().st_size, str(path))
+        yield unquote(path.stem), load_npy(path)
 
 
 @contextlib.contextmanager
@@ -159,7 +129,7 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
     with _open_foreign(lambda: zipfile.ZipFile(path), path) as archive:
         for member in archive.infolist():
             name = member.filename
-            check_size(member.file_size, path, name)
+            check_unpacked_size(member.file_size, path, name)
             with _open_foreign(lambda member=member: archive.open(member), path) as file:  # type: ignore[misc]
                 yield name.removesuffix(".npy"), read_npy(file, member.file_size, f"{path}: {name}")
 
@@ -202,7 +172,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() and member.name.endswith(".npy") else None
             if file is not None:
-                check_size(member.size, path, member.name)
+                check_unpacked_size(member.size, path, member.name)
                 name = member.name.rpartition("/")[2].removesuffix(".npy")
                 yield unquote(name), read_npy(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
@@ -288,7 +258,7 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
                 continue
             if found.external or found.is_virtual:
                 raise FormatError(f"{name}: has its data in other files, which are not read", file=str(path))
-            check_size(found.nbytes, path, name)
+            check_unpacked_size(found.nbytes, path, name)
             yield unquote(name), np.asarray(found[()])
 
 
@@ -365,7 +335,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
             columns = file.metadata.row_group(group)
             # Of equal values only one is stored, so bytes say nothing.
             values = sum(columns.column(i).num_values for i in range(columns.num_columns))
-            check_size(max(columns.total_byte_size, 8 * values), path, f"row group {group}")
+            check_unpacked_size(max(columns.total_byte_size, 8 * values), path, f"row group {group}")
         for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             if any(column.null_count for column in (keys, shapes, values, shapes.flatten(), values.flatten())):

@@ -13,6 +13,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 import io_ark
+from io_ark.errors import ArkError
+from io_ark.numpy_files import load_npz
+import io_ark
+from io_ark.errors import ArkError
+from io_ark.numpy_files import load_npz
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import as_dict, text
@@ -157,12 +162,9 @@ def _check(preset: Preset, given: argparse.Namespace) -> int:
 def _references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield label, samples, features and sampling rate of each pair in a NumPy file."""
     try:
-        file = np.load(path, allow_pickle=False)
-        stored = {key: file[key] for key in file.files}
-    except OSError as error:
-        raise FeatureError(f"cannot read {path}: {error.strerror or 'it is not a NumPy file'}") from None
-    except (ValueError, AttributeError, EOFError) as error:
-        raise FeatureError(f"{path} is not a NumPy file of several arrays (np.savez): {error}") from None
+        stored = load_npz(path)
+    except ArkError as error:
+        raise FeatureError(f"cannot read {error}: np.savez writes a file of several arrays") from None
     prefixes = [key.removesuffix("samples") for key in stored if key == "samples" or key.endswith(".samples")]
     if not prefixes:
         raise FeatureError(f"{path} has no array 'samples': np.savez({path!r}, samples=..., features=...) writes both")

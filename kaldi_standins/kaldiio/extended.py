@@ -49,7 +49,7 @@ def _read_audio(source: Source, **options: Any) -> Any:
 
 
 def _read_numpy(source: Source, **_: Any) -> Any:
-    from io_ark.cli.formats import read_npy  # imports other formats, too
+    from io_ark.numpy_files import read_npy
 
     data = _read_sized(source, b"NPY")
     return read_npy(io.BytesIO(data), len(data), source.name)

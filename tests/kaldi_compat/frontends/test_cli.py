@@ -77,7 +77,7 @@ def test_check_takes_several_pairs_and_a_sampling_rate(tmp_path: Path, capsys: p
         (["shw", "ast"], 2, "invalid choice: 'shw'"),
         ([], 2, "--help explains the command line"),
         (["check", "ast", "--against", "{dir}/none.npz"], 255, "cannot read"),
-        (["check", "ast", "--against", "{dir}/text.npz"], 255, "is not a NumPy file"),
+        (["check", "ast", "--against", "{dir}/text.npz"], 255, "text.npz: is not a .npz file: "),
         (["check", "ast", "--against", "{dir}/one.npz"], 255, "has no array 'samples'"),
         (["check", "ast", "--against", "{dir}/half.npz"], 255, "has no array 'features'"),
         (["check", "ast", "--against", "{dir}/half.npz", "--statistics", "x"], 2, "takes no statistics"),

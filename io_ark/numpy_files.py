@@ -1,0 +1,142 @@
+"""Read NumPy's ``.npy`` and ``.npz`` files, which may be damaged or hostile: every error is one line.
+
+Sizes in a header are checked against the bytes of the file before memory is taken, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from os import PathLike
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import FormatError, MissingFileError, OpenError
+
+Array = npt.NDArray[Any]
+# An array in a zip or tar file may unpack to this many bytes, or to this many times the size of that file.
+MAX_UNPACKED_BYTES = 1 << 26
+MAX_UNPACKED_RATIO = 200
+
+
+def load_npy(path: str | PathLike[str]) -> Array:
+    """Load the array of a ``.npy`` file.
+
+    Raises:
+        MissingFileError: there is no such file.
+        OpenError: the file cannot be opened, or is not a regular file.
+        FormatError: the file is not an array of numbers or strings in NumPy's format, or is truncated.
+
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/a.npy"
+    >>> np.save(name, np.arange(3))
+    >>> load_npy(name)
+    array([0, 1, 2])
+    """
+    name = os.fsdecode(path)
+    size = _size_of_regular_file(name)
+    try:
+        with open(name, "rb") as file:
+            return read_npy(file, size, name)
+    except OSError as error:
+        raise _open_error(name, error) from None
+
+
+def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
+    """Load all arrays of a ``.npz`` file by their names.
+
+    Raises:
+        MissingFileError: there is no such file.
+        OpenError: the file cannot be opened, or is not a regular file.
+        FormatError: the file is not a ``.npz`` file, is truncated, or an array is too large for the file.
+
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/a.npz"
+    >>> np.savez(name, samples=np.arange(3))
+    >>> load_npz(name)
+    {'samples': array([0, 1, 2])}
+    """
+    name = os.fsdecode(path)
+    _size_of_regular_file(name)
+    arrays = {}
+    try:
+        with zipfile.ZipFile(name) as archive:
+            for member in archive.infolist():
+                check_unpacked_size(member.file_size, Path(name), member.filename)
+                with archive.open(member) as file:
+                    array = read_npy(file, member.file_size, f"{name}: {member.filename}")
+                arrays[member.filename.removesuffix(".npy")] = array
+    except FormatError:
+        raise
+    except OSError as error:
+        raise _open_error(name, error) from None
+    except Exception as error:  # zipfile raises half a dozen types for a damaged file
+        raise FormatError(f"is not a .npz file: {_reason(error)}", file=name) from None
+    return arrays
+
+
+def read_npy(file: Any, size: int, name: str) -> Array:
+    """Read a ``.npy`` array of ``size`` bytes with its header from a binary file.
+
+    Args:
+        file: an open binary file at the first byte of the array's header.
+        size: the number of bytes up to the end of the array.
+        name: name for error messages.
+
+    Raises:
+        FormatError: the bytes are not an array of numbers or strings in NumPy's format, or are truncated.
+    """
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        shape, is_fortran, dtype = read_header[version[0]](file)
+        if dtype.hasobject:
+            raise ValueError("Object arrays cannot be loaded")
+        if any(length < 0 for length in shape):
+            raise ValueError(f"invalid shape {shape}")
+        if dtype.itemsize == 0:
+            raise ValueError("the elements have no bytes")
+        wanted, present = math.prod(shape) * dtype.itemsize, size - file.tell()
+        if wanted > present:
+            raise ValueError(f"{wanted} bytes should follow the header, {present} are available")
+        data = bytearray(wanted)
+        if file.readinto(data) != wanted:
+            raise ValueError("the file is truncated")
+        return np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
+    except Exception as error:  # NumPy and zipfile raise a dozen types, among them MemoryError and TokenError
+        raise FormatError(f"is not a .npy array: {_reason(error)}", file=name) from None
+
+
+def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
+    """Raise :class:`FormatError` if an array is implausibly large for its file: it would fill the memory."""
+    packed = path.stat().st_size
+    if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
+        raise FormatError(f"{name}: {unpacked} bytes of an array in a file of {packed} bytes: not unpacked",
+                          file=str(path))  # fmt: skip
+
+
+def _size_of_regular_file(name: str) -> int:
+    """Return the size of a file. A FIFO or device would block or never end."""
+    try:
+        status = os.stat(name)
+    except (OSError, ValueError) as error:
+        raise _open_error(name, error) from None
+    if not S_ISREG(status.st_mode):
+        raise OpenError("is not a regular file", file=name)
+    return status.st_size
+
+
+def _open_error(name: str, error: OSError | ValueError) -> OpenError:
+    if isinstance(error, FileNotFoundError):
+        return MissingFileError("no such file", file=name)
+    return OpenError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=name)
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an error's text, or its type if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
