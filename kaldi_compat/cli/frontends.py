@@ -15,9 +15,6 @@ import numpy as np
 import io_ark
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npz
-import io_ark
-from io_ark.errors import ArkError
-from io_ark.numpy_files import load_npz
 from io_ark.text import printable
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import as_dict, text

@@ -39,11 +39,11 @@ HOSTILE = {
     "3.55 PiB": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000000), }"),
     "negative": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4), }", bytes(64)),
     "two negative": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -4), }", bytes(64)),
-    "beyond 64 bits": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 0), }" % 10**30),
+    "beyond 64 bits": npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({10**30}, 0), }}"),
     "nothing many times": npy("{'descr': '|V0', 'fortran_order': False, 'shape': (1000000000000,), }"),
     "open bracket": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3"),
     "deep brackets": npy("(" * 9000),
-    "a number of many digits": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (%s,), }" % ("9" * 5000)),
+    "a number of many digits": npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({'9' * 5000},), }}"),
     "no dictionary": npy("[]"),
     "other keys": npy("{}"),
     "unknown type": npy("{'descr': 'nonsense', 'fortran_order': False, 'shape': (3,), }"),
@@ -74,12 +74,12 @@ def test_arrays_are_those_of_numpy(name: str, tmp_path: Path) -> None:
 def test_errors_are_one_line_with_the_file(name: str, tmp_path: Path) -> None:
     file = tmp_path / "a.npy"
     file.write_bytes(HOSTILE[name])
-    with pytest.raises(FormatError, match="is not a .npy array: ") as caught:
+    with pytest.raises(FormatError, match=r"is not a .npy array: ") as caught:
         load_npy(file)
     assert caught.value.file == str(file) and "\n" not in str(caught.value)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("x.npy", HOSTILE[name])
-    with pytest.raises(FormatError, match="x.npy: is not a .npy array: "):
+    with pytest.raises(FormatError, match=r"x.npy: is not a .npy array: "):
         load_npz(tmp_path / "a.npz")
 
 
@@ -104,7 +104,7 @@ def test_damaged_zip_files_give_one_error(tmp_path: Path) -> None:
 
 def test_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", np.zeros(1 << 24))
-    with pytest.raises(FormatError, match="134217856 bytes of an array in a file of .* bytes: not unpacked"):
+    with pytest.raises(FormatError, match=r"134217856 bytes of an array in a file of .* bytes: not unpacked"):
         load_npz(tmp_path / "a.npz")
 
 
@@ -112,7 +112,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for load in (load_npy, load_npz):
         for name in ("/dev/zero", tmp_path / "fifo", tmp_path):
-            with pytest.raises(OpenError, match="is not a regular file"):
+            with pytest.raises(OpenError, match=r"is not a regular file"):
                 load(name)
         with pytest.raises(MissingFileError):
             load(tmp_path / "none")
