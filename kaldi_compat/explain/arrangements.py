@@ -29,6 +29,7 @@ WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)
 FEWEST_LEVELS = 16  # distinct numbers that features have
 COARSEST = 0.1  # rounding of numbers, as a share of their spread
 OF_A_STEP = 0.05  # by how much rounding again may change a rounded number
+MAX_NAMED = 4  # Number of single values, or of copied frames, that are named.
 ROUNDING_SLACK = 1.25  # Factor of the rounding step that allows for the error of a fitted slope and offset.
 FEWEST_BESIDE_ZERO = 10  # Smallest count of each integer from -2 to 2 that shows how numbers were rounded.
 TRUNCATED_ZEROS = 1.6  # Ratio of zeros to the mean count of -2, -1, 1 and 2. Rounding toward zero gives 2.
@@ -66,7 +67,8 @@ def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     if array.dtype.kind == "f" and not _is_plausible(array) and _is_plausible(array.byteswap()):
         array, said = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
-        raise FeatureError("the features hold NaN or infinity: explain needs numbers")
+        odd = ~np.isfinite(array)
+        raise FeatureError(f"the features hold NaN or infinity in {name_values(odd)}: explain needs numbers")
     return said, array.astype(np.float64)
 
 
@@ -121,6 +123,14 @@ def spans(places: npt.NDArray[Any], name: str) -> str:
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
+
+
+def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
+    """Return the number of values in a mask (frames, columns), and where the first of them are."""
+    places = [(int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[:MAX_NAMED]]
+    named = "; ".join(f"frame {row}, column {column}" for row, column in places)
+    count = int(wrong.sum())
+    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > MAX_NAMED)})"
 
 
 def arrangements_of(target: Doubles) -> list[Arrangement]:

@@ -116,7 +116,7 @@ class Result:
     Attributes:
         vector: the vector.
         grade: one of ``GRADES``.
-        why: where a wrong result differs, or how the implementation failed.
+        why: where a wrong result differs, how the implementation failed, or why nothing is known of it.
         array: the result, if it is wrong.
     """
 
@@ -162,6 +162,8 @@ class Scorecard:
         lines += [f"wrong: {result.why}: {len(odd)} vectors, such as {result.vector.id}" for result in odd[:1]]
         failed = [result for result in self.results if result.grade == "failed"]
         lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
+        if self.results and all(result.grade == "not supported" and result.why for result in self.results):
+            lines.append(f"not supported: {self.results[0].why}")
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
 
     def as_json(self) -> str:

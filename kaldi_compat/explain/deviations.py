@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.explain import fits
-from kaldi_compat.explain.arrangements import Mask, spans
+from kaldi_compat.explain.arrangements import MAX_NAMED, Mask, name_values, spans
 
 Places = npt.NDArray[np.intp]
 
@@ -20,7 +20,6 @@ WRONG_SHARE = 0.25  # Share of wrong values from which a whole frame or column i
 RIGHT_SHARE = 0.25  # Smallest share of right frames. With fewer, nothing is said of the others.
 NEAR_FRAMES = 8  # Distance in frames within which the frames after a missing or inserted one are searched.
 MAX_SEARCHED = 32  # Number of frames that are compared with every frame of the features.
-MAX_NAMED = 4  # Number of single values, or of copied frames, that are named.
 SHORTEST_RUN = 3  # Number of frames in a row, up to an end of the array, that show that frames were left out.
 MEAN_ERROR = 1e-2  # Share of a column's deviation within which a value is its mean.
 
@@ -86,14 +85,6 @@ def find_deviations(comparison: Comparison) -> Deviations:
     shown[np.setdiff1d(np.flatnonzero(rows), rows_left)] = False
     shown[:, np.setdiff1d(np.flatnonzero(columns), columns_left)] = False
     return Deviations([*row_reasons, *column_reasons], left, shown, missing)
-
-
-def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Return the number of values in a mask (frames, columns), and where the first of them are."""
-    places = [(int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[:MAX_NAMED]]
-    named = "; ".join(f"frame {row}, column {column}" for row, column in places)
-    count = int(wrong.sum())
-    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > MAX_NAMED)})"
 
 
 def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[list[str], Places, tuple[int, int]]:

@@ -9,6 +9,7 @@ import operator
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,9 +19,9 @@ from kaldi_compat import plot
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.explain import arrangements, fits, settling
-from kaldi_compat.explain.arrangements import Arrangement, Mask, Storage
-from kaldi_compat.explain.deviations import LARGEST_OUTLIER, MAX_NAMED, Deviations, name_values
+from kaldi_compat.explain import arrangements, files, fits, settling
+from kaldi_compat.explain.arrangements import MAX_NAMED, Arrangement, Mask, Storage, name_values
+from kaldi_compat.explain.deviations import LARGEST_OUTLIER, Deviations
 from kaldi_compat.explain.finding import Attempt, Finder
 from kaldi_compat.explain.models import FeatureModel
 from kaldi_compat.explain.search import UNLIKE, Sheet, TimeLimit
@@ -101,7 +102,7 @@ class Explanation:
         return "; ".join([*([made] if made else []), *self.steps]) or "equal"
 
     def __str__(self) -> str:
-        ended = "" if self.in_time or self.is_certain else f" (the search ended: an answer takes {SECONDS:g} s at most)"
+        ended = "" if self.in_time or self.is_certain else f" (the search ended: an answer takes {SECONDS:g} s)"
         if self.is_exact:
             return f"{self.cause}: largest difference {self.residual:.2g}{self.where and ', ' + self.where}"
         if not len(self.computed):
@@ -138,8 +139,8 @@ class Explanation:
 
 
 def explain(
-    features: npt.ArrayLike,
-    audio: npt.ArrayLike,
+    features: npt.ArrayLike | PathLike[str],
+    audio: npt.ArrayLike | PathLike[str],
     sample_frequency: float | None = None,
     *,
     tolerance: float = TOLERANCE,
@@ -156,10 +157,11 @@ def explain(
     posteriors are not. The search ends after a few seconds of processor time.
 
     Args:
-        features: array (frames, dim), or transposed.
+        features: array (frames, dim), or transposed; or the name of a file of it, such as ``"feats.npy"`` or
+            ``"feats.ark:utt1"``.
         audio: the samples (T,) or (channels, T), as integers or floating point; or, without ``sample_frequency``,
-            another array of features (frames, dim).
-        sample_frequency: sampling rate of the audio in Hz.
+            another array of features (frames, dim); or the name of an audio file or of a file of features.
+        sample_frequency: sampling rate of the audio in Hz. By default, the rate of an audio file.
         tolerance: absolute difference that counts as explained, for 99.9% of the values; a few may differ by 30 times
             as much. For features above 100 it is proportionally larger, for those of a spread below 1 smaller.
 
@@ -168,6 +170,7 @@ def explain(
 
     Raises:
         FeatureError: features that are not an array of two dimensions, are empty, or hold NaN.
+        ArkError: a file cannot be read.
         AudioError: audio of another shape, with NaN, or shorter than a frame.
         OptionError: a tolerance or a sampling rate that is not a number in its range.
 
@@ -178,6 +181,12 @@ def explain(
     >>> print(found)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
+    features = files.read_features(features) if files.is_path(features) else features
+    if files.is_path(audio) and files.names_features(audio):
+        audio = files.read_features(audio)
+    elif files.is_path(audio):
+        audio, rate = files.read_recording(audio)
+        sample_frequency = rate if sample_frequency is None else sample_frequency
     said, target = arrangements.check(features)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
@@ -188,7 +197,18 @@ def explain(
     if why := arrangements.why_no_features(target):
         return _nothing(why, target)
     with np.errstate(all="ignore"):
-        return _explain_of(target, said, recording, sample_frequency, tolerance)
+        return _explain_of(target, said, recording, sample_frequency, tolerance, list_presets())
+
+
+def explain_without_presets(
+    features: npt.ArrayLike, audio: npt.NDArray[Any], sample_frequency: float, tolerance: float
+) -> Explanation:
+    """Find the options of the front end that computed features, as :func:`explain` does, but not a preset's name."""
+    said, target = arrangements.check(features)
+    if why := arrangements.why_no_features(target):
+        return _nothing(why, target)
+    with np.errstate(all="ignore"):
+        return _explain_of(target, said, check_audio(audio, sample_frequency), sample_frequency, tolerance, [])
 
 
 def _nothing(why: str, target: Doubles) -> Explanation:
@@ -196,12 +216,13 @@ def _nothing(why: str, target: Doubles) -> Explanation:
 
 
 def _explain_of(
-    target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float
-) -> Explanation:
-    """Return what explains an array: a preset, or else what the search finds."""
+    target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float,
+    presets: Sequence[str],
+) -> Explanation:  # fmt: skip
+    """Return what explains an array: one of the presets, or else what the search finds."""
     clock, channels = TimeLimit(SECONDS, recording.shape[-1] / rate), channels_of(recording, rate)
     for (turned, values), source in itertools.product(arrangements.orientations(target), channels):
-        if preset := _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance)):
+        if preset := _preset(presets, values, source, [*said, *turned], _tolerance_of(values, tolerance)):
             return preset
     storage = arrangements.storage(target)
 
@@ -224,10 +245,12 @@ def _tolerance_of(values: Doubles, tolerance: float) -> float:
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
 
-def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: float) -> Explanation | None:
+def _preset(
+    names: Sequence[str], target: Doubles, source: AudioSource, said: list[str], tolerance: float
+) -> Explanation | None:
     """Return the preset that gives these features, if there is one. It takes audio in -1 to 1."""
     samples = source.samples / np.float32(source.full_scale)
-    for name in list_presets():
+    for name in names:
         with warnings.catch_warnings(), contextlib.suppress(KaldiCompatError):
             warnings.simplefilter("ignore")
             frontend = Frontend.from_preset(name)

@@ -34,8 +34,8 @@ Item = TypeVar("Item")
 
 MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
-# Parts of the time of an answer that are reserved for settling what was found, and for the last computation: seconds per
-# second of audio, and the least and the largest number of seconds.
+# Parts of the time of an answer that are reserved for settling what was found, and for the last computation: seconds
+# per second of audio, and the least and the largest number of seconds.
 SETTLING_SECONDS = 0.1, 0.2, 1.3
 ANSWERING_SECONDS = 0.05, 0.1, 0.5
 CALLS_PER_READING = 8  # of the clock
