@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.numpy_files import load_npy
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.explain.causes import Cause, WrongResult, causes
 
@@ -274,7 +275,7 @@ def _level(folder: Path, level: int) -> list[Vector]:
     def part(place: dict[str, Any]) -> Array:
         name = Path(place["file"]).name
         if name not in files:
-            files[name] = np.load(folder / name, allow_pickle=False)
+            files[name] = load_npy(folder / name)
         end = place["offset"] + int(np.prod(place["shape"]))
         array: Array = files[name][place["offset"] : end].reshape(place["shape"])
         return array

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from io_ark.errors import MissingFileError
+from io_ark.numpy_files import load_npy
 from io_ark.text import printable
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
@@ -201,7 +203,7 @@ def error_in(text: str) -> str:
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
     try:
-        return grade(vector, np.load(out, allow_pickle=False))
+        return grade(vector, load_npy(out))
     except Exception as error:  # of a file that may hold anything
-        why = "there is none" if isinstance(error, FileNotFoundError) else printable(str(error))
+        why = "there is none" if isinstance(error, MissingFileError) else printable(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

@@ -181,13 +181,8 @@ def explain(
     >>> print(found)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
-    features = files.read_features(features) if files.is_path(features) else features
-    if files.is_path(audio) and files.names_features(audio):
-        audio = files.read_features(audio)
-    elif files.is_path(audio):
-        audio, rate = files.read_recording(audio)
-        sample_frequency = rate if sample_frequency is None else sample_frequency
-    said, target = arrangements.check(features)
+    said, target = arrangements.check(files.load_features(features))
+    audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
         limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)

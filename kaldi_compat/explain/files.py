@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from os import PathLike
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 
 import io_ark
 from io_ark.errors import FormatError
@@ -16,9 +17,19 @@ from kaldi_compat.errors import FeatureError
 SUFFIXES = (".npy", ".npz", ".csv", ".txt")
 
 
-def is_path(value: object) -> TypeGuard[str | PathLike[str]]:
-    """Return True for the name of a file."""
-    return isinstance(value, str | PathLike)
+def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
+    """Return features, which may be the name of a file."""
+    return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
+
+
+def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tuple[npt.ArrayLike, float | None]:
+    """Return samples and their rate, or other features and None. ``audio`` may be the name of a file of either."""
+    if not isinstance(audio, str | PathLike):
+        return cast("npt.ArrayLike", audio), rate
+    if names_features(audio):
+        return read_features(audio), rate
+    samples, own_rate = read_recording(audio)
+    return samples, own_rate if rate is None else rate
 
 
 def names_features(path: str | PathLike[str]) -> bool:

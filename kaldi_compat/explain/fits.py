@@ -33,6 +33,7 @@ WORDS_PER_COLUMN = 5  # of a map with numbers for each column: more than any oth
 LEAST_FRAMES_PER_COLUMN = 10  # with fewer frames, numbers for each column map anything to anything
 FEW_CELLS = 0.1  # share of cells that may differ where the others are mapped exactly
 CLIPPED_CELLS = 3  # cells at the least (or largest) value of an array from which that value may be a limit
+INTEGER_LIMITS = (0, 127, -128, 255, 32767, -32768, 65535)  # Extreme values of integers of 8 and 16 bits.
 WORDS_OF_LIMITS = 3  # in a Fit
 WORDS_OF_NUMBERS = 3  # in a Fit with a scale or an offset that has no name
 Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of those that count
@@ -82,11 +83,17 @@ def similarity(features: Doubles, target: Doubles) -> float:
     return float(np.sqrt(unexplained.mean()))
 
 
-def limits_of(target: Doubles) -> tuple[float, float]:
-    """Return the values to which an array may have been clipped; infinite ones where its extreme value is rare."""
+def limits_of(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
+    """Return the values to which an array may have been clipped; infinite ones where its extreme value is rare.
+
+    In an array that is rounded, an extreme value of a type of integers is a limit even if it is rare.
+    """
     low, high = float(target.min()), float(target.max())
-    return (low if np.sum(target == low) >= CLIPPED_CELLS else -math.inf,
-            high if np.sum(target == high) >= CLIPPED_CELLS else math.inf)  # fmt: skip
+
+    def is_limit(value: float) -> bool:
+        return bool(np.sum(target == value) >= CLIPPED_CELLS) or (is_rounded and value in INTEGER_LIMITS)
+
+    return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
 
 
 def limits_name(limits: tuple[float, float], mapped: Doubles, tolerance: float) -> str:
@@ -112,7 +119,7 @@ def simplest(
     the array are the least or the largest one, the map ends there.
     """
     cells, found = cells or all_cells(target), list[Fit]()
-    limits, few = limits_of(target[cells]), None
+    limits, few = limits_of(target[cells], is_rounded=step > 0), None
     for name, mapped, words in _maps(features, target, cells, others, before, limits):
         clipped = np.clip(mapped, *limits)
         said = limits_name(limits, mapped[cells], tolerance + step)
