@@ -29,6 +29,10 @@ WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)
 FEWEST_LEVELS = 16  # distinct numbers that features have
 COARSEST = 0.1  # rounding of numbers, as a share of their spread
 OF_A_STEP = 0.05  # by how much rounding again may change a rounded number
+MAX_NAMED = 4  # Number of single values, or of copied frames, that are named.
+ROUNDING_SLACK = 1.25  # Factor of the rounding step that allows for the error of a fitted slope and offset.
+FEWEST_BESIDE_ZERO = 10  # Smallest count of each integer from -2 to 2 that shows how numbers were rounded.
+TRUNCATED_ZEROS = 1.6  # Ratio of zeros to the mean count of -2, -1, 1 and 2. Rounding toward zero gives 2.
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     if array.dtype.kind == "f" and not _is_plausible(array) and _is_plausible(array.byteswap()):
         array, said = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
-        raise FeatureError("the features hold NaN or infinity: explain needs numbers")
+        odd = ~np.isfinite(array)
+        raise FeatureError(f"the features hold NaN or infinity in {name_values(odd)}: explain needs numbers")
     return said, array.astype(np.float64)
 
 
@@ -118,6 +123,14 @@ def spans(places: npt.NDArray[Any], name: str) -> str:
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
+
+
+def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
+    """Return the number of values in a mask (frames, columns), and where the first of them are."""
+    places = [(int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[:MAX_NAMED]]
+    named = "; ".join(f"frame {row}, column {column}" for row, column in places)
+    count = int(wrong.sum())
+    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > MAX_NAMED)})"
 
 
 def arrangements_of(target: Doubles) -> list[Arrangement]:
@@ -242,14 +255,38 @@ STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
 }
 
 
-def storage(target: Doubles) -> tuple[list[str], float]:
-    """Return how an array's numbers have been rounded, in words, and the largest error of that."""
+@dataclass(frozen=True)
+class Storage:
+    """Rounding of an array's numbers, as they show it."""
+
+    words: list[str]  # what it is; empty without rounding
+    step: float  # largest error of the numbers
+    values: Doubles  # the array; numbers that were rounded toward zero are in the middle of what they stand for
+
+
+def storage(target: Doubles) -> Storage:
+    """Return how an array's numbers have been rounded."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
-        return [], 0.0
+        return Storage([], 0.0, target)
     levels = np.sort(target, axis=0)  # so that neighbours of all sizes are levels next to each other
     between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
     for said, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
         if step < COARSEST * spread and np.abs(rounded(target) - target).max() < OF_A_STEP * step:
-            return [f"{said} (rounded by up to {step:.2g})"], 1.25 * step
-    return [], 0.0
+            if rounded is np.rint and target.min() < 0 < target.max():
+                return _storage_of_integers(target, said, step)
+            return Storage([f"{said} (by up to {step:.2g})"], ROUNDING_SLACK * step, target)
+    return Storage([], 0.0, target)
+
+
+def _storage_of_integers(target: Doubles, said: str, step: float) -> Storage:
+    """Return how integers of both signs have been rounded: two steps around zero become zero in most languages."""
+    counts = [int(np.sum(target == each)) for each in (-2, -1, 0, 1, 2)]
+    beside = counts[:2] + counts[3:]
+    is_certain = min(beside) >= FEWEST_BESIDE_ZERO  # or else it is the most usual rounding
+    if is_certain and counts[2] <= TRUNCATED_ZEROS * sum(beside) / len(beside):
+        return Storage([f"{said} (by up to {step:.2g})"], ROUNDING_SLACK * step, target)
+    is_extreme = (target == target.max()) | (target == target.min())  # perhaps clipped
+    middle = np.where(is_extreme, target, target + step * np.sign(target))
+    said = "rounded toward zero to integers" if is_certain else said
+    return Storage([f"{said} (by up to {2 * step:.2g})"], 2 * ROUNDING_SLACK * step, middle)

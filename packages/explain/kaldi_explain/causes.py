@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.frontends.description import changed_options
-from kaldi_compat.frontends.preset import Preset
 from kaldi_explain import fits
-from kaldi_explain.explanation import Explanation, explain
+from kaldi_explain.arrangements import name_values
+from kaldi_explain.explanation import Explanation, explain, explain_without_presets
 from kaldi_explain.models import COUNTS, KINDS, PADDINGS, WORDS, FeatureModel
 
 Array = npt.NDArray[Any]
@@ -29,6 +28,14 @@ FEWEST = 5  # frames: less, and any step explains them
 FLOORS = {"floor", "added", "span", "energy_floor"}
 FEWEST_FRAMES = 20  # less, and a number for each column explains too much
 MOST_SHIFT = 4  # frames that a result may have before Kaldi's first one, or lack
+# Mistakes in reading samples of 16 bits, and what they do to samples.
+SAMPLES: dict[str, Callable[[Array], Array]] = {
+    "absolute values of the samples": lambda samples: np.abs(samples.astype(np.int32)),
+    "the samples in reverse order": lambda samples: samples[::-1],
+    "the bytes of the samples swapped": lambda samples: samples.byteswap(),
+    "the samples as unsigned numbers": lambda samples: samples.view(np.uint16),
+    "the first channel of samples taken as two": lambda samples: samples[::2],
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +82,23 @@ class WrongResult:
     def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
         """Return True if a model gives a share of the result, and the rest within so many times the tolerance."""
         features, result, _ = self.align(self.compute(model))
+        return self.is_close(features, result, outliers, share)
+
+    def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
+        """Return True if a share of a result equals features, and the rest within so many times the tolerance."""
         if features.shape != result.shape or not features.size:
             return False
+        error = self.errors(features, result)
+        return bool((error <= self.tolerance).mean() >= share and error.max() <= outliers * self.tolerance)
+
+    @staticmethod
+    def errors(features: Array, result: Array) -> Array:
+        """Return the errors of a result, relative to features above 1; infinite where one of both is not finite."""
         with np.errstate(all="ignore"):
-            error = np.nan_to_num(np.abs(result - features) / np.maximum(1, np.abs(features)), nan=np.inf)
-        return bool(np.quantile(error, share) <= self.tolerance and error.max() <= outliers * self.tolerance)
+            error = np.abs(result.astype(np.float64) - features) / np.maximum(1, np.abs(features))
+        error[~np.isfinite(error)] = np.inf
+        error[result == features] = 0
+        return error
 
     def steps_after(self, model: FeatureModel) -> str | None:
         """Return in words what makes the result of a model, such as an offset; None if no simple step does."""
@@ -176,6 +195,8 @@ def _known(difference: WrongResult, found: Iterable[Cause]) -> Cause | None:
 def _without_search(difference: WrongResult) -> Cause | None:
     """Return the cause that needs no search: the shape, nothing but the frames, an ignored option, or rounding."""
     shape, requested, options = difference.shape_in_words(), difference.requested, difference.options
+    if cause := _not_finite(difference):
+        return cause
     if requested is None and "object" in options:
         method = options.get("compression_method", 0)
         how = ", as text" * (not options.get("binary", True)) + f", compression_method={method}" * bool(method)
@@ -184,8 +205,48 @@ def _without_search(difference: WrongResult) -> Cause | None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
         return Cause("rounding, of a few values")
-    cause = _ignored(difference, requested)
+    cause = _ignored(difference, requested) or _rearranged(difference) or _other_samples(difference, requested)
     return cause or ((_other_count(difference, requested) or Cause(shape)) if shape else None)
+
+
+def _not_finite(difference: WrongResult) -> Cause | None:
+    """Return NaN or infinity as the cause, if a result has it and Kaldi's has not."""
+    for name, is_odd in (("NaN", np.isnan), ("infinity", np.isinf)):
+        if (
+            difference.result.dtype.kind == "f"
+            and is_odd(difference.result).any()
+            and not is_odd(difference.expected).any()
+        ):
+            places = is_odd(difference.result)
+            return Cause(f"{name} in {'all' if places.all() else 'some'} values")
+    return None
+
+
+def _rearranged(difference: WrongResult) -> Cause | None:
+    """Return the order of columns or frames as the cause: reversed, or a shift of a few frames."""
+    expected, result = difference.expected, difference.result
+    if expected.shape != result.shape or expected.ndim != 2:
+        return None
+    for name, made in (("columns", expected[:, ::-1]), ("frames", expected[::-1])):
+        if difference.is_close(made, result):
+            return Cause(f"the {name} in reverse order")
+    for shift in range(1, min(MOST_SHIFT, len(expected) - FEWEST) + 1):
+        for words, first, second in (
+            ("earlier", expected[shift:], result[:-shift]), ("later", expected[:-shift], result[shift:])
+        ):  # fmt: skip
+            if difference.is_close(first, second):
+                return Cause(f"all frames are {shift} frame{'s' * (shift > 1)} {words} than they should be")
+    return None
+
+
+def _other_samples(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+    """Return as the cause what was done to the samples."""
+    for name, change in SAMPLES.items():
+        with np.errstate(all="ignore"):
+            changed = dataclasses.replace(difference, given=change(difference.given))
+        if changed.is_explained_by(requested):
+            return Cause(name)
+    return None
 
 
 def _ignored(difference: WrongResult, requested: FeatureModel) -> Cause | None:
@@ -215,7 +276,11 @@ def _search(difference: WrongResult) -> Cause | None:
     else:
         given = difference.expected
     try:
-        found = explain(result, given, requested.rate if requested else None, tolerance=difference.tolerance)
+        found = (
+            explain_without_presets(result, given, requested.rate, difference.tolerance)
+            if requested
+            else explain(result, given, tolerance=difference.tolerance)
+        )
     except KaldiCompatError:
         return None
     only_frames = "too many at the" in found.left
@@ -228,7 +293,7 @@ def _search(difference: WrongResult) -> Cause | None:
 
 def _compare(difference: WrongResult, requested: FeatureModel, found: Explanation) -> Cause:
     """Return what distinguishes the front end that made a result from the one that was asked for."""
-    made = found.variant if found.variant is not None else _model_of(found.preset)
+    made = found.variant
     if made is None or made.kind != requested.kind:
         return Cause(str(found).rpartition(":")[0])
     names = dict.fromkeys([*made.options, *requested.options, *WORDS])
@@ -241,10 +306,21 @@ def _compare(difference: WrongResult, requested: FeatureModel, found: Explanatio
     after = "" if difference.is_explained_by(model) else difference.steps_after(model)
     if after is not None:
         said = "; ".join(each for each in (_name(requested, changes), after) if each)
-        return Cause(said or "larger errors than of rounding", changes=changes, steps=after)
+        return Cause(said, changes=changes, steps=after) if said else _some_values(difference, model)
     steps = [each for each in found.steps if not FRAMES.search(each)]
     steps = [each for each in steps if each != fits.MEAN or not difference.options["subtract_mean"]]
-    return Cause("; ".join([*filter(None, [_name(requested, changes)]), *steps]) or "larger errors than of rounding")
+    said = "; ".join([*filter(None, [_name(requested, changes)]), *steps])
+    return Cause(said) if said else _some_values(difference, model)
+
+
+def _some_values(difference: WrongResult, model: FeatureModel) -> Cause:
+    """Return the places of errors that are larger than those of rounding as the cause."""
+    features, result, _ = difference.align(difference.compute(model))
+    if features.shape != result.shape:
+        return Cause("larger errors than of rounding")
+    return Cause(
+        f"larger errors than of rounding in {name_values(difference.errors(features, result) > difference.tolerance)}"
+    )
 
 
 def _fewest(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
@@ -263,14 +339,6 @@ def _name(requested: FeatureModel, changes: dict[str, Any]) -> str:
     ignored = sorted(name for name, value in changes.items() if value == requested.default(name))
     settings = FeatureModel(requested.kind).change(changes).settings()
     return ", ".join([*settings, *([f"{', '.join(ignored)} ignored"] if ignored else [])])
-
-
-def _model_of(preset: str | None) -> FeatureModel | None:
-    """Return the feature of a preset that has no steps after it."""
-    if preset is None or Preset.of(preset).steps:
-        return None
-    made = Preset.of(preset)
-    return FeatureModel(made.feature, options=changed_options(made), scale=1.0 if made.sample_scale != 1 else 1 / 32768)
 
 
 def _add_frames(found: dict[str, Cause], differences: Sequence[WrongResult]) -> None:

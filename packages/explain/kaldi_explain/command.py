@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 import io_ark
-from io_ark.errors import FormatError
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, TOLERANCE, Parser, fail, warnings_in_one_line
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_explain.explanation import Explanation, explain
@@ -19,8 +15,7 @@ DESCRIPTION = (
     "Find the front end that computed features: print the feature, its options and the post-processing, or the closest "
     "match. The exit status is 1 if the features are not explained."
 )
-FEATURES_HELP = "feats.npy, feats.csv, feats.txt, feats.ark:KEY, feats.scp:KEY or feats.ark:OFFSET"
-SUFFIXES = (".npy", ".csv", ".txt")
+FEATURES_HELP = "feats.npy, feats.npz, feats.csv, feats.txt, feats.ark:KEY, feats.scp:KEY or feats.ark:OFFSET"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         given = parser.parse_args(sys.argv[2:] if argv is None else argv)
         with warnings_in_one_line():
-            found = _explain(given)
+            found = explain(given.features, given.audio, tolerance=given.tolerance)
         print(found)
         if given.plot:
             _save_plot(found, given.plot)
@@ -44,15 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if found.is_exact else DIFFERENT_STATUS
 
 
-def _explain(given: argparse.Namespace) -> Explanation:
-    features = _features_of(given.features)
-    if given.audio.endswith(SUFFIXES) or ":" in given.audio:
-        return explain(features, _features_of(given.audio), tolerance=given.tolerance)
-    wave = _object("wave", given.audio, "pass one wave file of those that it lists")
-    samples = wave.samples[0] if len(wave.samples) == 1 else wave.samples
-    return explain(features, samples, wave.sample_frequency, tolerance=given.tolerance)
-
-
 def _save_plot(found: Explanation, path: str) -> None:
     try:
         axes: Any = found.plot()
@@ -61,35 +47,3 @@ def _save_plot(found: Explanation, path: str) -> None:
         raise FeatureError(f"cannot write {path}: {error.strerror}") from None
     except (ModuleNotFoundError, ValueError) as error:
         raise FeatureError(f"cannot draw {path}: {error}") from None
-
-
-def _features_of(name: str) -> Any:
-    """Return the features of a NumPy file, a text file of numbers, or an entry of an archive or script file."""
-    try:
-        if name.endswith(".npy"):
-            return np.load(name, allow_pickle=False)
-        if name.endswith(SUFFIXES):
-            return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
-    except OSError as error:
-        raise FeatureError(f"cannot read {name}: {error.strerror or 'it is not a NumPy file'}") from None
-    except (ValueError, EOFError) as error:
-        why = "it is not a NumPy file of numbers" if name.endswith(".npy") else error
-        raise FeatureError(f"cannot read {name}: {why}") from None
-    file, _, key = name.rpartition(":")
-    if not file or key.isdigit():
-        return _object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists them")
-    how = "scp" if file.endswith(".scp") else "ark"
-    for found, matrix in io_ark.SequentialReader(f"{how}:{file}", kind="matrix", pipes=False):
-        if found == key:
-            return matrix
-    raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists them")
-
-
-def _object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read one object; the error for a whole table says what to pass instead."""
-    try:
-        return io_ark.load(name, kind=kind, pipes=False)
-    except FormatError as error:
-        if not name.endswith((".scp", ".ark")):
-            raise
-        raise FeatureError(f"{name} is a table: {advice}") from error

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from io_ark.errors import MissingFileError
+from io_ark.numpy_files import load_npy
 from io_ark.text import printable
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
@@ -131,10 +133,11 @@ def _results(command: Sequence[str], asked: Sequence[Vector], folder: Path, time
     places = {name: str(folder / file) for name, file in names.items()}
     status, why = _run(command, places | {"{audio}": listed[0]["audio"], "{out.npy}": listed[0]["out"]}, timeout)
     batch, results = any("{list.json}" in word for word in command), []
+    is_idle = batch and not status and not any(Path(place["out"]).exists() for place in listed)
     for vector, place in zip(asked, listed, strict=True):
         is_missing = batch and not Path(place["out"]).exists()
         if status == UNSUPPORTED_STATUS or (is_missing and not status):
-            results.append(Result(vector, "not supported"))
+            results.append(Result(vector, "not supported", f"the program wrote no file{why}" if is_idle else ""))
         elif is_missing or (status and not batch):
             results.append(Result(vector, "failed", why))
         else:
@@ -178,7 +181,7 @@ def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tupl
         errors.seek(max(errors.tell() - MOST_STDERR, 0))
         said = error_in(errors.read().decode(errors="replace"))
         how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        hint = "" if status or not printed.tell() else " (it printed to standard output)"
+        hint = " (it printed to standard output)" * bool(printed.tell()) + f" (it said: {said})" * bool(said)
         return status, (how + (f": {said}" if said else "")) if status else hint
 
 
@@ -200,7 +203,7 @@ def error_in(text: str) -> str:
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
     try:
-        return grade(vector, np.load(out, allow_pickle=False))
+        return grade(vector, load_npy(out))
     except Exception as error:  # of a file that may hold anything
-        why = "there is none" if isinstance(error, FileNotFoundError) else printable(str(error))
+        why = "there is none" if isinstance(error, MissingFileError) else printable(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

@@ -9,6 +9,7 @@ import operator
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,10 +25,10 @@ from kaldi_compat.options.base import require
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
-from kaldi_explain import arrangements, fits, settling
-from kaldi_explain.arrangements import Arrangement, Mask
+from kaldi_explain import arrangements, files, fits, settling
+from kaldi_explain.arrangements import MAX_NAMED, Arrangement, Mask, Storage, name_values
+from kaldi_explain.deviations import LARGEST_OUTLIER, Deviations
 from kaldi_explain.finding import Attempt, Finder
-from kaldi_explain.fits import Cells
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.search import UNLIKE, Sheet, TimeLimit
 from kaldi_explain.settling import Settled
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["explained", "partly", "not explained"]
 TOLERANCE = 1e-3
-SECONDS = 5.0  # of processor time that a search may take
+SECONDS = 5.0  # Processor time, in seconds, that an answer may take.
 FEW = 0.25  # of the frames or columns: said if all differences are in so few
 MOST_NOISE = 20.0  # of samples at Kaldi's scale
 NOISES = 5  # sizes of noise that are tried, each nearer to what is left
@@ -49,6 +50,7 @@ SURPRISING = 0.1  # share of the spread that an explanation leaves at most
 FEWEST_CELLS = 20  # of an array that is explained: as many as there are, less the numbers of the map
 PARTLY = 0.1  # share of the spread that is left where the kind of feature is certain
 OF_SPREAD = "of the spread"
+GUESSES = "; the options and steps are guesses"
 PITCH_ERROR = 0.01  # share of a pitch feature's spread, in which it is recognized
 RESAMPLED = 5.0  # times the tolerance for resampled audio: some filters are known from their output only
 GOOD_COLUMN = 2e-3  # share of a column's spread that is left where it is explained
@@ -68,6 +70,8 @@ class Explanation:
         worst_frame, worst_column: where the residual is.
         where: the frames or columns that differ, in words, if they are few; "" otherwise.
         left: what is not explained, in words, where a part is; "" otherwise.
+        is_certain: True if the feature, its options and the steps were verified for all but a few places of the array;
+            False if they are guesses.
         in_time: False if the search ended for want of time.
         computed, given: the features as explained and the part of the array that they explain, both (frames, dim).
     """
@@ -81,6 +85,7 @@ class Explanation:
     worst_column: int
     where: str = ""
     left: str = ""
+    is_certain: bool = False
     in_time: bool = True
     computed: Doubles = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
     given: Doubles = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
@@ -97,16 +102,16 @@ class Explanation:
         return "; ".join([*([made] if made else []), *self.steps]) or "equal"
 
     def __str__(self) -> str:
-        ended = "" if self.in_time else f" (the search ended after {SECONDS:g} s)"
+        ended = "" if self.in_time or self.is_certain else f" (the search ended: an answer takes {SECONDS:g} s)"
         if self.is_exact:
-            return f"{self.cause}: largest difference {self.residual:.2g}"
+            return f"{self.cause}: largest difference {self.residual:.2g}{self.where and ', ' + self.where}"
         if not len(self.computed):
             return f"not explained: {self.cause}{ended}"
         said = f"not explained; the nearest is: {self.cause}"
         if self.left:
-            is_vague = self.left.endswith(OF_SPREAD)
-            kind = f"{self.variant.kind} of this audio, most like " if self.variant and is_vague else ""
+            kind = f"{self.variant.kind} of this audio, most like " if self.variant and not self.is_certain else ""
             said = f"partly explained: {kind}{self.cause}; left: {self.left}"
+        said += "" if self.is_certain or self.variant is None else GUESSES
         where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
         return f"{said}: largest difference {self.residual:.2g}{where}{ended}"
 
@@ -134,8 +139,8 @@ class Explanation:
 
 
 def explain(
-    features: npt.ArrayLike,
-    audio: npt.ArrayLike,
+    features: npt.ArrayLike | PathLike[str],
+    audio: npt.ArrayLike | PathLike[str],
     sample_frequency: float | None = None,
     *,
     tolerance: float = TOLERANCE,
@@ -152,10 +157,11 @@ def explain(
     posteriors are not. The search ends after a few seconds of processor time.
 
     Args:
-        features: array (frames, dim), or transposed.
+        features: array (frames, dim), or transposed; or the name of a file of it, such as ``"feats.npy"`` or
+            ``"feats.ark:utt1"``.
         audio: the samples (T,) or (channels, T), as integers or floating point; or, without ``sample_frequency``,
-            another array of features (frames, dim).
-        sample_frequency: sampling rate of the audio in Hz.
+            another array of features (frames, dim); or the name of an audio file or of a file of features.
+        sample_frequency: sampling rate of the audio in Hz. By default, the rate of an audio file.
         tolerance: absolute difference that counts as explained, for 99.9% of the values; a few may differ by 30 times
             as much. For features above 100 it is proportionally larger, for those of a spread below 1 smaller.
 
@@ -164,6 +170,7 @@ def explain(
 
     Raises:
         FeatureError: features that are not an array of two dimensions, are empty, or hold NaN.
+        ArkError: a file cannot be read.
         AudioError: audio of another shape, with NaN, or shorter than a frame.
         OptionError: a tolerance or a sampling rate that is not a number in its range.
 
@@ -174,7 +181,8 @@ def explain(
     >>> print(found)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
-    said, target = arrangements.check(features)
+    said, target = arrangements.check(files.load_features(features))
+    audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
         limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
@@ -184,7 +192,18 @@ def explain(
     if why := arrangements.why_no_features(target):
         return _nothing(why, target)
     with np.errstate(all="ignore"):
-        return _explain_of(target, said, recording, sample_frequency, tolerance)
+        return _explain_of(target, said, recording, sample_frequency, tolerance, list_presets())
+
+
+def explain_without_presets(
+    features: npt.ArrayLike, audio: npt.NDArray[Any], sample_frequency: float, tolerance: float
+) -> Explanation:
+    """Find the options of the front end that computed features, as :func:`explain` does, but not a preset's name."""
+    said, target = arrangements.check(features)
+    if why := arrangements.why_no_features(target):
+        return _nothing(why, target)
+    with np.errstate(all="ignore"):
+        return _explain_of(target, said, check_audio(audio, sample_frequency), sample_frequency, tolerance, [])
 
 
 def _nothing(why: str, target: Doubles) -> Explanation:
@@ -192,26 +211,27 @@ def _nothing(why: str, target: Doubles) -> Explanation:
 
 
 def _explain_of(
-    target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float
-) -> Explanation:
-    """Return what explains an array: a preset, or else what the search finds."""
-    clock, channels = TimeLimit(SECONDS), channels_of(recording, rate)
+    target: Doubles, said: list[str], recording: npt.NDArray[Any], rate: float, tolerance: float,
+    presets: Sequence[str],
+) -> Explanation:  # fmt: skip
+    """Return what explains an array: one of the presets, or else what the search finds."""
+    clock, channels = TimeLimit(SECONDS, recording.shape[-1] / rate), channels_of(recording, rate)
     for (turned, values), source in itertools.product(arrangements.orientations(target), channels):
-        if preset := _preset(values, source, [*said, *turned], _tolerance_of(values, tolerance)):
+        if preset := _preset(presets, values, source, [*said, *turned], _tolerance_of(values, tolerance)):
             return preset
-    stored, step = arrangements.storage(target)
+    storage = arrangements.storage(target)
 
     def tolerance_for(attempt: Attempt) -> float:
         sheet, factor = attempt.search.sheet, RESAMPLED if attempt.candidate.source.is_resampled else 1.0
-        return max(factor * _tolerance_of(sheet.values[sheet.rows], tolerance), step)
+        return factor * _tolerance_of(sheet.values[sheet.rows], tolerance)
 
-    finder = Finder(target, said, channels, recording, tolerance_for, clock)
+    finder = Finder(storage.values, said, channels, recording, tolerance_for, clock, storage.step)
     found = finder.find()
     energies_of.cache_clear()  # which holds the recording
     in_time = not clock.is_at_end()
     if found is None:
         return replace(_nothing("no feature of this audio was found that resembles it", target), in_time=in_time)
-    return replace(_of_finding(finder, *found, stored, tolerance_for(found[0])), in_time=in_time)
+    return replace(_of_finding(finder, *found, storage, tolerance_for(found[0])), in_time=in_time)
 
 
 def _tolerance_of(values: Doubles, tolerance: float) -> float:
@@ -220,10 +240,12 @@ def _tolerance_of(values: Doubles, tolerance: float) -> float:
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
 
-def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: float) -> Explanation | None:
+def _preset(
+    names: Sequence[str], target: Doubles, source: AudioSource, said: list[str], tolerance: float
+) -> Explanation | None:
     """Return the preset that gives these features, if there is one. It takes audio in -1 to 1."""
     samples = source.samples / np.float32(source.full_scale)
-    for name in list_presets():
+    for name in names:
         with warnings.catch_warnings(), contextlib.suppress(KaldiCompatError):
             warnings.simplefilter("ignore")
             frontend = Frontend.from_preset(name)
@@ -237,35 +259,60 @@ def _preset(target: Doubles, source: AudioSource, said: list[str], tolerance: fl
     return None
 
 
-def _of_finding(finder: Finder, found: Attempt, settled: Settled, stored: list[str], tolerance: float) -> Explanation:
+def _of_finding(finder: Finder, found: Attempt, settled: Settled, storage: Storage, tolerance: float) -> Explanation:
     """Return the explanation by what was found, and by rounding, noise or a part of the array if these are left."""
-    sheet, left = found.search.sheet, ""
+    sheet, left = found.search.sheet, list[str]()
     words = [settled.rounding]
-    is_exact = settled.is_explained_by(tolerance) and _is_surprising(settled)
+    places = settling.places_of(settled, sheet, tolerance)
     others = np.flatnonzero(~_covered_columns(sheet))
-    if is_exact:
-        left = _unexplained_rows(settled, sheet)
+    is_certain = _is_certain(settled, places.deviations, tolerance)
+    if is_certain:
+        left = [*places.deviations.left, *_unexplained_rows(settled, sheet)]
     elif found.cost < UNLIKE:
         # Options may imitate noise: a floor is as high as what it leaves of quiet bins.
         plain = itertools.chain([settled], _plain_ones(finder, found))
         tried = itertools.takewhile(lambda _: not finder.clock.is_settled(), plain)
-        noisy = next(((each, noise) for each in tried if (noise := _dithering(each))), None)
+        noisy = next(((each, noise) for each in tried if (noise := _dithering(each, finder.clock))), None)
         if noisy:
-            settled, words, left = noisy[0], [noisy[1]], "noise, which has no seed that is known"
+            settled, words, left = noisy[0], [noisy[1]], ["noise, which has no seed that is known"]
         elif not len(others) and settled.left() < PARTLY and found.cost < PARTLY:
-            settled, left = _focus(settled, sheet, tolerance)
-    if is_exact and len(others) and not left:
+            settled = _focus(settled, sheet, tolerance)
+            left = [f"{settled.left():.2g} {OF_SPREAD}"]
+        places = settling.places_of(settled, sheet, tolerance)
+        if not noisy and _is_certain(settled, places.deviations, tolerance):
+            is_certain, left = True, places.deviations.left
+    if is_certain and len(others) and not left:
         pitch = _pitch(settled, sheet, others)
-        words, left = [*words, pitch], "" if pitch else arrangements.spans(others, "column")
-    padding, masked = settling.masked_in_words(settled, sheet, tolerance)
-    candidate = settled.candidate
+        words, left = [*words, pitch], [] if pitch else [arrangements.spans(others, "column")]
+    candidate, deviations = settled.candidate, places.deviations
     loudness = candidate.source.loudness.get(candidate.scale, "")
     steps = [
-        candidate.source.said, loudness and f"the samples' factor is {loudness}", *sheet.said, *padding, *stored,
-        *settled.shift_words(), settled.order_words(), settled.arrangement.said, settled.fit.name, *masked, *words,
+        candidate.source.said, loudness and f"the samples' factor is {loudness}", *sheet.said, *places.padding,
+        *storage.words, *settled.shift_words(*deviations.missing), settled.order_words(), settled.arrangement.said,
+        settled.fit.name, *(deviations.reasons if is_certain else []), *places.quiet, *words,
     ]  # fmt: skip
-    answer = _answer(None, candidate, steps, settled.fit.mapped, settled.target, tolerance, settled.cells)
-    return replace(answer, is_exact=is_exact and not left, left=left)
+    counted = np.zeros(settled.target.shape, bool)
+    counted[settled.cells] = True
+    counted = deviations.counted if is_certain else counted
+    first = settled.row, settling.first_column(sheet)
+    answer = _answer(None, candidate, steps, settled.fit.mapped, settled.target, tolerance, sheet.step, counted, first)
+    is_exact = is_certain and not left
+    where = answer.where if is_exact == answer.is_exact and not (is_certain and left) else ""
+    return replace(answer, is_exact=is_exact, left=", ".join(left), is_certain=is_certain, where=where)
+
+
+def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
+    """Return True if features give an array but for places that are named, and chance would not give it as well.
+
+    Few single values may differ. The others are within the tolerance, or the rounding that explains them is named.
+    """
+    difference = np.abs(settled.fit.mapped - settled.target)
+    limit = np.inf if settled.rounding else settled.step + LARGEST_OUTLIER * tolerance
+    right = deviations.counted & (difference <= limit)
+    if not right.any() or right.sum() < (1 - fits.FEW_CELLS) * deviations.counted.sum():
+        return False
+    residual = fits.residual_of(difference[right], np.zeros(int(right.sum())), settled.step)
+    return (residual <= tolerance or bool(settled.rounding)) and _is_surprising(settled, right)
 
 
 def _covered_columns(sheet: Sheet) -> Mask:
@@ -305,27 +352,23 @@ def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
     return ""
 
 
-def _unexplained_rows(settled: Settled, sheet: Sheet) -> str:
+def _unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
     """Return in words the rows beyond the features that say something."""
     after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(after[-1]) + 1 if len(after) else 0, "start": int(sheet.rows[: settled.row].sum())}
-    return ", ".join(fits.frames_in_words(counts))
+    return fits.frames_in_words(counts)
 
 
-def _is_surprising(settled: Settled) -> bool:
-    """Return True if a random array would not be explained as well."""
-    rows, columns = (each.size for each in settled.cells)
-    free = rows * columns - (2 * columns if settled.fit.words >= fits.WORDS_PER_COLUMN else 4)
-    return free >= FEWEST_CELLS and settled.left() < SURPRISING
+def _is_surprising(settled: Settled, right: Mask) -> bool:
+    """Return True if a random array would not be explained as well, by the values that are right."""
+    columns = int(right.any(0).sum())
+    free = int(right.sum()) - (2 * columns if settled.fit.words >= fits.WORDS_PER_COLUMN else 4)
+    return free >= FEWEST_CELLS and settled.left(right) < SURPRISING
 
 
-def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[Settled, str]:
-    """Return what explains some of the columns or frames exactly, or most of all, and in words what is left."""
+def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
+    """Return what explains some of the columns exactly, or else what is given."""
     first, second = settled.fit.mapped[settled.cells], settled.target[settled.cells]
-    wrong = np.abs(first - second) > tolerance
-    rows = wrong.mean(1) > FEW
-    if 0 < rows.sum() <= FEW * len(rows) and not wrong[~rows].any():
-        return settled, arrangements.spans(settled.cells[0].ravel()[rows] + settled.row, "frame")
     alike = np.array([fits.similarity(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)])
     good = alike < GOOD_COLUMN
     if 0.25 * len(good) <= good.sum() < len(good):
@@ -333,11 +376,11 @@ def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[Settled, s
         some = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), places))
         other = settling.map_to(settled.candidate, some, tolerance, arrangement=settled.arrangement)
         if other is not None and other.fit.residual <= tolerance:
-            return other, arrangements.spans(places, "column")
-    return settled, f"{settled.left():.2g} {OF_SPREAD}"
+            return other
+    return settled
 
 
-def _dithering(settled: Settled) -> str:
+def _dithering(settled: Settled, clock: TimeLimit) -> str:
     """Return words if noise on the samples explains what is left: its size, both where it changes much and little."""
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
@@ -353,7 +396,7 @@ def _dithering(settled: Settled) -> str:
     left = _deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, ratio, made = 1.0, 1.0, left
-    for _ in range(NOISES):
+    for _ in clock.limit(range(NOISES)):
         size *= ratio
         made = slope * _deviation(compute(size) - plain)
         ratio = float(np.median(left) / max(np.median(made), 1e-30))
@@ -391,18 +434,18 @@ def _maps(target: Doubles, features: Doubles, said: list[str], tolerance: float)
             if padded := _padding(straight[::way], len(features)):
                 changes.append(f"{padded} rows of padding at the {where}")
                 straight = straight[:-padded] if way == 1 else straight[padded:]
-        stored, step = arrangements.storage(straight)
-        limit = max(tolerance, step)
+        storage = arrangements.storage(straight)
+        straight = storage.values
         for arrangement in _arrangements_between(straight, features):
             applied = arrangement.apply(features)
             if not len(applied) or applied.shape[1] != straight.shape[1]:
                 continue
             shift = fits.best_shift(applied, straight)
             first, second = fits.overlap(applied, straight, shift)
-            fit = fits.simplest(first, second, limit)
+            fit = fits.simplest(first, second, tolerance, step=storage.step)
             counts = {"start": -shift, "end": 0 if changes else len(straight) + shift - len(applied)}
-            steps = [*said, *changes, *stored, arrangement.said, *fits.frames_in_words(counts), fit.name]
-            answers.append(_answer(None, None, steps, fit.mapped, second, limit))
+            steps = [*said, *changes, *storage.words, arrangement.said, *fits.frames_in_words(counts), fit.name]
+            answers.append(_answer(None, None, steps, fit.mapped, second, tolerance, storage.step))
             if answers[-1].is_exact:
                 break
     return sorted(answers, key=lambda each: (not each.is_exact, not each.where, each.residual))
@@ -436,23 +479,30 @@ def _arrangements_between(target: Doubles, features: Doubles) -> Iterator[Arrang
 
 def _answer(
     preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
-    tolerance: float, cells: Cells | None = None,
+    tolerance: float, step: float = 0.0, counted: Mask | None = None, first: tuple[int, int] = (0, 0),
 ) -> Explanation:  # fmt: skip
-    cells = cells or fits.all_cells(target)
-    difference = np.zeros_like(target)
-    difference[cells] = np.abs(computed - target)[cells]
+    """Return the answer with features and the part of an array that they should give.
+
+    ``counted`` masks the values that they should give, ``first`` are the part's first frame and column in the array.
+    """
+    counted = np.ones(target.shape, bool) if counted is None else counted
+    difference = np.where(counted, np.abs(computed - target), 0)
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
-    is_exact = fits.residual_of(computed[cells], target[cells]) <= tolerance
+    is_exact = bool(counted.any()) and fits.residual_of(computed[counted], target[counted], step) <= tolerance
+    wrong = difference > tolerance + step
+    above = f"more than {tolerance + step:.2g} in {name_values(wrong, *first)}" if wrong.any() else ""
     return Explanation(
-        preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame), int(column),
-        _where(difference > tolerance), computed=computed, given=target,
+        preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame) + first[0],
+        int(column) + first[1], above if is_exact else _where(wrong, *first), computed=computed, given=target,
     )  # fmt: skip
 
 
-def _where(wrong: npt.NDArray[np.bool_]) -> str:
-    """Return in words the frames or columns that hold all differences, if they are few."""
-    for axis, name in ((1, "frame"), (0, "column")):
+def _where(wrong: Mask, first_frame: int, first_column: int) -> str:
+    """Return in words the values, frames or columns that hold all differences, if they are few."""
+    if 0 < wrong.sum() <= MAX_NAMED:
+        return f"only in {name_values(wrong, first_frame, first_column)}"
+    for axis, name, first in ((1, "frame", first_frame), (0, "column", first_column)):
         places = np.flatnonzero(wrong.any(axis))
         if 0 < len(places) <= max(1, FEW * wrong.shape[1 - axis]):
-            return f"only in {arrangements.spans(places, name)}"
+            return f"only in {arrangements.spans(places + first, name)}"
     return ""

@@ -69,7 +69,7 @@ def _has_more(columns: int) -> bool:
     return columns not in USUAL_COLUMNS and columns - PASTED[0] in USUAL_COLUMNS
 
 
-def _sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
+def _sheets_of(target: Doubles, said: list[str], step: float) -> Iterator[Sheet]:
     """Yield an array in both orientations, and as the arrangements that it may have."""
     for turned, values in arrangements.orientations(target):
         if values.shape[1] <= MAX_COLUMNS and len(values) > 1:
@@ -78,23 +78,23 @@ def _sheets_of(target: Doubles, said: list[str]) -> Iterator[Sheet]:
                 places = np.flatnonzero(rows)
                 some = values[places[0] : min(places[-1] + 1, places[0] + SOME_ROWS)]
                 for arrangement in arrangements.arrangements_of(some):
-                    yield Sheet([*said, *turned], values, arrangement, rows, columns)
+                    yield Sheet([*said, *turned], values, arrangement, rows, columns, step)
 
 
 class Finder:
     """Search in stages, from the most usual computations to rare ones, that ends when an array is explained.
 
-    ``tolerance`` returns the largest absolute difference that counts as explained, ``begun`` holds the attempts with
-    which the search began, the best first.
+    ``tolerance`` returns the largest absolute difference that counts as explained beyond ``step``, the largest error of
+    the stored numbers. ``begun`` holds the attempts with which the search began, the best first.
     """
 
     def __init__(
         self, target: Doubles, said: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
-        tolerance: Callable[[Attempt], float], clock: TimeLimit,
+        tolerance: Callable[[Attempt], float], clock: TimeLimit, step: float = 0.0,
     ) -> None:  # fmt: skip
         self._sources, self._recording, self._tolerance, self.clock = sources, recording, tolerance, clock
         self._unit = 1 / max(each.full_scale for each in sources)
-        self._searches = [Search(sheet, clock, self._unit) for sheet in _sheets_of(target, said)]
+        self._searches = [Search(sheet, clock, self._unit) for sheet in _sheets_of(target, said, step)]
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
         self.begun: list[Attempt] = []
@@ -138,9 +138,10 @@ class Finder:
         """Return how an attempt explains the array, if it does; a start, which may become better, only if equal."""
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
-        near = EXPLAINED if is_start else NEAR + tolerance / max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
+        spread = max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
+        near = EXPLAINED if is_start else NEAR + (tolerance + sheet.step) / spread
         if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
-            return self._dithered(attempt) if attempt.cost < UNLIKE else None
+            return self._dithered(attempt) if attempt.cost < UNLIKE and not self.clock.is_settled() else None
         settled = self._settle(attempt)
         if not settled or not (sheet.arrangement.said or sheet.arrangement.is_whole(columns) or _has_more(columns)):
             return None  # as long as all columns may be explained at once
@@ -160,7 +161,7 @@ class Finder:
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt))
-            made = [settling.settle(each) for each in _of_whole_or_part(attempt)]
+            made = [settling.settle(each) for each in self.clock.limit(_of_whole_or_part(attempt))]
             self._settled[key] = min((each for each in made if each), key=lambda each: each.fit.residual, default=None)
         return self._settled[key]
 
@@ -266,7 +267,8 @@ class Finder:
             if search.cost(attempt.candidate) > SLIDING * attempt.cost and attempt.cost < UNLIKE:
                 return
             candidate = search.descend(attempt.candidate)
-            for arrangement in arrangements.sliding_arrangements() if search.cost(candidate) <= SLIDING_LEFT else ():
+            sliding = arrangements.sliding_arrangements() if search.cost(candidate) <= SLIDING_LEFT else ()
+            for arrangement in self.clock.limit(sliding):
                 settled = map_to(candidate, sheet, tolerance, arrangement=arrangement)
                 if settled is not None and settled.fit.residual <= tolerance:
                     self._settled[sheet, candidate.key] = settled

@@ -32,6 +32,10 @@ LEAST_OFFSET, LARGEST_OFFSET = 1e-3, 50.0  # of log energies, if it may come fro
 WORDS_PER_COLUMN = 5  # of a map with numbers for each column: more than any other
 LEAST_FRAMES_PER_COLUMN = 10  # with fewer frames, numbers for each column map anything to anything
 FEW_CELLS = 0.1  # share of cells that may differ where the others are mapped exactly
+CLIPPED_CELLS = 3  # cells at the least (or largest) value of an array from which that value may be a limit
+INTEGER_LIMITS = (0, 127, -128, 255, 32767, -32768, 65535)  # Extreme values of integers of 8 and 16 bits.
+WORDS_OF_LIMITS = 3  # in a Fit
+WORDS_OF_NUMBERS = 3  # in a Fit with a scale or an offset that has no name
 Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of those that count
 Map = tuple[str, Doubles, int]  # what it does, in words; features mapped; and how much it says, as in a Fit
 
@@ -52,12 +56,13 @@ def all_cells(array: Doubles) -> Cells:
     return np.ix_(*map(np.arange, array.shape))
 
 
-def residual_of(first: Doubles, second: Doubles) -> float:
+def residual_of(first: Doubles, second: Doubles, step: float = 0.0) -> float:
     """Return the difference that 99.9% of the values stay below, or a thirtieth of the largest, if that is more.
 
     Where a frame is nearly silent, single precision decides digits that ports in double precision have otherwise.
+    ``step`` is the largest error of the stored numbers, which is subtracted from each difference.
     """
-    difference = np.abs(first - second).ravel()
+    difference = np.maximum(np.abs(first - second).ravel() - step, 0)
     most = round(0.999 * (len(difference) - 1))
     return float(max(np.partition(difference, most)[most], difference.max() / 30))
 
@@ -78,55 +83,97 @@ def similarity(features: Doubles, target: Doubles) -> float:
     return float(np.sqrt(unexplained.mean()))
 
 
+def limits_of(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
+    """Return the values to which an array may have been clipped; infinite ones where its extreme value is rare.
+
+    In an array that is rounded, an extreme value of a type of integers is a limit even if it is rare.
+    """
+    low, high = float(target.min()), float(target.max())
+
+    def is_limit(value: float) -> bool:
+        return bool(np.sum(target == value) >= CLIPPED_CELLS) or (is_rounded and value in INTEGER_LIMITS)
+
+    return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
+
+
+def limits_name(limits: tuple[float, float], mapped: Doubles, tolerance: float) -> str:
+    """Describe the limits that features exceed by more than a tolerance; an empty string if they exceed none."""
+    (low, high), said = limits, []
+    if (low - mapped > tolerance).any():
+        said.append(f"at least {low:.6g}")
+    if (mapped - high > tolerance).any():
+        said.append(f"at most {high:.6g}")
+    return f"clipped to {' and '.join(said)}" if said else ""
+
+
 def simplest(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = (),
-    before: Sequence[Map] = (),
+    before: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
     """Return the simplest map whose residual is below the tolerance.
 
     If there is none, it is the simplest one that leaves few values different, or else near the least residual of all.
+    A map with a number for each column is chosen only if no simpler one leaves few values different.
     Means and deviations may be those of ``others``, features of more or fewer frames. ``before`` holds normalizations
-    of the features before they were arranged.
+    of the features before they were arranged, ``step`` is the largest error of the stored numbers. Where many values of
+    the array are the least or the largest one, the map ends there.
     """
     cells, found = cells or all_cells(target), list[Fit]()
-    for name, mapped, words in _maps(features, target, cells, others, before):
-        fit = Fit(name, residual_of(mapped[cells], target[cells]), mapped, words)
-        if fit.residual <= tolerance:
+    limits, few = limits_of(target[cells], is_rounded=step > 0), None
+    for name, mapped, words in _maps(features, target, cells, others, before, limits):
+        clipped = np.clip(mapped, *limits)
+        said = limits_name(limits, mapped[cells], tolerance + step)
+        fit = Fit(
+            "; ".join(filter(None, (name, said))), residual_of(clipped[cells], target[cells], step),
+            clipped if said else mapped, words + WORDS_OF_LIMITS * bool(said),
+        )  # fmt: skip
+        if fit.residual <= tolerance and not (few and words >= WORDS_PER_COLUMN):
             return fit
         found.append(fit)
+        if few is None and np.mean(np.abs((fit.mapped - target)[cells]) > tolerance + step) < FEW_CELLS:
+            few = fit
     enough = 1.25 * min((fit.residual for fit in found if math.isfinite(fit.residual)), default=math.inf)
-    few = (fit for fit in found if np.mean(np.abs((fit.mapped - target)[cells]) > tolerance) < FEW_CELLS)
-    return next(few, next((fit for fit in found if fit.residual <= enough), found[0]))
+    return few or next((fit for fit in found if fit.residual <= enough), found[0])
 
 
 def _maps(
-    features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map]
-) -> Iterator[Map]:
-    """Yield maps between arrays, the simplest first."""
+    features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map],
+    limits: tuple[float, float],
+) -> Iterator[Map]:  # fmt: skip
+    """Yield maps between arrays, the simplest first. Values at the limits do not count for straight lines."""
     yield "", features, 0
     normalized = [*(each for of in (features, *others) for each in normalizations(features, of)), *before]
     yield from normalized
     chosen, wanted = features[cells], target[cells]
-    offset = float(np.median(wanted - chosen))
-    yield offset_name(offset), features + offset, 3
+    inside = (wanted > limits[0]) & (wanted < limits[1])
+    inside = inside if inside.any() else np.ones_like(inside)
+    offset = float(np.median((wanted - chosen)[inside]))
+    yield offset_name(offset), features + offset, WORDS_OF_NUMBERS
     for slope, known, name in LINES:
-        offset = float(np.median(wanted - slope * chosen)) if known is None else known
+        offset = float(np.median((wanted - slope * chosen)[inside])) if known is None else known
         is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
-        yield name if is_named else f"{name}, {offset_name(offset, slope)}", slope * features + offset, 3 - 2 * is_named
+        yield (
+            name if is_named else f"{name}, {offset_name(offset, slope)}",
+            slope * features + offset,
+            1 if is_named else WORDS_OF_NUMBERS,
+        )
     logarithms = [(slope, name) for slope, known, name in LINES if known is None]
     centered = [each for each in normalized if MEAN in each[0]]
-    yield from ((f"{name}; {mean}", slope * each, 3) for mean, each, _ in centered for slope, name in logarithms)
-    slope, offset = line(chosen.ravel(), wanted.ravel())
+    yield from (
+        (f"{name}; {mean}", slope * each, WORDS_OF_NUMBERS) for mean, each, _ in centered for slope, name in logarithms
+    )
+    slope, offset = line(chosen[inside], wanted[inside])
     if abs(offset) < 1e-6 * np.abs(wanted).max():
-        yield f"times {slope:.6g}", slope * features, 3
-    yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, 3
+        yield f"times {slope:.6g}", slope * features, WORDS_OF_NUMBERS
+    yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, WORDS_OF_NUMBERS
     if len(chosen) >= LEAST_FRAMES_PER_COLUMN:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
+        inside = inside | ~inside.any(0)
         for slope, name in [(1.0, ""), *logarithms]:
-            offsets[columns] = (wanted - slope * chosen).mean(0)
+            offsets[columns] = (inside * (wanted - slope * chosen)).sum(0) / inside.sum(0)
             said = f"{name}{name and '; '}plus a number for each column (global mean)"
             yield said, slope * features + offsets, WORDS_PER_COLUMN
-        slopes[columns], offsets[columns] = line(chosen, wanted)
+        slopes[columns], offsets[columns] = line(chosen, wanted, inside)
         name = "times and plus a number for each column (global CMVN)"
         yield name, slopes * features + offsets, WORDS_PER_COLUMN
 
@@ -160,12 +207,17 @@ def offset_name(offset: float, slope: float = 1.0) -> str:
     return f"{sign} {abs(offset):.6g} {of}".rstrip()
 
 
-def line(x: Doubles, y: Doubles) -> tuple[Any, Any]:
-    """Return slope and offset of the line through points (n,), or of each column's (n, columns), by least squares."""
-    centered = x - x.mean(0)
+def line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
+    """Return slope and offset of the line through points (n,), or of each column's (n, columns), by least squares.
+
+    Only points ``inside`` count, of which each column has at least one.
+    """
+    weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
+    first, second = ((weights * each).sum(0) / weights.sum(0) for each in (x, y))
+    centered = weights * (x - first)
     power = (centered * centered).sum(0)
-    slope = np.where(power > 0, (centered * (y - y.mean(0))).sum(0) / np.where(power > 0, power, 1), 1.0)
-    return slope, y.mean(0) - slope * x.mean(0)
+    slope = np.where(power > 0, (centered * (y - second)).sum(0) / np.where(power > 0, power, 1), 1.0)
+    return slope, second - slope * first
 
 
 def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import io_ark
+from io_ark.numpy_files import load_npy
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_explain.causes import Cause, WrongResult, causes
 
@@ -116,7 +117,7 @@ class Result:
     Attributes:
         vector: the vector.
         grade: one of ``GRADES``.
-        why: where a wrong result differs, or how the implementation failed.
+        why: where a wrong result differs, how the implementation failed, or why nothing is known of it.
         array: the result, if it is wrong.
     """
 
@@ -162,6 +163,8 @@ class Scorecard:
         lines += [f"wrong: {result.why}: {len(odd)} vectors, such as {result.vector.id}" for result in odd[:1]]
         failed = [result for result in self.results if result.grade == "failed"]
         lines += [f"failed: {result.vector.id}: {result.why}" for result in failed[:5]]
+        if self.results and all(result.grade == "not supported" and result.why for result in self.results):
+            lines.append(f"not supported: {self.results[0].why}")
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
 
     def as_json(self) -> str:
@@ -272,7 +275,7 @@ def _level(folder: Path, level: int) -> list[Vector]:
     def part(place: dict[str, Any]) -> Array:
         name = Path(place["file"]).name
         if name not in files:
-            files[name] = np.load(folder / name, allow_pickle=False)
+            files[name] = load_npy(folder / name)
         end = place["offset"] + int(np.prod(place["shape"]))
         array: Array = files[name][place["offset"] : end].reshape(place["shape"])
         return array

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_explain.arrangements import Arrangement, Mask
-from kaldi_explain.fits import correlations, similarity
+from kaldi_explain.fits import CLIPPED_CELLS, correlations, similarity
 from kaldi_explain.models import (
     DCTS,
     EPSILON,
@@ -30,10 +30,14 @@ from kaldi_explain.sources import AudioSource
 from kaldi_explain.timing import Pattern, Timing
 
 Changes = dict[str, Any]
+Item = TypeVar("Item")
 
 MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
 AROUND = 4096  # samples around the audio, for frames that reach beyond it
-SETTLING_SECONDS = 1.5  # after a search that took all its time
+# Parts of the time of an answer that are reserved for settling what was found, and for the last computation: seconds
+# per second of audio, and the least and the largest number of seconds.
+SETTLING_SECONDS = 0.1, 0.2, 1.3
+ANSWERING_SECONDS = 0.05, 0.1, 0.5
 CALLS_PER_READING = 8  # of the clock
 MOST_SPECTRA = 300  # that are kept
 # Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
@@ -119,6 +123,7 @@ class Sheet:
     arrangement: Arrangement  # how features stand in it
     rows: Mask  # mask (frames,) of those that depend on the audio
     columns: Mask  # mask (columns,) of those that depend on the audio
+    step: float = 0.0  # largest error by which the stored numbers are rounded
 
     def reverse(self) -> Sheet:
         """Return the array with its columns in reverse order."""
@@ -205,11 +210,19 @@ class Candidate(FeatureModel):
 
 
 class TimeLimit:
-    """Processor time of this thread that a search may take: the threads of a BLAS library wait busily."""
+    """Processor time of this thread that an answer may take: the threads of a BLAS library wait busily.
 
-    def __init__(self, seconds: float) -> None:
+    The search ends first, then what it found is settled, and what remains is for the computation that is under way.
+    """
+
+    def __init__(self, seconds: float, seconds_of_audio: float) -> None:
         self._calls, self._now = 0, time.thread_time()
-        self._end = self._end_of_stage = self._now + seconds
+        settling, answering = (
+            float(np.clip(share * seconds_of_audio, least, largest))
+            for share, least, largest in (SETTLING_SECONDS, ANSWERING_SECONDS)
+        )
+        self._end_of_settling = self._now + seconds - answering
+        self._end = self._end_of_stage = self._end_of_settling - settling
 
     def begin_stage(self, seconds: float) -> None:
         """Begin a stage that may take some of the time."""
@@ -225,7 +238,14 @@ class TimeLimit:
 
     def is_settled(self) -> bool:
         """Return True if the time to settle what was found is over, too."""
-        return time.thread_time() > self._end + SETTLING_SECONDS
+        return time.thread_time() > self._end_of_settling
+
+    def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
+        """Yield the first computation, and the others as long as there is time to settle."""
+        for number, each in enumerate(computations):
+            if number and self.is_settled():
+                return
+            yield each
 
     def _read(self) -> float:
         """Return the time, read now and then: it takes a millisecond on some machines."""
@@ -246,10 +266,12 @@ class Search:
         self.sheet, self.clock, self.by_differences = sheet, clock, by_differences
         self.levels = (unit, unit * 32768)
         self._rows = self._choose_rows()
-        floored = floored_cells(sheet.own)[self._rows]
-        self._columns = np.flatnonzero(sheet.own_columns & (floored.mean(axis=0) <= MOST_AT_FLOOR))
-        self._columns = self._columns if len(self._columns) else np.flatnonzero(sheet.own_columns)
-        self._values, self._floored = (each[:, self._columns] for each in (sheet.own[self._rows], floored))
+        own, floored = sheet.own[self._rows], floored_cells(sheet.own)[self._rows]
+        clipped = own == own.max(initial=-np.inf)
+        clipped &= clipped.sum() >= CLIPPED_CELLS
+        is_compared = sheet.own_columns & ((floored | clipped).mean(axis=0) <= MOST_AT_FLOOR)
+        self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.own_columns)
+        self._values, self._floored, self._clipped = (each[:, self._columns] for each in (own, floored, clipped))
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
         self._wide: dict[tuple[Any, ...], Floats] = {}
@@ -292,8 +314,11 @@ class Search:
         if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
             return NOTHING
         features = features[:, self._columns]
+        inside = ~(self._floored | self._clipped)
         if self._floored.any() and not candidate.span:
-            features = self._with_floor(features)
+            features = _with_floor(features, values, self._floored, inside)
+        if self._clipped.any():
+            features = -_with_floor(-features, -values, self._clipped, inside)
         if candidate.source.is_resampled and candidate.kind in ("fbank", "spectrogram"):
             features, values = self._without_quiet(candidate, features)
         if self.by_differences:
@@ -303,16 +328,6 @@ class Search:
             low = similarity(features[:, :LOW_CEPSTRA], values[:, :LOW_CEPSTRA])
             return 0.5 * (low + similarity(features, values))
         return similarity(features, values)
-
-    def _with_floor(self, features: Doubles) -> Doubles:
-        """Return features with the floor that the array has, where the cells above it show it."""
-        above, values = ~self._floored, self._values
-        count = above.sum(0)
-        first, second = ((above * each).sum(0) / count for each in (features, values))
-        power = (above * (features - first) ** 2).sum(0)
-        slope = (above * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
-        floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
-        return np.where(self._floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
     def _without_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
         """Return features and the array without what is quieter than noise of one bit, where resamplers differ.
@@ -628,6 +643,16 @@ class Search:
         if "high_freq" in names:
             best = best.change({"high_freq": _named_edge(_number(best, "high_freq"), best.rate)})
         return best if self.cost(best) < self.cost(candidate) else candidate
+
+
+def _with_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
+    """Return features with the floor that an array has in some cells, where the cells inside its limits show it."""
+    count = np.maximum(inside.sum(0), 1)
+    first, second = ((inside * each).sum(0) / count for each in (features, values))
+    power = (inside * (features - first) ** 2).sum(0)
+    slope = (inside * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
+    floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
+    return np.where(floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
 
 def _named_edge(high: float, rate: float) -> float:

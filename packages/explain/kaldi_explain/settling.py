@@ -14,6 +14,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain import fits
 from kaldi_explain.arrangements import Arrangement, Mask, spans
+from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.fits import Cells, Fit
 from kaldi_explain.models import DCTS
 from kaldi_explain.search import DB_80, FLOORS, Candidate, Search, Sheet, floored_cells
@@ -31,6 +32,8 @@ OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of othe
 WORDS_COST = 0.05  # by which each word makes a residual count for more
 STILL = 1e-9  # share of the largest variance of a column below which one does not move
 MOST_ROUNDS = 2  # of choosing edges and levels
+LEVELS = ("scale", "floor", "added", "span")  # Attributes that change the level of energies only.
+LEVEL_WORDS = 3  # Words that a level counts for beyond its own where rounding makes it doubtful.
 
 
 @dataclass(frozen=True)
@@ -42,16 +45,22 @@ class Settled:
     fit: Fit  # the map from its features to the array's rows
     row: int  # the array's first row that it gives
     frame: int  # row of its features, arranged, that this is
-    frames: int  # rows of its features, arranged
     target: Doubles  # the rows of the array
     cells: Cells  # the cells that are compared
+    features: Doubles  # all rows of its features, arranged
+    step: float = 0.0  # largest error of the array's stored numbers
     rounding: str = ""  # which rounding explains differences above the tolerance, in words
 
     @property
     def words(self) -> int:
-        """Number of properties to name."""
+        """Number of properties to name.
+
+        Rounded numbers hardly tell levels of the energies from numbers of the map.
+        """
         around = bool(self.candidate.source.said) + bool(self.arrangement.said) + bool(self.row)
-        return len(self.candidate.settings()) + around + self.fit.words + len(self.shift_words())
+        levels = sum(self.candidate.value(name) != self.candidate.default(name) for name in LEVELS)
+        doubtful = LEVEL_WORDS * levels if self.step and self.fit.words >= fits.WORDS_OF_NUMBERS else 0
+        return len(self.candidate.settings()) + around + self.fit.words + len(self.shift_words()) + doubtful
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or of rounding."""
@@ -61,9 +70,10 @@ class Settled:
         """Return the residual, as if it were larger for each word."""
         return self.fit.residual * (1 + WORDS_COST * self.words)
 
-    def left(self) -> float:
-        """Return the share of the array's variance that is left, its root."""
+    def left(self, counted: Mask | None = None) -> float:
+        """Return the share of the array's variance that is left, its root; of the cells that are counted, if given."""
         first, second = self.fit.mapped[self.cells], self.target[self.cells]
+        first = first if counted is None else np.where(counted[self.cells], first, second)
         variance = second.var(0)
         moving = variance > STILL * variance.max()
         error = ((first - second) ** 2).mean(0)[moving] / variance[moving]
@@ -74,10 +84,14 @@ class Settled:
         order = self.candidate.order
         return "" if order is None else fits.order_name(order, max(order) + 1)
 
-    def shift_words(self) -> list[str]:
-        """Return in words which frames are missing, or too many, at both ends."""
-        missing = 0 if self.candidate.source.said.endswith(ZEROS) else self.frames - self.frame - len(self.target)
-        return fits.frames_in_words({"start": self.row - self.frame, "end": -missing})
+    def shift_words(self, before: int = 0, after: int = 0) -> list[str]:
+        """Return in words which frames are missing, or too many, at both ends.
+
+        ``before`` and ``after`` are the numbers of frames by which the first and the last frame are later.
+        """
+        missing = len(self.features) - self.frame - len(self.target) - after
+        missing = 0 if self.candidate.source.said.endswith(ZEROS) else missing
+        return fits.frames_in_words({"start": self.row - self.frame - before, "end": -missing})
 
 
 class Settling:
@@ -88,9 +102,10 @@ class Settling:
 
     def settle(self, candidate: Candidate) -> Settled | None:
         """Return the simplest candidate of those that resemble the array as much, with all that is done to it."""
-        best = self._best(map(self._map, candidate.same_framings() or [candidate]))
-        if best is None:
-            return None
+        clock = self.search.clock
+        best = self._best(map(self._map, clock.limit(candidate.same_framings() or [candidate])))
+        if best is None or clock.is_settled():
+            return best
         self.sheet = self._with_silence(best.candidate)
         best = self._map(best.candidate) or best
         # A floor may hide which edges fit, and edges which floor.
@@ -98,13 +113,13 @@ class Settling:
         for step in steps:
             if not best.fit.words and (rounded := self._within_rounding(best)).is_explained_by(self.tolerance):
                 return rounded
-            found = itertools.takewhile(lambda _: not self.search.clock.is_settled(), step(best.candidate))
+            found = itertools.takewhile(lambda _: not clock.is_settled(), step(best.candidate))
             best = self._best([best, *map(self._map, found)]) or best
             if best.fit.residual <= self.tolerance and step == _edges:
                 break
         if len(self.sheet.values) > MAX_ROWS:
             best = map_to(best.candidate, self.sheet, self.tolerance) or best
-        return self._within_rounding(best)
+        return best if clock.is_settled() else self._within_rounding(best)
 
     def _within_rounding(self, settled: Settled) -> Settled:
         """Return what is settled with a more accurate FFT or with words, if rounding explains the differences."""
@@ -117,7 +132,7 @@ class Settling:
         own = spread_of(np.abs(other.fit.mapped - settled.fit.mapped))
         nearest = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
         missing = np.maximum(nearest - OWN_ROUNDING * own, 0)[settled.cells]
-        is_rounding = fits.residual_of(missing, np.zeros_like(missing)) <= self.tolerance
+        is_rounding = fits.residual_of(missing, np.zeros_like(missing), self.sheet.step) <= self.tolerance
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
     def _map(self, candidate: Candidate) -> Settled | None:
@@ -299,8 +314,8 @@ def map_to(
         for name, normalized, words in fits.normalizations(plain, plain):
             mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
             before.append((f"before that: {name}", mapped, words))
-    fit = fits.simplest(part, target, tolerance, cells, others, before)
-    return Settled(candidate, arrangement, fit, row, max(start, 0), len(features), target, cells)
+    fit = fits.simplest(part, target, tolerance, cells, others, before, sheet.step)
+    return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
 
 def _edges(candidate: Candidate) -> Iterator[Candidate]:
@@ -320,28 +335,61 @@ def spread_of(rounding: Doubles) -> Doubles:
     return rounding
 
 
-def masked_in_words(settled: Settled, sheet: Sheet, tolerance: float) -> tuple[list[str], list[str]]:
-    """Return in words the rows of padding, and the rows and columns that are masked, though features say something.
+@dataclass(frozen=True)
+class Places:
+    """Places of an array that features do not give: padding, what is too quiet to compare, and deviations."""
 
-    Those that would count but for a resampler are not masked, but quiet.
-    """
-    made = settled.fit.mapped
-    wrong = np.abs(made - settled.target) > max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
+    padding: list[str]  # in words
+    quiet: list[str]  # in words
+    deviations: Deviations
+
+
+def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
+    """Return the places of an array that features do not give."""
+    made, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
+    wrong = np.abs(made - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     counted, columns = np.zeros(len(made), bool), np.ones(made.shape[1], bool)
     counted[settled.cells[0]], columns[settled.cells[1]] = True, False
-    part, is_resampled = slice(settled.row, settled.row + len(made)), settled.candidate.source.is_resampled
+    part = slice(settled.row, settled.row + len(made))
     rows, quiet = ~sheet.rows, np.zeros(len(sheet.rows), bool)
     rows[part] = wrong[:, ~columns].any(1) & ~counted
-    quiet[part] = rows[part] & (sheet.rows[part] | is_resampled)
-    rows &= ~quiet
+    if is_resampled:
+        quiet[part] = rows[part] & (sheet.rows[part] | _quiet_rows(settled))
+        rows &= ~quiet
     kept = np.flatnonzero(~rows)
     ends = {"start": int(kept[0]), "end": len(rows) - int(kept[-1]) - 1}
     padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
-    first = 0 if sheet.arrangement.said else np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0]
-    columns &= wrong[counted].any(0) & (np.ptp(made[counted], axis=0) > 0)
+    is_padding = np.ones(len(rows), bool)
+    is_padding[kept[0] : kept[-1] + 1] = False
+    first = first_column(sheet)
     of_sheet = sheet.columns if sheet.arrangement.said else sheet.own_columns
-    parts = ((np.flatnonzero(rows[: kept[-1]])[ends["start"] :], "frame", "masked"),
-             (np.flatnonzero(columns & ~of_sheet) + first, "column", "masked"),
-             (np.flatnonzero(quiet), "frame", "too quiet to compare"),
-             (np.flatnonzero(columns & of_sheet) + first, "column", "too quiet to compare"))  # fmt: skip
-    return padding, [f"{spans(places, name)} {said}" for places, name, said in parts if len(places)]
+    quiet_columns = np.logical_and(columns & of_sheet, is_resampled)
+    ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(made[counted], axis=0) == 0))
+    inside = (made > made.min()) & (made < made.max())
+    slope, offset = fits.line(settled.features[settled.frame :][: len(made)], made, inside | ~inside.any(0))
+    features = slope * settled.features + offset
+    features[settled.frame :][: len(made)] = made
+    if settled.rounding:  # which explains all differences of these cells
+        features[settled.frame :][: len(made)][settled.cells] = settled.target[settled.cells]
+    comparison = Comparison(
+        settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[part],
+        settled.row, first,
+    )  # fmt: skip
+    quiet_columns &= wrong[counted].any(0)
+    parts = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
+    said = [f"{spans(places, name)} too quiet to compare" for places, name in parts if len(places)]
+    return Places(padding, said, find_deviations(comparison))
+
+
+def first_column(sheet: Sheet) -> int:
+    """Return the number of the first column that features give."""
+    return 0 if sheet.arrangement.said else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
+
+
+def _quiet_rows(settled: Settled) -> Mask:
+    """Return the mask of rows that are quieter than noise of one bit, where resamplers differ."""
+    if settled.arrangement.said:
+        return np.ones(len(settled.target), bool)
+    plain = settled.candidate.without_levels()
+    quiet: Mask = np.any(features_of(plain) < plain.of_noise(), axis=1)
+    return quiet[settled.frame :][: len(settled.target)]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat import FeatureError, OptionError
+from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.numpy import Fbank, Mfcc, Plp, Spectrogram
 from kaldi_explain import conform_command
 from kaldi_explain.causes import WrongResult, causes
@@ -133,6 +134,50 @@ def test_planted_mistakes_are_all_named_and_nothing_else(name: str) -> None:
         ",".join(sorted(each.split(", "))) for each in names
     ), str(card)
     assert all(len(cause.vectors) == 16 for cause in card.causes), str(card)
+
+
+def _with_nan(features: Array) -> Array:
+    features = features.copy()
+    features[3, 4] = np.nan
+    return features
+
+
+CHANGED: dict[str, Any] = {
+    "all frames are 1 frame earlier than they should be": lambda made, samples: np.roll(made(samples), -1, 0),
+    "all frames are 2 frames later than they should be": lambda made, samples: np.roll(made(samples), 2, 0),
+    "NaN in some values": lambda made, samples: _with_nan(made(samples)),
+    "NaN in all values": lambda made, samples: made(samples) * np.nan,
+    "infinity in all values": lambda made, samples: made(samples) * 0 - np.inf,
+    "the columns in reverse order": lambda made, samples: made(samples)[:, ::-1],
+    "the frames in reverse order": lambda made, samples: made(samples)[::-1],
+    "absolute values of the samples": lambda made, samples: made(np.abs(samples.astype(np.float32))),
+    "the bytes of the samples swapped": lambda made, samples: made(samples.byteswap()),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("name", CHANGED)
+def test_simple_mistake_is_named_for_every_vector(name: str) -> None:
+    def compute(samples: Array, options: dict[str, Any]) -> Any:
+        return CHANGED[name](Fbank(dither=0.0, sample_frequency=options["sample_frequency"]), samples)
+
+    card = conform(compute, level=1)
+    assert [(cause.name, len(cause.vectors)) for cause in card.causes] == [(name, 16)], str(card)
+
+
+@pytest.mark.filterwarnings("ignore:the preset 'wekws' normalizes")
+def test_reason_is_not_the_name_of_a_preset() -> None:
+    given = vectors(1)[0]
+    result = Frontend.from_preset("wekws")(given.given / 32768, sampling_rate=16000)
+    wrong = WrongResult("a", {**given.options, "dither": 0.0}, given.given, np.asarray(result), given.expected, 1e-3)
+    [cause] = causes([wrong])
+    assert "preset" not in cause.name and "num_mel_bins" in cause.name, cause
+
+
+def test_program_that_writes_nothing_is_said_to(kit: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sh", "-c", "echo Error: no model >&2", "{list.json}"]
+    assert conform_command.main(["--kit", str(kit), "--level", "1", "--", *command]) == 1
+    assert "not supported: the program wrote no file (it said: Error: no model)" in capsys.readouterr().out
 
 
 def test_scorecard_survives_a_result_without_frames() -> None:

@@ -1,0 +1,100 @@
+"""Read the features and recordings that :func:`kaldi_compat.explain` compares: NumPy files, text, archives, audio."""
+
+from __future__ import annotations
+
+import os
+from os import PathLike
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+import io_ark
+from io_ark.errors import FormatError
+from io_ark.numpy_files import load_npy, load_npz
+from kaldi_compat.errors import FeatureError
+
+SUFFIXES = (".npy", ".npz", ".csv", ".txt")
+
+
+def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
+    """Return features, which may be the name of a file."""
+    return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
+
+
+def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tuple[npt.ArrayLike, float | None]:
+    """Return samples and their rate, or other features and None. ``audio`` may be the name of a file of either."""
+    if not isinstance(audio, str | PathLike):
+        return cast("npt.ArrayLike", audio), rate
+    if names_features(audio):
+        return read_features(audio), rate
+    samples, own_rate = read_recording(audio)
+    return samples, own_rate if rate is None else rate
+
+
+def names_features(path: str | PathLike[str]) -> bool:
+    """Return True if a name is that of features, and False if it is that of a recording."""
+    name = os.fspath(path)
+    return name.endswith(SUFFIXES) or ":" in name
+
+
+def read_features(path: str | PathLike[str]) -> Any:
+    """Return the features of a NumPy file, a text file of numbers, or an entry of an archive or script file.
+
+    Raises:
+        FeatureError: a text file cannot be read, a ``.npz`` file holds several arrays, or a table has no such entry.
+        ArkError: another file cannot be read.
+    """
+    name = os.fspath(path)
+    if name.endswith(".npy"):
+        return load_npy(name)
+    if name.endswith(".npz"):
+        return _only_array(name)
+    if name.endswith(SUFFIXES):
+        return _read_text(name)
+    file, _, key = name.rpartition(":")
+    if not file or key.isdigit():
+        return _read_object("matrix", name, f"append a key, {name}:KEY; 'ark ls {name}' lists them")
+    how = "scp" if file.endswith(".scp") else "ark"
+    for entry, matrix in io_ark.SequentialReader(f"{how}:{file}", kind="matrix", pipes=False):
+        if entry == key:
+            return matrix
+    raise FeatureError(f"{file} has no entry {key}: 'ark ls {file}' lists them")
+
+
+def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
+    """Return the samples (T,) or (channels, T) of an audio file, and their rate in Hz.
+
+    Raises:
+        FeatureError: the file is a table.
+        ArkError: the file cannot be read.
+    """
+    wave = _read_object("wave", os.fspath(path), "pass one wave file of those that it lists")
+    return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
+
+
+def _only_array(name: str) -> Any:
+    arrays = load_npz(name)
+    if len(arrays) != 1:
+        listed = ", ".join([*arrays][:5])
+        raise FeatureError(f"{name} holds {len(arrays)} arrays ({listed}): save one of them as a .npy file")
+    return next(iter(arrays.values()))
+
+
+def _read_text(name: str) -> Any:
+    try:
+        return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
+    except OSError as error:
+        raise FeatureError(f"cannot read {name}: {error.strerror or error}") from None
+    except (ValueError, MemoryError) as error:
+        raise FeatureError(f"cannot read {name}: {error}") from None
+
+
+def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
+    """Read one object; the error for a whole table says what to pass instead."""
+    try:
+        return io_ark.load(name, kind=kind, pipes=False)
+    except FormatError as error:
+        if not name.endswith((".scp", ".ark")):
+            raise
+        raise FeatureError(f"{name} is a table: {advice}") from error
