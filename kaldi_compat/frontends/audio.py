@@ -6,8 +6,8 @@ from typing import Any
 
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.functional.array_api import Array, astype, check_plain, namespace
-from kaldi_compat.functional.checks import check_shape, warn_user_once
+from kaldi_compat.functional.array_api import Array, astype, namespace
+from kaldi_compat.functional.checks import check_samples, check_shape, warn_user_once
 
 INT16_SCALE = 32768.0
 # Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.
@@ -39,7 +39,7 @@ def on_unit_scale(samples: Array) -> Array:
     Raises:
         AudioError: the samples are of another type.
     """
-    check_plain(samples, AudioError)
+    check_samples(samples)
     xp = namespace(samples)
     if samples.dtype == xp.int16:
         scaled: Array = astype(samples, xp.float32) * (1 / INT16_SCALE)

@@ -25,7 +25,7 @@ from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import as_like, astype, full, namespace, tracing
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.checks import checked_list
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, checked_list
 from kaldi_compat.options.spectral import FrameOptions
 
 A = TypeVar("A")
@@ -78,6 +78,7 @@ class PresetFrontend(Generic[A]):
     def _compute(self, samples: Any, lengths: Any, sampling_rate: int | None) -> Any:
         """Compute a model's input of audio."""
         rate, target = check_sampling_rate(sampling_rate, self.preset, resample=self.resample), self.sampling_rate
+        check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
         if not isinstance(samples, self._kind):
             utterances = checked_list(samples, lengths, ("T",), self._kind, AudioError)
             return [self(each, sampling_rate=rate) for each in utterances]
