@@ -19,7 +19,7 @@ final class Frontend {
     private let object: OpaquePointer
 
     /// Make the front end of a preset, with some options changed.
-    init(preset: String, changes: [(String, String)] = []) throws {
+    init(preset: String, changes: [(String, String?)] = []) throws {
         var options = kf_options()
         options.struct_size = UInt32(MemoryLayout<kf_options>.size)
         try check(kf_from_preset(preset, &options))
@@ -53,9 +53,14 @@ final class Frontend {
 
 let arguments = CommandLine.arguments.dropFirst()
 let preset = arguments.first ?? "zipformer"
-let changes = arguments.dropFirst().map { $0.split(separator: "=", maxSplits: 1).map(String.init) }.filter { $0.count == 2 }
+// A word without `=`, such as `--snip-edges`, has no value: kf_set() reads it as a line of a configuration file.
+let changes = arguments.dropFirst().map { word -> (String, String?) in
+    let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    return (parts[0], parts.count == 2 ? parts[1] : nil)
+}
 let data = FileHandle.standardInput.readDataToEndOfFile()
+if data.starts(with: "RIFF".utf8) { throw KaldiError(description: "expected raw samples, not a wave file") }
 let samples = data.withUnsafeBytes { Array($0.bindMemory(to: Int16.self)) }
-for row in try Frontend(preset: preset, changes: changes.map { ($0[0], $0[1]) }).compute(samples) {
+for row in try Frontend(preset: preset, changes: changes).compute(samples) {
     print(row.map { "\($0)" }.joined(separator: " "))
 }
