@@ -22,7 +22,7 @@ from kaldi_compat.frontends.audio import (
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
-from kaldi_compat.frontends.steps import STEPS, Step
+from kaldi_compat.frontends.steps import columns_of
 from kaldi_compat.functional.array_api import as_like, astype, full, namespace, tracing
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.checks import check_lengths_are_no_rate, checked_list
@@ -179,14 +179,6 @@ def load_preset(
             f"{columns} where they are applied"
         )
     return found, numbers
-
-
-def columns_of(options: FrameOptions, steps: tuple[Step, ...]) -> int:
-    """Return the number of columns of a feature after these steps."""
-    columns = options.dim
-    for step in steps:
-        columns *= STEPS[step.kind].widens(step.options)
-    return columns
 
 
 def shorter_frame(options: FrameOptions, length: int) -> FrameOptions:

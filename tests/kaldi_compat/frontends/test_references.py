@@ -14,10 +14,9 @@ import torch
 from kaldi_compat import Frontend, list_presets, native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends import Preset
-from kaldi_compat.frontends.base import columns_of
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
 from kaldi_compat.frontends.statistics import Statistics
-from kaldi_compat.frontends.steps import Step
+from kaldi_compat.frontends.steps import Step, columns_of
 from kaldi_compat.options.frontend import CenteredMeanOptions, LowFrameRateOptions
 from tests.support.frontend_audio import clips, kept_rows, mean_and_deviation
 
