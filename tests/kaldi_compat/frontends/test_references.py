@@ -56,7 +56,12 @@ def reference_of(name: str) -> str:
     """Return the preset whose stored reference serves a preset: itself, or a twin."""
     if (REFERENCES / f"{name}.npz").exists():
         return name
-    return next(each for each in sorted(twins(name)) if (REFERENCES / f"{each}.npz").exists())
+    stored = [twin for twin in sorted(twins(name)) if (REFERENCES / f"{twin}.npz").exists()]
+    if not stored:
+        pytest.fail(
+            f"the preset {name} has no reference: reference_data/frontends/make.py computes {name}.npz", pytrace=False
+        )
+    return stored[0]
 
 
 @functools.cache
