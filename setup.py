@@ -38,10 +38,13 @@ NATIVE = os.environ.get("KALDI_COMPAT_NATIVE", "1")
 PACKAGES = ("io_ark.native", "kaldi_compat.native")
 COMMON = Path("io_ark/native")  # headers, and the file that tells which instruction sets the processor has
 COMMON_SOURCE = COMMON / "simd_levels.c"
-# Contracted or reordered operations would change the last bits of features. Nobody looks at floating-point exceptions,
-# for which the compiler would not vectorise loops with conditions.
+# Contracted or reordered operations would change the last bits of features, so these flags follow those of CFLAGS:
+# -fno-fast-math turns all flags off that allow them. Nobody looks at floating-point exceptions, for which the compiler
+# would not vectorise loops with conditions.
 FLAGS = ["-std=c99", "-O3", "-fno-fast-math", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
          "-fvisibility=hidden", "-Wall"]  # fmt: skip
+# With one of these, a linker adds code that flushes denormal numbers to zero in the whole process.
+FLUSHING = {"-Ofast", "-ffast-math", "-funsafe-math-optimizations", "-mdaz-ftz"}
 TARGET = sysconfig.get_platform().replace("universal2", platform.machine())  # built for one architecture only
 WINDOWS = TARGET.startswith(("win", "mingw"))
 POSITION_INDEPENDENT = [] if WINDOWS else ["-fPIC"]
@@ -121,6 +124,12 @@ def compile_source(package: str, source: Path, level: str, folder: Path) -> str:
     return target
 
 
+def link_command(objects: list[str], target: Path) -> list[str]:
+    """Return the command that links a library, without flags that would change arithmetic in the whole process."""
+    words = [*compiler(), "-shared", *shlex.split(os.environ.get("LDFLAGS", ""))]
+    return [*(word for word in words if word not in FLUSHING), *objects, "-lm", "-o", str(target)]
+
+
 class BuildLibraries(build_ext):
     """Build plain shared libraries in place of extension modules."""
 
@@ -165,8 +174,7 @@ class BuildLibraries(build_ext):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compiled, jobs))  # an error cancels the jobs that have not started
         target.parent.mkdir(parents=True, exist_ok=True)
-        extra = shlex.split(os.environ.get("LDFLAGS", ""))
-        run([*compiler(), "-shared", *extra, *objects, "-lm", "-o", str(target)])
+        run(link_command(objects, target))
 
 
 class PlatformWheel(bdist_wheel):

@@ -62,12 +62,24 @@ def __getattr__(name: str) -> object:
             raise
         from io_ark.extras import not_installed
 
-        raise ModuleNotFoundError(
-            f"{not_installed('torch', f'kaldi_compat.{name}')}. The features of NumPy arrays need NumPy only: "
-            "kaldi_compat.numpy",
-            name="torch",
-        ) from None
+        use = not_installed("torch", f"kaldi_compat.{name}")
+        message = f"{use}. The features of NumPy arrays need NumPy only: kaldi_compat.numpy"
+        if _is_imported():
+            raise ModuleNotFoundError(message, name="torch") from None
+        raise AttributeError(message) from None
     return globals().setdefault(name, value)  # kaldi_compat.dump stays the package, which can be called
+
+
+def _is_imported() -> bool:
+    """Return True if ``__getattr__`` is called by ``from kaldi_compat import name``.
+
+    hasattr(), getattr() with a default and the inspect module expect an AttributeError. An import statement replaces
+    the message of an AttributeError by its own.
+    """
+    import sys
+
+    caller = sys._getframe(1).f_back
+    return caller is not None and caller.f_code.co_name == "_handle_fromlist"
 
 
 def __dir__() -> list[str]:

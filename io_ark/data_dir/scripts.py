@@ -132,9 +132,15 @@ def settings(path: str) -> list[tuple[str, str]]:
     """Return the assignments ``name=value`` of a configuration file for shell scripts."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            words = [(number, shlex.split(line, comments=True)) for number, line in enumerate(file, 1)]
+            lines = list(enumerate(file, 1))
     except OSError:
         raise DataDirError(f"missing config '{path}'") from None
+    words = []
+    for number, line in lines:
+        try:
+            words.append((number, shlex.split(line, comments=True)))
+        except ValueError:  # an open quotation, or a backslash at the end
+            raise DataDirError("should be name=value, with quotation marks in pairs", path, number) from None
     found = [(number, *each.partition("=")) for number, assignments in words for each in assignments]
     for number, name, equals, _ in found:
         if not equals or not name.isidentifier():

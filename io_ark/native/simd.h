@@ -8,6 +8,11 @@
 
 #include <stdint.h>
 
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16 /* 16 widens _Float16 only. */
+#error "float arithmetic in a wider type changes the features: leave -mfpmath=387 out of CFLAGS"
+#endif
+typedef char double_constants_are_double[sizeof(1.0) == sizeof(double) ? 1 : -1]; /* GCC: -fsingle-precision-constant */
+
 #define EXPORT __attribute__((visibility("default")))
 
 #define SIMD_JOIN_(name, level) name##_##level

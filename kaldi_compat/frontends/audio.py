@@ -11,9 +11,9 @@ from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
 from kaldi_compat.exact.resample import num_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, check_plain, namespace, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, namespace, tracing
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.checks import check_shape, warn_user_once
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, check_shape, warn_user_once
 
 INT16_SCALE = 32768.0
 # Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.
@@ -44,6 +44,7 @@ def prepared_audio(
     Raises:
         AudioError: no samples, NaN, more than one channel, samples of another type, or lengths that do not fit.
     """
+    check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
     audio = on_unit_scale(samples)
     shape, target = tuple(samples.shape), preset.sampling_rate
     if not recorded.traced:
@@ -101,7 +102,7 @@ def on_unit_scale(samples: Array) -> Array:
     Raises:
         AudioError: the samples are of another type.
     """
-    check_plain(samples, AudioError)
+    check_samples(samples)
     xp = namespace(samples)
     if samples.dtype == xp.int16:
         scaled: Array = astype(samples, xp.float32) * (1 / INT16_SCALE)

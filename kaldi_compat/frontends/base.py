@@ -13,7 +13,7 @@ from kaldi_compat.frontends.audio import has_short_row
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
-from kaldi_compat.frontends.steps import STEPS, Step
+from kaldi_compat.frontends.steps import columns_of
 from kaldi_compat.functional.array_api import as_like, full, namespace
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -128,14 +128,6 @@ def load_preset(
             f"{columns} where they are applied"
         )
     return found, numbers
-
-
-def columns_of(options: FrameOptions, steps: tuple[Step, ...]) -> int:
-    """Return the number of columns of a feature after these steps."""
-    columns = options.dim
-    for step in steps:
-        columns *= STEPS[step.kind].widens(step.options)
-    return columns
 
 
 def shorter_frame(options: FrameOptions, length: int) -> FrameOptions:

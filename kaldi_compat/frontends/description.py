@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from io_ark.text import html_table
-from kaldi_compat.frontends.base import columns_of
 from kaldi_compat.frontends.preset import FORMAT, SET_BY_PRESET, Preset
+from kaldi_compat.frontends.steps import columns_of
 
 
 def rows(preset: Preset) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import Any
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
-from kaldi_compat.frontends.steps import STEPS, Step, step_of
+from kaldi_compat.frontends.steps import STEPS, Step, columns_of, step_of
+from kaldi_compat.json_file import parse_json, read_regular_file
 from kaldi_compat.options.base import make_options, nearest_name
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FrameOptions
@@ -30,6 +30,9 @@ ELSEWHERE = {
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
 FORMAT = 1  # of the files
+MAX_COLUMNS = 1 << 20  # of each frame after a preset's steps: a preset from elsewhere must not take all memory
+MAX_STEPS = 100
+MAX_BITS = 64  # of an integer
 KEYS: dict[str, Any] = {
     "format": int,
     "columns": int,
@@ -101,6 +104,16 @@ class Preset:
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if len(self.steps) > MAX_STEPS:
+            raise OptionError(f"there are {len(self.steps)} steps: at most {MAX_STEPS} are computed")
+        columns = columns_of(self.options, self.steps)
+        if columns > MAX_COLUMNS:
+            raise OptionError(
+                f"the steps make {columns:.3g} columns of the {self.options.dim} of the feature: at most {MAX_COLUMNS} "
+                "are computed, so stack fewer frames"
+            )
+
     @classmethod
     def of(cls, preset: PresetName | str | os.PathLike[str] | Preset) -> Preset:
         """Return a preset by its name, from a file, or as it is.
@@ -140,7 +153,7 @@ class Preset:
         """
         name = os.fspath(path)
         try:
-            description = json.loads(Path(name).read_text(encoding="utf-8"))
+            description = parse_json(read_regular_file(name))
         except OSError as error:
             raise OptionError(f"cannot read the preset {name}: {error.strerror}") from None
         except ValueError as error:
@@ -174,6 +187,8 @@ class Preset:
                 raise OptionError(f"there is no entry {key!r}" + (f": did you mean {known!r}?" if known else ""))
             if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
                 raise OptionError(f"{key} has an invalid value, {value!r}")
+            if isinstance(value, int) and value.bit_length() > MAX_BITS:
+                raise OptionError(f"{key} has an invalid value, an integer of {value.bit_length()} bits")
         for key in ("name", "feature"):
             if key not in description:
                 raise OptionError(f"the entry {key!r} is missing")

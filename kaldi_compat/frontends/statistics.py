@@ -6,11 +6,9 @@ Does not import torch.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +18,15 @@ import io_ark
 from io_ark import ArkError
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
+from kaldi_compat.json_file import parse_json, read_regular_file
 from kaldi_compat.options.frontend import GlobalCmvnOptions
 
 __all__ = ["Statistics"]
 
 VARIANCE_FLOOR = 1.0e-20  # of WeNet, FireRedASR and Kaldi
+# Error of a variance that is computed from rounded sums, as a part of the squared mean. Sums printed with six digits,
+# which is C++'s default, are off by up to 5e-6.
+MAX_ROUNDING = 1.0e-5
 VECTOR = r"\[([^\]]*)\]"
 
 
@@ -88,15 +90,15 @@ class Statistics:
         """
         name = os.fspath(path)
         try:
-            head = Path(name).read_bytes()
+            content = read_regular_file(name)
         except OSError as error:
             raise FeatureError(f"cannot read the statistics {name}: {error.strerror}") from None
-        if head[:1] != b"\0":
-            text = head.decode("utf-8", errors="replace")
+        if content[:1] != b"\0":
+            text = content.decode("utf-8", errors="replace")
             if "<AddShift>" in text:
                 return _of_funasr(text, name)
-            if text.lstrip().startswith("{"):
-                return _of_json(text, name)
+            if text.lstrip("\ufeff \t\r\n").startswith("{"):
+                return _of_json(content, name)
         return _of_kaldi(_matrix(name), name)
 
 
@@ -131,20 +133,22 @@ def _of_funasr(text: str, name: str) -> Statistics:
     return _checked(vectors[0], vectors[1], name)
 
 
-def _of_json(text: str, name: str) -> Statistics:
+def _of_json(content: bytes, name: str) -> Statistics:
     try:
-        values = json.loads(text)
-        if "mean_stat" in values:
-            count = float(values["frame_num"])
-            sums = np.array([values["mean_stat"], values["var_stat"]], np.float64)
-            return _of_sums(sums[0], sums[1], count, name)
-        return _of_mean_and_std(values["mean"], values["std"], name)
+        values = parse_json(content)
+        if "mean_stat" not in values:
+            return _of_mean_and_std(values["mean"], values["std"], name)
+        count = float(values["frame_num"])
+        sums = np.array([values["mean_stat"], values["var_stat"]], np.float64)
+    except FeatureError:
+        raise
     except KeyError as error:
         raise FeatureError(
             f"{name} has no {error}: expected mean_stat, var_stat and frame_num (WeNet), or mean and std"
         ) from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise FeatureError(f"{name} is not a json file of statistics: {error}") from None
+    return _of_sums(sums[0], sums[1], count, name)
 
 
 def _of_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
@@ -158,14 +162,21 @@ def _of_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, na
     if not count >= 1:
         raise FeatureError(f"{name}: the statistics count {count:g} frames, at least 1 is needed")
     mean = sums / count
-    variance = np.maximum(squares / count - mean * mean, VARIANCE_FLOOR)
-    return _checked(-mean, 1.0 / np.sqrt(variance), name)
+    variance = squares / count - mean * mean
+    negative = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)
+    if len(negative):
+        column = int(negative[0])
+        raise FeatureError(
+            f"{name}: the variance of column {column} is negative, {variance[column]:.3g}: its sum of squares is less "
+            "than its mean allows, so compute the statistics again"
+        )
+    return _checked(-mean, 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR)), name)
 
 
 def _of_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
     try:
         means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise FeatureError(f"{name}: mean and std must be numbers") from None
     if not (deviations > 0).all():
         raise FeatureError(f"{name}: every standard deviation must be positive")
@@ -175,6 +186,8 @@ def _of_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
 def _checked(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
         raise FeatureError(f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape} do not match")
-    if not (np.isfinite(shift).all() and np.isfinite(scale).all()):
-        raise FeatureError(f"{name}: the statistics hold infinite or NaN values")
-    return Statistics(np.asarray(shift, np.float32), np.asarray(scale, np.float32))
+    with np.errstate(over="ignore"):
+        statistics = Statistics(np.asarray(shift, np.float32), np.asarray(scale, np.float32))
+    if not (np.isfinite(statistics.shift).all() and np.isfinite(statistics.scale).all()):
+        raise FeatureError(f"{name}: the statistics hold infinite or NaN values, in single precision")
+    return statistics

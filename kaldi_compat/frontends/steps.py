@@ -15,6 +15,7 @@ from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options import frontend as options
 from kaldi_compat.options.base import make_options, nearest_name
 from kaldi_compat.options.postprocessing import DeltaOptions
+from kaldi_compat.options.spectral import FrameOptions
 
 
 @dataclass(frozen=True)
@@ -114,3 +115,11 @@ def step_of(description: Any) -> Step:
     if statistics and changes:
         raise OptionError(f"the step {name} takes statistics, or mean and std, not both")
     return Step(name, make_options(name, kind.options, None, changes), statistics)
+
+
+def columns_of(options: FrameOptions, steps: tuple[Step, ...]) -> int:
+    """Return the number of columns of a feature after these steps."""
+    columns = options.dim
+    for step in steps:
+        columns *= STEPS[step.kind].widens(step.options)
+    return columns

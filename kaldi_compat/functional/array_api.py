@@ -107,6 +107,11 @@ def is_real(x: Any) -> bool:
     return x.is_floating_point() or not (x.is_complex() or x.dtype == namespace(x).bool)
 
 
+def is_unsigned(x: Any) -> bool:
+    """Return True for an array or tensor of integers without sign, or of truth values."""
+    return x.dtype.kind in "ub" if isinstance(x, np.ndarray) else not x.dtype.is_signed
+
+
 def check_plain(x: Any, error: type[KaldiCompatError]) -> None:
     """Check that an array or tensor holds its numbers one by one, in memory, without a mask.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from io_ark.blocks import Wave
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, is_floating, is_real, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, is_floating, is_real, is_unsigned, tracing
 from kaldi_compat.functional.batches import checked_lengths
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
     Raises:
         AudioError: there is no axis, or the time axis seems to be the first of two.
     """
-    if len(shape) < 1:
-        raise AudioError("samples must have the shape (T,) or (B, T), not ()")
     if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
         each = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
         raise AudioError(
@@ -39,6 +37,52 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
             "last axis is time, so transpose audio of shape (T, channels) or take one channel; for a batch of such "
             "short audio, pass lengths"
         )
+
+
+def check_samples(samples: Any) -> None:
+    """Raise unless an array or tensor can hold audio: plain real numbers, and no integers of 8 bits or without sign.
+
+    Raises:
+        AudioError: the samples have another type.
+    """
+    check_plain(samples, AudioError)
+    if not is_real(samples):
+        raise AudioError(
+            f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {tuple(samples.shape)}"
+        )
+    if is_unsigned(samples) or samples.dtype.itemsize == 1:
+        dtype = str(samples.dtype).removeprefix("torch.")
+        conversion = _CONVERSIONS.get(dtype, "convert them to signed 16-bit integers")
+        raise AudioError(f"samples must be int16 or floating point, not {dtype}: {conversion} (see {WRONG_NUMBERS})")
+
+
+# Conversions of integers to audio on Kaldi's scale. A WAV file of 8 bits per sample is unsigned: silence is 128.
+_CONVERSIONS = {
+    "uint8": "for 8-bit audio, pass (samples.astype('int16') - 128) * 256, or in torch (samples.short() - 128) * 256",
+    "int8": "for 8-bit audio, pass samples.astype('int16') * 256, or in torch samples.short() * 256",
+}
+
+
+def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
+    """Raise if ``lengths`` is a plain number: it is probably a sampling rate.
+
+    Args:
+        lengths: the second argument of a call.
+        advice: how the caller can set the sampling rate.
+
+    Raises:
+        AudioError: it is a number, not a sequence, an array or a tensor.
+    """
+    if isinstance(lengths, (int, float, np.number)):
+        raise AudioError(
+            f"lengths={lengths:g} is a single number, but lengths are a list: the number of samples in each row of a "
+            f"batch (B, T). {advice}"
+        )
+
+
+def rate_advice(rate: Any) -> str:
+    """Return advice for a module that has its sampling rate from its options."""
+    return f"For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
 
 def normalized_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
@@ -134,17 +178,15 @@ class AudioFeature:
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
         """
-        check_plain(samples, AudioError)
-        if samples.ndim < 1 or not is_real(samples):
-            raise AudioError(
-                f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape "
-                f"{tuple(samples.shape)}"
-            )
+        check_samples(samples)
+        if samples.ndim < 1:
+            raise AudioError("samples must have the shape (T,) or (B, T), not ()")
         if not recorded.traced:
             check_shape(samples.shape, self.size, has_lengths=lengths is not None)
             if self._warns_of_scale and not recorded.traced_or_differentiated:
                 self._check_scale(samples)
         if lengths is not None:
+            check_lengths_are_no_rate(lengths, rate_advice(lengths))
             lengths = self._checked_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalized_warps(vtln_warp, samples.shape)
         return CheckedAudio(samples, lengths, warps, recorded)
@@ -164,6 +206,7 @@ class AudioFeature:
 
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Check and compute a :class:`io_ark.Wave`, or a list of arrays, tensors or waves, which gives a list."""
+        check_lengths_are_no_rate(lengths, rate_advice(lengths))
         if isinstance(audio, Wave):
             samples = self._from_array(wave_samples(audio, self.options.sample_frequency))
             return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)

@@ -17,6 +17,7 @@ from kaldi_compat.exact.convolution import convolved_in_c, fft_points
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
 from kaldi_compat.exact.sums import vector_sums
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
+from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import ReverberationKeywords, Unpack
 from kaldi_compat.options.postprocessing import ReverberationOptions
@@ -194,7 +195,8 @@ def reverberate(
         ``(..., samples)``; another length with ``duration`` or ``shift_output=False``. A silent signal stays silent.
 
     Raises:
-        AudioError: the signal or the impulse response is empty, a noise is invalid, or the duration is out of range.
+        AudioError: the signal or the impulse response is empty, the signal has unsigned or 8-bit integers, a noise is
+            invalid, or the duration is out of range.
 
     >>> reverberate(np.array([1.0, -2.0, 3.0], np.float32), 16000.0, volume=2.0).tolist()
     [2.0, -4.0, 6.0]
@@ -204,6 +206,7 @@ def reverberate(
     if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
         raise AudioError("a signal or impulse response of no samples: at least one is needed")
     xp = namespace(signal)
+    check_samples(signal)
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
     power_before = speech_power = power(signal)

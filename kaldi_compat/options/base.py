@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+MAX_FLOAT_BITS = 1023  # an integer with more bits may be infinite in double precision
+MAX_SHOWN_BITS = 128
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
@@ -109,7 +111,8 @@ class BaseOptions:
         for field in fields:
             given = getattr(self, field.name)
             value = _as_type(type(field.default), given)
-            require(value is not None, f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {given!r}")
+            if value is None:
+                raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_briefly(given)}")
             described = info(field)
             if not described.allows(value):
                 known = nearest_name(str(given), described.choices)
@@ -189,10 +192,17 @@ def _as_type(kind: type[Any], value: Any) -> Any:
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):
-        return kind(value) if kind is float or (kind is int and int(value) in INT32) else None
+        is_in_range = int(value) in INT32 if kind is int else kind is float and abs(int(value)) < 1 << MAX_FLOAT_BITS
+        return kind(value) if is_in_range else None
     if isinstance(value, (float, np.floating)):
         return float(value) if kind is float else None
     return value if kind is str and isinstance(value, str) else None
+
+
+def _briefly(value: Any) -> str:
+    """Show a value of a wrong type. Python does not convert integers of more than 4,300 digits to a string."""
+    bits = value.bit_length() if isinstance(value, int) else 0
+    return f"an integer of {bits} bits" if bits > MAX_SHOWN_BITS else repr(value)
 
 
 def _shown(value: Any) -> str:

@@ -24,10 +24,11 @@ from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
 
 OptionsType = TypeVar("OptionsType")
 
+MAX_SHOWN = 60  # characters of a value in a message
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
 FLOAT32_END = (2 - 2**-24) * 2.0**127  # this and larger numbers are rounded to infinity
-INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*", re.A)
+INTEGER = re.compile(r"\s*(?P<sign>[-+]?)0*(?P<digits>[0-9]+)\s*", re.A)
 REAL = re.compile(
     r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I | re.A
 )
@@ -85,18 +86,26 @@ class Flag:
         if isinstance(self.default, int):
             integer = parse_integer(text)
             if integer is None:
-                raise OptionError(f"--{self.name}={text}: expected an integer of 32 bits")
+                raise OptionError(f"--{self.name}={_shortened(text)}: expected an integer of 32 bits")
             return integer
         real = parse_real(text, end=FLOAT32_END)
         if real is None:
             limit = " of single precision, at most 3.4e38" if REAL.fullmatch(text) else ""
-            raise OptionError(f"--{self.name}={text}: expected a number{limit}")
+            raise OptionError(f"--{self.name}={_shortened(text)}: expected a number{limit}")
         return real
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def parse_integer(text: str) -> int | None:
     """Parse a 32-bit integer; return None for any other string."""
-    return int(text) if INTEGER.fullmatch(text) and int(text) in INT32 else None
+    match = INTEGER.fullmatch(text)
+    if match is None or len(match["digits"]) > len(str(INT32.stop)):
+        return None  # Python does not convert strings of more than 4,300 digits
+    number = int(match["sign"] + match["digits"])
+    return number if number in INT32 else None
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:

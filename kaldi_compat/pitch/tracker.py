@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
+from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
@@ -105,7 +106,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
         The result has no gradient: for that, and for batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
 
     Raises:
-        AudioError: ``samples`` has more than one axis.
+        AudioError: ``samples`` has more than one axis, or unsigned or 8-bit integers.
         FeatureError: ``samples`` is neither an array nor a tensor.
 
     >>> tone = 5000 * np.sin(2 * np.pi * 200 * np.arange(16000) / 16000)
@@ -113,6 +114,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
     [  1.   199.98]
     """
     xp = namespace(samples)
+    check_samples(samples)
     audio: Any = samples if isinstance(samples, np.ndarray) else at_least_float32(samples.detach()).cpu().numpy()
     options = make_options("track_pitch", PitchOptions, options, changes)
     ((_, features),) = track_pitches([("", audio)], options)
@@ -177,4 +179,5 @@ def as_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return samples (T,) in one of the types that are computed with: int16 or float32."""
     if samples.ndim != 1:
         raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")
+    check_samples(samples)
     return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import as_text, logger
-from kaldi_compat.cli.loop import Counts, features, results, stack_matrices
+from kaldi_compat.cli.loop import Counts, features, only, results, stack_matrices
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -84,22 +83,19 @@ def products_of_block(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBl
 
     Raises:
         Skip: an utterance cannot be compared; with Kaldi's warning.
+        FeatureError: an utterance has different numbers of frames, for which Kaldi's program aborts.
     """
     others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.names()
     if [list(other.shape) for other in others] != shapes:
-        raise Skip(
-            f"Feature dimensions differ for utterance {key}, {_shape(shapes[0])} vs. {_shape(others[0].shape)}, "
-            "skipping utterance."
-        )
+        (frames, dim), (other_frames, other_dim) = only(block, shapes[0]), others[0].shape
+        if dim != other_dim:
+            raise Skip(f"Feature dimensions differ for utterance {key}, {dim} vs. {other_dim}, skipping utterance.")
+        raise FeatureError(f"{frames} frames in the first table, but {other_frames} in the second: they must be equal")
     feats = features(block)
     if feats.size == 0:
         raise Skip(f"Both features of utterance {key} are empty, skipping utterance.")
     return block.with_matrices(products(feats, block.rows(), others[0] if len(others) == 1 else np.concatenate(others)))
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return f"{shape[0]}x{shape[1]}"
 
 
 def in_brackets(values: DoubleMatrix) -> str:

@@ -22,7 +22,8 @@
        if (status) fprintf(stderr, "%s\n", kf_strerror(status));
 
    Define KF_API to declare the functions otherwise: as `static`, to keep them private to that file, or for a shared library.
-   Compile without -ffast-math, which is refused. No other flag changes a result; -O3 and -march=native make it faster.
+   Flags that change numbers, such as -ffast-math, are refused, by the compiler or by KF_ERROR_BUILD, or have no effect here. All other
+   flags leave the bits as they are; -O3 and -march=native make it faster.
 
    Copyright 2026 The kaldi-compat authors. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KALDI_FEATURES_H
@@ -45,7 +46,8 @@ extern "C" {
 #define KF_STATUSES(X)                                                                                                         \
     X(KF_OK, "no error")                                                                                                       \
     X(KF_ERROR_ARGUMENT, "a pointer is NULL, or a count is negative or 2^46 or more: pass what the function needs")            \
-    X(KF_ERROR_STRUCT_SIZE, "options.struct_size is wrong: set it to sizeof(kf_options) before you call other functions")      \
+    X(KF_ERROR_STRUCT_SIZE,                                                                                                    \
+      "options.struct_size is not that of this library: set it to sizeof(kf_options), and compile with the header of kf_version()") \
     X(KF_ERROR_VALUE, "an option is not a finite number, or is outside its range: see the comments of kf_options")             \
     X(KF_ERROR_NAME, "no option or preset has this name: use those of kf_options and kf_preset_name()")                        \
     X(KF_ERROR_RATE, "sample_frequency must be positive and below 1e9: pass the sampling rate in Hz")                          \
@@ -63,7 +65,9 @@ extern "C" {
     X(KF_ERROR_EMPTY, "the audio has no samples: check where it comes from")                                                   \
     X(KF_ERROR_SAMPLES, "the audio holds NaN or infinity: check how it was decoded")                                           \
     X(KF_ERROR_STREAM, "a step needs the whole utterance: use kf_compute(), or leave the step out")                            \
-    X(KF_ERROR_BUILD, "the compiler changed the arithmetic: compile with -ffp-contract=off and without fast math")
+    X(KF_ERROR_BUILD,                                                                                                          \
+      "the arithmetic is not IEEE 754's: compile with -ffp-contract=off and without fast math, round to nearest, keep denormals") \
+    X(KF_ERROR_FFT, "double_precision and shorten_frame need an FFT of a power of two: set round_to_power_of_two")
 #define KF__STATUS_NAME(name, text) name,
 typedef enum kf_status { KF_STATUSES(KF__STATUS_NAME) KF_NUM_STATUSES } kf_status;
 
@@ -174,11 +178,15 @@ KF_API kf_status kf_from_preset(const char *name, kf_options *options);
 /* Return the name of a preset, for index = 0, 1, ...; NULL past the last one. */
 KF_API const char *kf_preset_name(int index);
 
-/* Set an option by its name, as text: "num_mel_bins", "80".
+/* Return the version of the compiled library, such as "1.0.0". It is KF_VERSION if the library was compiled from this header. */
+KF_API const char *kf_version(void);
 
-   Takes the names of kf_options, with '-' or '_', with or without leading dashes, so that lines of Kaldi's configuration files can
-   be passed on. Numbers are read with a decimal point, whatever the locale; truth values are true, false, 1 or 0.
+/* Set an option by its name, as text: "num_mel_bins", "80"; or by a line of one of Kaldi's configuration files.
 
+   name: a name of kf_options, in any case, with '-' or '_', with or without two leading dashes. If value is NULL, a line of a
+       configuration file, of at most 255 characters without blanks around it: `--name=value`, or `--name` to set a truth value; `#`
+       starts a comment. An empty line changes nothing.
+   value: a number with a decimal point, whatever the locale; a truth value: true, false, t, f, 1 or 0, in any case; or a word.
    Returns KF_OK, KF_ERROR_NAME, KF_ERROR_VALUE, KF_ERROR_ARGUMENT or KF_ERROR_STRUCT_SIZE. */
 KF_API kf_status kf_set(kf_options *options, const char *name, const char *value);
 
@@ -217,8 +225,8 @@ KF_API int64_t kf_rows(const kf *frontend, int64_t count);
    out: (capacity, dim), row by row.
    capacity: rows that out has room for, at least kf_rows(frontend, count).
    rows: receives the number of rows written.
-   Returns KF_OK, KF_ERROR_EMPTY, KF_ERROR_SAMPLES, KF_ERROR_BUFFER or KF_ERROR_ARGUMENT; out is then unchanged. Audio shorter than a
-   frame has no rows, which is no error. Discards a stream that has begun. */
+   Returns KF_OK, KF_ERROR_EMPTY, KF_ERROR_SAMPLES, KF_ERROR_BUFFER, KF_ERROR_ARGUMENT, or KF_ERROR_BUILD if the processor does not
+   round to nearest or flushes denormals to zero; out is then unchanged. Audio shorter than a frame has no rows, which is no error. Discards a stream that has begun. */
 KF_API kf_status kf_compute(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows);
 
 /* The same of 16-bit samples. */
@@ -235,7 +243,8 @@ KF_API int64_t kf_ready(const kf *frontend, int64_t count, int ended);
    out: (capacity, dim); may be NULL if no row is ready.
    capacity: rows that out has room for, at least kf_ready(frontend, count, 0).
    rows: receives the number of rows written.
-   Returns KF_OK, KF_ERROR_STREAM, KF_ERROR_SAMPLES, KF_ERROR_BUFFER or KF_ERROR_ARGUMENT; the chunk is then not taken. */
+   Returns KF_OK, KF_ERROR_STREAM, KF_ERROR_SAMPLES, KF_ERROR_BUFFER, KF_ERROR_ARGUMENT or KF_ERROR_BUILD; the chunk is then not
+   taken. */
 KF_API kf_status kf_accept(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows);
 
 /* The same of 16-bit samples. */
@@ -274,15 +283,23 @@ KF_API const char *kf_strerror(kf_status status);
 #error "kaldi_features.h: float arithmetic in a wider type changes the features. Compile with -msse2 -mfpmath=sse"
 #endif
 
-/* Fused operations only where they are asked for. GCC fuses by default and ignores the standard's pragma. */
+/* Turn flags off that change numbers. Operations are fused only where they are asked for: GCC fuses by default and ignores the
+   standard's pragma. kf__is_exact() finds what a compiler does all the same. */
 #if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed" /* loops are not vectorised without optimization */
+#pragma clang diagnostic ignored "-Wpass-failed"       /* Loops are not vectorised without optimization. */
+#pragma clang diagnostic ignored "-Wunknown-pragmas"   /* Clang has float_control since version 11, */
+#pragma clang diagnostic ignored "-Wignored-pragmas"   /* and not for every processor. */
+#pragma float_control(precise, on, push)
+#if __clang_major__ >= 11
+#pragma clang fp reassociate(off)
+#endif
+#pragma STDC FP_CONTRACT OFF
 #define KF__INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
 #pragma GCC push_options
-#pragma GCC optimize("O3", "fp-contract=off", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize("O3", "fp-contract=off", "no-math-errno", "no-trapping-math", "no-unsafe-math-optimizations",             \
+                     "no-associative-math", "no-reciprocal-math", "no-finite-math-only", "signed-zeros", "no-rounding-math")
 #define KF__INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define KF__INDEPENDENT
@@ -696,19 +713,44 @@ static int kf__read_number(const char *text, double *number) {
     return any && !*text && kf__finite(value.hi);
 }
 
-static int kf__is_name(const char *name, const char *given) {
-    for (; *name; name++, given++)
-        if (*name != (*given == '-' ? '_' : *given)) return 0;
-    return !*given;
+static char kf__lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+/* Whether a word is this name, in any case, with '-' or '_'. */
+static int kf__is_name(const char *name, const char *word) {
+    for (; *name; name++, word++)
+        if (*name != (*word == '-' ? '_' : kf__lower(*word))) return 0;
+    return !*word;
 }
 static int kf__choice(const char *const *names, const char *value) {
     int i = 0;
     while (names[i] && strcmp(names[i], value) != 0) i++;
     return names[i] ? i : -1;
 }
+static int kf__is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+/* Set an option by a line of a configuration file, as Kaldi's ReadConfigFile() reads it. */
+static kf_status kf__set_by_line(kf_options *options, const char *line) {
+    char name[256];
+    const char *value = "true";
+    size_t length = 0;
+    while (kf__is_blank(*line)) line++;
+    while (line[length] && line[length] != '#') length++;
+    while (length && kf__is_blank(line[length - 1])) length--;
+    if (!length) return KF_OK;
+    if (length >= sizeof name || line[0] != '-' || line[1] != '-') return KF_ERROR_NAME;
+    memcpy(name, line, length);
+    name[length] = 0;
+    for (char *c = name; *c; c++) {
+        if (*c != '=') continue;
+        *c = 0;
+        value = c + 1;
+        while (kf__is_blank(*value)) value++;
+        break;
+    }
+    return kf_set(options, name, value);
+}
 KF_API kf_status kf_set(kf_options *options, const char *name, const char *value) {
-    if (!options || !name || !value) return KF_ERROR_ARGUMENT;
+    if (!options || !name) return KF_ERROR_ARGUMENT;
     if (options->struct_size != sizeof *options) return KF_ERROR_STRUCT_SIZE;
+    if (!value) return kf__set_by_line(options, name);
     name += name[0] == '-' && name[1] == '-' ? 2 : 0;
     int i = 0;
     while (i < KF__NUM_FIELDS && !kf__is_name(kf__fields[i].name, name)) i++;
@@ -716,7 +758,8 @@ KF_API kf_status kf_set(kf_options *options, const char *name, const char *value
     const char type = kf__fields[i].type;
     double number = 0.0;
     if (type == 'F' || type == 'W') number = kf__choice(type == 'F' ? kf__features : kf__windows, value);
-    else if (type == 'b' && (!strcmp(value, "true") || !strcmp(value, "false"))) number = value[0] == 't';
+    else if (type == 'b' && (kf__is_name("true", value) || kf__is_name("t", value))) number = 1.0;
+    else if (type == 'b' && (kf__is_name("false", value) || kf__is_name("f", value))) number = 0.0;
     else if (!kf__read_number(value, &number) || (type != 'f' && type != 'd' && number != kf__nearest(number)))
         return KF_ERROR_VALUE;
     if (!(number >= -KF__MOST_FLOAT && number <= KF__MOST_FLOAT) ||
@@ -726,6 +769,7 @@ KF_API kf_status kf_set(kf_options *options, const char *name, const char *value
     return KF_OK;
 }
 
+KF_API const char *kf_version(void) { return KF_VERSION; }
 KF_API size_t kf_options_size(void) { return sizeof(kf_options); }
 KF_API kf_status kf_set_statistics(kf_options *options, const float *shift, const float *scale, int32_t columns) {
     if (!options || columns < 0 || (columns && (!shift || !scale))) return KF_ERROR_ARGUMENT;
@@ -1701,9 +1745,9 @@ static kf_status kf__check(const kf_options *o) {
     kf__measure(&p, o, o->frame_length);
     if (p.points % 2) return KF_ERROR_ODD_FFT;
     if (o->feature != KF_SPECTROGRAM && (int64_t)o->num_mel_bins * p.half > 1 << 26) return KF_ERROR_MEL_BINS;
+    if ((o->shorten_frame || o->double_precision) && !o->round_to_power_of_two) return KF_ERROR_FFT;
     const int low_rate = o->lfr_stack > 1 || o->lfr_stride > 1;
     if ((low_rate && (kf__needs_utterance(o) || o->stack_frames > 1)) ||
-        ((o->shorten_frame || o->double_precision) && !o->round_to_power_of_two) ||
         (int64_t)p.dim * (o->delta_order + 1) * o->stack_frames * o->lfr_stack > 1 << 28)
         return KF_ERROR_STEPS;
     return KF_OK;
@@ -1770,15 +1814,34 @@ KF_API kf_status kf_size(const kf_options *options, size_t *size) {
     *size = (size_t)arena.used + 63u;
     return options->statistics && !options->num_statistics ? KF_ERROR_STATISTICS : KF_OK;
 }
-/* Whether the compiler and the processor's mode left the arithmetic as it is written. */
+/* Whether the processor rounds to nearest and keeps denormals. Programs can change both at any time, for their thread. */
+static int kf__mode_is_exact(void) {
+    volatile float one = 1.0f, part = 0x1.8p-24f, tiny = KF__TINY;
+    volatile double small = 2.2250738585072014e-308;
+    const float up = one + part, down = -one - part, near = one + 0.5f * part;
+    return up == 1.0f + 0x1p-23f && down == -1.0f - 0x1p-23f && near == 1.0f && tiny * 0.5f != 0.0f && small * 0.5 != 0.0;
+}
+/* Whether the compiler left the arithmetic as it is written: without fused, reordered or inverted operations, in the types of the
+   operands, with NaN, infinity and signed zeros. Volatile operands keep it from computing these results itself. */
 static int kf__is_exact(void) {
-    volatile float a = 1.0f + 0x1p-12f, tiny = KF__TINY;
-    volatile double b = 1.0 + 0x1p-27;
-    const float x = a, y = tiny;
-    const double z = b;
-    volatile float product = x * x - (1.0f + 0x1p-11f), half = y * 0.5f;
-    volatile double wide = z * z - (1.0 + 0x1p-26), tenth = 0.1;
-    return product == 0.0f && wide == 0.0 && half != 0.0f && tenth != (double)0.1f;
+    static const float thirds[] = {0x1.aaaaaap0f, 0x1.2aaaaap1f, 0x1.aaaaaap1f, 0x1.2aaaaap2f, 0x1.6aaaaap2f, 0x1.aaaaaap2f, 0x1.eaaaaap2f, 0x1.0aaaaap3f};
+    static const double wide_thirds[] = {0x1.aaaaaaaaaaaabp0, 0x1.2aaaaaaaaaaabp1, 0x1.aaaaaaaaaaaabp1, 0x1.2aaaaaaaaaaabp2, 0x1.6aaaaaaaaaaabp2, 0x1.aaaaaaaaaaaabp2, 0x1.eaaaaaaaaaaabp2, 0x1.0aaaaaaaaaaabp3};
+    static volatile float numerators[] = {5.0f, 7.0f, 10.0f, 14.0f, 17.0f, 20.0f, 23.0f, 25.0f};
+    volatile float a = 1.0f + 0x1p-12f, three = 3.0f, minus_zero = -0.0f, large = 0x1p24f, one = 1.0f, infinite = KF__MOST_FLOAT;
+    volatile double b = 1.0 + 0x1p-27, wide_three = 3.0, wide_large = 0x1p53;
+    const float x = a, divisor = three, far = large, zero = minus_zero + 0.0f, infinity = infinite * 2.0f;
+    const double z = b, wide_divisor = wide_three, wide_far = wide_large, tenth = 0.1;
+    const float undefined = infinity - infinity;
+    const volatile float fused = x * x - (1.0f + 0x1p-11f), sum = (one + far) - far;
+    const volatile double wide_fused = z * z - (1.0 + 0x1p-26), wide_sum = ((double)one + wide_far) - wide_far;
+    int exact = fused == 0.0f && wide_fused == 0.0 && sum == 0.0f && wide_sum == 0.0 && tenth != (double)0.1f;
+    exact = exact && kf__bits(zero) == 0u && undefined != undefined && !kf__finite((double)infinity);
+    for (int i = 0; i < 8; i++) {
+        const float n = numerators[i];
+        exact = exact && n / divisor == thirds[i] && n / 3.0f == thirds[i];
+        exact = exact && (double)n / wide_divisor == wide_thirds[i] && (double)n / 3.0 == wide_thirds[i];
+    }
+    return exact && kf__mode_is_exact();
 }
 KF_API kf_status kf_init(void *memory, size_t size, const kf_options *options, kf **out) {
     kf local;
@@ -1920,7 +1983,9 @@ static kf_status kf__compute(kf *f, const float *floats, const int16_t *shorts, 
     if (count <= 0 || count >= KF__MOST) return count ? KF_ERROR_ARGUMENT : KF_ERROR_EMPTY;
     const int64_t needed = kf_rows(f, count), pad = f->options.pad_frames;
     if (capacity < needed || (needed && !out)) return out ? KF_ERROR_BUFFER : KF_ERROR_ARGUMENT;
-    kf_status status = kf__check_samples(floats, shorts, count);
+    float nothing;
+    if (!out) out = &nothing; /* no row is written, and NULL + 0 is undefined */
+    kf_status status = kf__mode_is_exact() ? kf__check_samples(floats, shorts, count) : KF_ERROR_BUILD;
     kf_reset(f);
     if (status == KF_OK && kf__is_shortened(f, count)) status = kf__shorten(f, count);
     if (status != KF_OK) return status;
@@ -1963,7 +2028,9 @@ static kf_status kf__accept(kf *f, const float *floats, const int16_t *shorts, i
     if (f->whole) return KF_ERROR_STREAM;
     const int64_t ready = kf_ready(f, count, ended), before = f->stacked;
     if (capacity < ready || (ready && !out)) return out ? KF_ERROR_BUFFER : KF_ERROR_ARGUMENT;
-    const kf_status status = kf__check_samples(floats, shorts, count);
+    float nothing;
+    if (!out) out = &nothing; /* no row is written, and NULL + 0 is undefined */
+    const kf_status status = kf__mode_is_exact() ? kf__check_samples(floats, shorts, count) : KF_ERROR_BUILD;
     if (status != KF_OK) return status;
     if (!ended) (void)kf__take_samples(f, floats, shorts, count, out);
     else if (ready) (void)kf__write_stacks(f, kf__advance(f, 1, out), 1);
@@ -1983,6 +2050,7 @@ KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *
 }
 
 #if defined(__clang__)
+#pragma float_control(pop)
 #pragma STDC FP_CONTRACT DEFAULT
 #pragma clang diagnostic pop
 #elif defined(__GNUC__)

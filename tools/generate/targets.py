@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -49,9 +50,23 @@ TARGETS: Mapping[str, Callable[[], str]] = {
 
 
 def write() -> None:
-    """Write every file whose text has changed."""
+    """Write every file whose text has changed, once the text of all files is known.
+
+    Raises:
+        SystemExit: a text cannot be made, as of an installation that is older than the sources. Nothing is written.
+    """
+    texts = {}
     for name, source in TARGETS.items():
-        path, text = ROOT / name, source()
+        try:
+            texts[ROOT / name] = source()
+        except Exception as error:
+            raise SystemExit(
+                f"generate: cannot make {name} ({type(error).__name__}: {error}). Nothing was written. If the "
+                "installation is older than the sources, run `pip install -e .` first"
+            ) from None
+    for path, text in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote {name}")
+            fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+            fresh.write_text(text, encoding="utf-8")
+            os.replace(fresh, path)
+            print(f"wrote {path.relative_to(ROOT).as_posix()}")

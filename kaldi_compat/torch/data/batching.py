@@ -184,10 +184,19 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
 
     A ``DataLoader`` without ``collate_fn`` collates utterances the same way, with a padding of 0.
 
+    Raises:
+        FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).
+
     >>> batch = collate([Utterance("a", torch.zeros(3, 2), label=1), Utterance("b", torch.zeros(5, 2), label=0)])
     >>> batch.inputs.shape, batch.lengths.tolist(), batch.labels.tolist()
     (torch.Size([2, 5, 2]), [3, 5], [1, 0])
     """
+    for utterance in utterances:
+        if not isinstance(utterance, Utterance):
+            raise FeatureError(
+                f"collate takes a list of Utterance, as the data sets return them, not of {type(utterance).__name__}: "
+                "make Utterance(key, tensor), or call pad() for tensors"
+            )
     inputs, lengths = pad([each.input for each in utterances], padding)
     alignments = _all_of([each.alignment for each in utterances])
     posteriors = _all_of([each.posteriors for each in utterances])

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
-from kaldi_compat.functional.array_api import check_plain, is_traced_or_differentiated
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
-from kaldi_compat.functional.checks import checked_list
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, checked_list, rate_advice
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
@@ -81,6 +81,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             KaldiCompatError: ``simulate_first_pass_online`` is set in a model that is compiled, exported, traced or
                 mapped.
         """
+        check_lengths_are_no_rate(lengths, rate_advice(lengths))
         if not isinstance(samples, Tensor):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._of_list([self._checked(each) for each in utterances])
@@ -127,13 +128,12 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return False
 
     def _checked(self, samples: Tensor) -> Tensor:
-        check_plain(samples, AudioError)
+        check_samples(samples)
         if samples.is_meta:
             raise AudioError("the samples are without data (on the device meta), and pitch depends on them")
-        if samples.dim() not in (1, 2) or samples.is_complex() or samples.dtype == torch.bool:
+        if samples.dim() not in (1, 2):
             raise AudioError(
-                "samples must be real numbers of shape (T,) or (B, T), or a list of (T,); not "
-                f"{samples.dtype} of shape {tuple(samples.shape)}"
+                f"samples must have the shape (T,) or (B, T), or be a list of (T,); not {tuple(samples.shape)}"
             )
         return samples if samples.dtype == torch.float64 else samples.float()
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters, waveform_filter
+from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 
@@ -44,13 +45,14 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
 
     Raises:
         OptionError: a rate is not a positive whole number.
-        AudioError: ``samples`` is not a tensor.
+        AudioError: ``samples`` is not a tensor, or has unsigned or 8-bit integers.
 
     >>> resample_waveform(torch.ones(16000), 16000, 8000).shape
     torch.Size([8000])
     """
     if not isinstance(samples, Tensor):
         raise AudioError(f"samples must be a tensor, not {type(samples).__name__}: pass torch.as_tensor(samples)")
+    check_samples(samples)
     if not all(isinstance(rate, (int, float, np.number)) and float(rate).is_integer() for rate in (rate_in, rate_out)):
         raise OptionError(f"sampling rates must be whole numbers of Hz, not {rate_in!r} and {rate_out!r}")
     samples = samples if samples.dtype == torch.float64 else samples.float()

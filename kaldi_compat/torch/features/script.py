@@ -61,6 +61,7 @@ class ScriptableTwin(nn.Module):
         self.int16_scale = int16_scale
         self.in_float32 = _traced(module, example.to(device, torch.float32))
         self.in_float64 = _traced(module, example.to(device, torch.float64))
+        self.train(module.training)  # torch.jit.freeze refuses a model with a part in training mode
 
     def __prepare_scriptable__(self) -> nn.Module:
         if _is_root():
@@ -122,6 +123,7 @@ class _Root(nn.Module):
     def __init__(self, twin: ScriptableTwin) -> None:
         super().__init__()
         self.twin = twin
+        self.train(twin.training)
 
     def forward(self, samples: Tensor, lengths: Optional[Tensor] = None) -> Any:  # noqa: UP045  TorchScript's syntax
         """Compute features, and with lengths their lengths."""

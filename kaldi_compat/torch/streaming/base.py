@@ -19,6 +19,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import zero_past
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, rate_advice
 from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
@@ -110,7 +111,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     ) -> ChunkFrames:
         if not isinstance(chunk, Tensor):
             raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
-        check_plain(chunk, AudioError)
+        if self.item_axes:
+            check_plain(chunk, AudioError)
+        else:
+            check_samples(chunk)
         alone = chunk.ndim == self.item_axes + 1 and self.slots == 1
         batch = chunk.unsqueeze(0) if alone else chunk
         if batch.ndim != self.item_axes + 2 or batch.shape[0] != self.slots:
@@ -129,6 +133,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
         if lengths is None:
             return np.full(self.slots, width)
+        if self.item_axes == 0:
+            check_lengths_are_no_rate(lengths, rate_advice(lengths))
         counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu").numpy()
         if counted.shape != (self.slots,) or bool(((counted < 0) | (counted > width)).any()):
             raise AudioError(f"lengths must be {self.slots} integers from 0 to {width}, not {counted.tolist()}")

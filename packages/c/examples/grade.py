@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ import numpy as np
 
 PROGRAMS = {f"compute-{name}-feats": name for name in ("fbank", "mfcc", "plp", "spectrogram")}
 LEFT_OUT = ("allow_downsample", "allow_upsample", "chunks")
+
+
+def read_samples(path: str) -> bytes:
+    """Return the samples of a wave file of one channel and 16 bits per sample."""
+    with wave.open(path) as file:
+        if (file.getnchannels(), file.getsampwidth()) != (1, 2):
+            sys.exit(f"{path}: expected one channel of 16 bits per sample")
+        return file.readframes(file.getnframes())
 
 
 def answer(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
@@ -28,7 +37,7 @@ def answer(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> 
     changes = {"feature": feature, "full_scale": 32768, "waveform_scale": 1, **options}
     words = [f"{name}={int(value) if isinstance(value, bool) else value}" for name, value in changes.items()
              if name not in LEFT_OUT]  # fmt: skip
-    samples = b"" if in_file else Path(audio).read_bytes()[44:]
+    samples = b"" if in_file else read_samples(audio)
     command = [example, "zipformer", *([audio] if in_file else []), *words]
     ended = subprocess.run(command, input=samples, capture_output=True, check=False)
     if b"needs the whole utterance" in ended.stderr:

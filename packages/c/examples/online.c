@@ -36,7 +36,11 @@ int main(int argc, char **argv) {
     }
     if (failed(kf_init(memory, sizeof memory, &options, &fbank))) return 1;
     const int32_t dim = kf_dim(fbank);
-    while ((count = fread(chunk, sizeof *chunk, CHUNK, stdin)) > 0) {
+    for (int is_first = 1; (count = fread(chunk, sizeof *chunk, CHUNK, stdin)) > 0; is_first = 0) {
+        if (is_first && count >= 2 && !memcmp(chunk, "RIFF", 4)) {
+            fprintf(stderr, "online: expected raw samples, not a wave file: convert it, as by `sox in.wav -t raw - | online`\n");
+            return 1;
+        }
         if (failed(kf_accept_int16(fbank, chunk, (int64_t)count, features, ROOM / dim, &rows))) return 1;
         print(rows, dim);
     }

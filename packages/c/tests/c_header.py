@@ -53,10 +53,9 @@ class HeaderError(Exception):
 class Header:
     """The functions of the header, compiled as a library."""
 
-    def __init__(self, folder: Path, *flags: str, compiler: str | None = None) -> None:
-        self.library = ctypes.CDLL(
-            str(compiled(folder, IMPLEMENTATION + SIZES, "-O2", *flags, "-shared", "-fPIC", compiler=compiler))
-        )
+    def __init__(self, folder: Path, *flags: str, compiler: str | None = None, more: str = "") -> None:
+        source = IMPLEMENTATION + SIZES + more
+        self.library = ctypes.CDLL(str(compiled(folder, source, "-O2", *flags, "-shared", "-fPIC", compiler=compiler)))
         for name, result in (("kf_rows", ctypes.c_int64), ("kf_ready", ctypes.c_int64), ("sizes", ctypes.c_size_t),
                              ("kf_preset_name", ctypes.c_char_p), ("kf_strerror", ctypes.c_char_p)):  # fmt: skip
             getattr(self.library, name).restype = result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 import warnings
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from kaldi_compat import list_presets
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.numpy import Spectrogram
+from kaldi_compat.options.config import load_options
+from kaldi_compat.options.spectral import FbankOptions
 from kaldi_explain.conform_command import conform_command
 from packages.c.tests.c_header import (
     COMPILERS,
@@ -184,6 +187,8 @@ BAD_OPTIONS = [
     ({"dither": "1e39"}, "not a finite number"),
     ({"window_type": "kaiser"}, "outside its range"),
     ({"snip_edges": "2"}, "outside its range"),
+    ({"double_precision": "true", "round_to_power_of_two": "false"}, "double_precision and shorten_frame need an FFT"),
+    ({"shorten_frame": "true", "round_to_power_of_two": "false"}, "set round_to_power_of_two"),
     ({"colour": "red"}, "no option or preset has this name"),
 ]
 
@@ -257,8 +262,128 @@ def test_options_of_another_size_are_a_status(header: Header) -> None:
     options = ctypes.create_string_buffer(header.options_size)
     for function, arguments in (("kf_defaults", (options, 0)), ("kf_from_preset", (b"wenet", options)),
                                 ("kf_set", (options, b"dither", b"0"))):  # fmt: skip
-        with pytest.raises(HeaderError, match="struct_size is wrong"):
+        with pytest.raises(HeaderError, match=r"struct_size is not that of this library: .*kf_version"):
             header.check(getattr(header.library, function)(*arguments))
+
+
+def test_version_is_that_of_the_header(header: Header) -> None:
+    header.library.kf_version.restype = ctypes.c_char_p
+    assert re.findall(rb'#define KF_VERSION "(.*)"', (FOLDER / "kaldi_features.h").read_bytes()) == [
+        header.library.kf_version()
+    ]
+
+
+# Lines of a configuration file, and the number of mel bins and snip_edges after them; or the status.
+LINES = {
+    "--num-mel-bins=40": (40, 1),
+    "--num-mel-bins=40  # as in the recipe": (40, 1),
+    "  --num_mel_bins= 40 \r\n": (40, 1),
+    "--Num-Mel-Bins=40": (40, 1),
+    "--num-mel-bins=+40#": (40, 1),
+    "--snip-edges=false": (23, 0),
+    "--snip-edges=F": (23, 0),
+    "--snip-edges = false": "no option or preset has this name",
+    "--snip-edges": (23, 1),
+    "--snip-edges # as before": (23, 1),
+    "": (23, 1),
+    " \t\n": (23, 1),
+    "# --num-mel-bins=40": (23, 1),
+    "   # nothing": (23, 1),
+    "--": "no option or preset has this name",
+    "num-mel-bins=40": "no option or preset has this name",
+    "-num-mel-bins=40": "no option or preset has this name",
+    "--num-mel-bins": "outside its range",
+    "--num-mel-bins=": "outside its range",
+    "--snip-edges=": "outside its range",
+    "--num-mel-bins=4 0": "outside its range",
+    "--colour=red": "no option or preset has this name",
+    "--num-mel-bins=" + 200 * "0" + "40": (40, 1),
+    "--num-mel-bins=" + 300 * "0" + "40": "no option or preset has this name",
+}
+
+
+@pytest.mark.parametrize(("line", "result"), LINES.items(), ids=lambda value: repr(value)[:40])
+def test_lines_of_configuration_files_are_read_as_by_kaldi(
+    header: Header, tmp_path: Path, line: str, result: tuple[int, int] | str
+) -> None:
+    options = header.options("fbank")
+    says = status_of(header, "kf_set", options, line.encode(), None)
+    if isinstance(result, str):
+        assert result in says
+        assert options.raw == header.options("fbank").raw
+    else:
+        assert says == "no error"
+        changed = header.options("fbank", num_mel_bins=result[0], snip_edges=bool(result[1]))
+        assert options.raw == changed.raw
+        (tmp_path / "fbank.conf").write_text(line)
+        ours = load_options(FbankOptions, tmp_path / "fbank.conf")
+        assert (ours.num_mel_bins, ours.snip_edges) == result
+
+
+def test_null_pointers_are_a_status_or_allowed(tmp_path: Path) -> None:
+    program = compiled(tmp_path, NULLS, "-std=c99", "-g", "-O1", *WARNINGS, *SANITIZERS, compiler=COMPILERS[-1])
+    ended = subprocess.run([program], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
+SANITIZERS = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+NULLS = (
+    IMPLEMENTATION
+    + """
+#include <stdio.h>
+#include <stdlib.h>
+#define MUST(call, status)                                                                                           \
+    if ((call) != status) return fprintf(stderr, "line %d: %s\\n", __LINE__, #call), 1;
+int main(void) {
+    static char memory[1 << 20];
+    static const float samples[100] = {0};
+    static const char *const presets[] = {"zipformer", "wespeaker", "xvector", "paraformer", "seamless-m4t"};
+    kf_options options;
+    size_t size;
+    int64_t rows = 7;
+    kf *f = NULL;
+    options.struct_size = sizeof options;
+    MUST(kf_defaults(NULL, KF_FBANK), KF_ERROR_ARGUMENT)
+    MUST(kf_from_preset(NULL, &options), KF_ERROR_ARGUMENT)
+    MUST(kf_from_preset("wenet", NULL), KF_ERROR_ARGUMENT)
+    MUST(kf_defaults(&options, KF_FBANK), KF_OK)
+    MUST(kf_set(NULL, "dither", "0"), KF_ERROR_ARGUMENT)
+    MUST(kf_set(&options, NULL, "0"), KF_ERROR_ARGUMENT)
+    MUST(kf_set(&options, "dither", NULL), KF_ERROR_NAME)
+    MUST(kf_set_statistics(NULL, samples, samples, 3), KF_ERROR_ARGUMENT)
+    MUST(kf_set_statistics(&options, NULL, samples, 3), KF_ERROR_ARGUMENT)
+    MUST(kf_set_statistics(&options, samples, NULL, 3), KF_ERROR_ARGUMENT)
+    MUST(kf_size(NULL, &size), KF_ERROR_ARGUMENT)
+    MUST(kf_size(&options, NULL), KF_ERROR_ARGUMENT)
+    MUST(kf_init(NULL, sizeof memory, &options, &f), KF_ERROR_ARGUMENT)
+    MUST(kf_init(memory, sizeof memory, NULL, &f), KF_ERROR_ARGUMENT)
+    MUST(kf_init(memory, sizeof memory, &options, NULL), KF_ERROR_ARGUMENT)
+    MUST(kf_dim(NULL), 0)
+    MUST(kf_rows(NULL, 100), 0)
+    MUST(kf_ready(NULL, 100, 1), 0)
+    kf_reset(NULL);
+    kf_seed(NULL, 1);
+    MUST(kf_finish(NULL, NULL, 0, &rows), KF_ERROR_ARGUMENT)
+    for (int i = 0; i < 5; i++) { /* audio without a row needs no output */
+        if (kf_from_preset(presets[i], &options) != KF_OK) continue;
+        options.snip_edges = 1, options.pad_frames = 0, options.shorten_frame = 0;
+        options.statistics = NULL;
+        MUST(kf_init(memory, sizeof memory, &options, &f), KF_OK)
+        MUST(kf_compute(f, samples, 100, NULL, 0, &rows), KF_OK)
+        MUST(rows, 0)
+        MUST(kf_compute(f, NULL, 100, NULL, 0, &rows), KF_ERROR_ARGUMENT)
+        MUST(kf_compute(f, samples, 100, NULL, 0, NULL), KF_ERROR_ARGUMENT)
+        MUST(kf_compute(f, samples, 100, NULL, -1, &rows), KF_ERROR_ARGUMENT)
+        if (kf_accept(f, samples, 100, NULL, 0, &rows) == KF_ERROR_STREAM) continue;
+        MUST(kf_accept(f, NULL, 0, NULL, 0, &rows), KF_OK)
+        MUST(kf_accept(f, NULL, 1, NULL, 0, &rows), KF_ERROR_ARGUMENT)
+        MUST(kf_finish(f, NULL, 0, &rows), KF_OK)
+        MUST(rows, 0)
+    }
+    return 0;
+}
+"""
+)
 
 
 def test_whole_utterances_are_needed_by_some_presets(header: Header) -> None:
@@ -292,6 +417,89 @@ def test_fast_math_is_refused(tmp_path: Path, compiler: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as error:
         compiled(tmp_path, IMPLEMENTATION, "-O2", "-ffast-math", "-c", compiler=compiler)
     assert "fast math changes the features" in error.value.stderr
+
+
+# Each of these flags changes results of some compiler if the header does not turn it off.
+HOSTILE_FLAGS = ["-freciprocal-math", "-fassociative-math"]
+OTHER_HOSTILE_FLAGS = [
+    "-Ofast",
+    "-funsafe-math-optimizations",
+    "-fassociative-math -fno-signed-zeros -fno-trapping-math",
+    "-ffp-contract=fast -mfma",
+    "-fno-signed-zeros",
+    "-ffinite-math-only",
+    "-fno-honor-nans",
+    "-frounding-math",
+    "-fsingle-precision-constant",
+    "-mfpmath=387",
+    "-mrecip",
+    "-ffp-eval-method=double",
+]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    "flags", [*HOSTILE_FLAGS, *(pytest.param(flags, marks=pytest.mark.slow) for flags in OTHER_HOSTILE_FLAGS)]
+)
+def test_flags_that_change_numbers_are_refused_or_have_no_effect(tmp_path: Path, compiler: str, flags: str) -> None:
+    try:
+        compiled(tmp_path, "int x;", *flags.split(), "-fsyntax-only", compiler=compiler)
+    except subprocess.CalledProcessError:
+        pytest.skip("not a flag of this compiler")
+    try:
+        header = Header(tmp_path, *flags.split(), compiler=compiler)
+    except subprocess.CalledProcessError as error:
+        assert re.search("fast math changes the features|a wider type changes the features|-mfpmath", error.stderr)
+        return
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        name, options, values = random_options(rng)
+        audio = random_audio(rng)
+        try:
+            frontend = header.frontend(header.options(name, **values))
+        except HeaderError as error:
+            assert "the arithmetic is not IEEE 754's" in str(error)
+            return
+        assert_same_bytes(frontend(audio), exact_features(options, audio))
+
+
+MODES = """
+#include <fenv.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+void flush(int on) { _mm_setcsr(on ? _mm_getcsr() | 0x8000 : _mm_getcsr() & ~0x8000u); }
+#else
+void flush(int on) { (void)on; }
+#endif
+void round_up(int on) { fesetround(on ? FE_UPWARD : FE_TONEAREST); }
+int has_flush(void) {
+#if defined(__x86_64__)
+    return 1;
+#else
+    return 0;
+#endif
+}
+kf_status in_mode(int mode, kf *f, const float *samples, int64_t count, float *out, int64_t room, int64_t *rows) {
+    if (mode == 1) flush(1);
+    if (mode == 2) round_up(1);
+    const kf_status whole = kf_compute(f, samples, count, out, room, rows);
+    const kf_status part = kf_accept(f, samples, count, out, room, rows);
+    flush(0), round_up(0);
+    kf_reset(f);
+    return whole == part ? whole : KF_NUM_STATUSES;
+}
+"""
+
+
+def test_a_processor_that_rounds_up_or_flushes_denormals_is_a_status(tmp_path: Path) -> None:
+    header = Header(tmp_path, more=MODES)
+    frontend = header.frontend(header.options("fbank", dither=0))
+    audio, out, written = np.ones(4000, np.float32), np.full((23, 23), 7.0, np.float32), ctypes.c_int64()
+    call = frontend.object, audio.ctypes.data_as(ctypes.c_void_p), 4000, out.ctypes.data_as(ctypes.c_void_p), 23
+    for mode in (2, *([1] if header.library.has_flush() else [])):
+        says = status_of(header, "in_mode", ctypes.c_int(mode), *call, ctypes.byref(written))
+        assert "round to nearest, keep denormals" in says and written.value == 0 and (out == 7.0).all()
+    assert status_of(header, "in_mode", ctypes.c_int(0), *call, ctypes.byref(written)) == "no error"
 
 
 def test_half_precision_of_the_processor_is_not_refused(tmp_path: Path) -> None:

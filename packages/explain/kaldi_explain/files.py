@@ -1,4 +1,4 @@
-"""Read the features and recordings that :func:`kaldi_compat.explain` compares: NumPy files, text, archives, audio."""
+"""Read the features and recordings that :func:`kaldi_explain.explain` compares: NumPy files, text, archives, audio."""
 
 from __future__ import annotations
 

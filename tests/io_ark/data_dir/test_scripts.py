@@ -403,6 +403,10 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
     Path("copy.conf").write_text("nonsense\n")
     with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
         scripts.shell_options(say, script.options(False), ["--config", "copy.conf"])
+    for line in ('utt_prefix="c', "utt_prefix='c", "utt_prefix=c\\"):
+        Path("copy.conf").write_text(f"spk_prefix=c\n{line}")
+        with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with quotation marks in pairs"):
+            scripts.shell_options(say, script.options(False), ["--config", "copy.conf"])
     with pytest.raises(DataDirError, match="invalid option --strip-cr"):
         scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
 

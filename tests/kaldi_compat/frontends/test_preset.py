@@ -79,6 +79,13 @@ def test_preset_of_another_type_is_refused() -> None:
         ({"steps": [{"pad_frames": {"length": 10**9}}]}, "length must be from 0 to 1e.06"),
         ({"steps": [{"pad_frames": {"multiple": 2**31 - 1}}]}, "multiple must be from 1 to 1e.06"),
         ({"steps": [{"global_cmvn": {"statistics": "a", "mean": 1.0}}]}, "not both"),
+        ({"steps": [{"stack_frames": {"size": 2}}] * 2000}, "there are 2000 steps: at most 100"),
+        ({"steps": [{"stack_frames": {"size": 999}}] * 2}, r"make 2.3e\+07 columns of the 23 .*: at most 1048576"),
+        (
+            {"steps": [{"repeated_deltas": {"delta_order": 3}}, *[{"low_frame_rate": {"stack": 500}}] * 2]},
+            "at most 104",
+        ),
+        ({"sampling_rate": 10**300}, "sampling_rate has an invalid value, an integer of 997 bits"),
         ({"source": {"url": "x"}}, "source takes repository, file, commit, date"),
     ],
 )

@@ -103,3 +103,35 @@ def test_things_that_are_no_statistics_are_refused() -> None:
 def test_variances_are_floored_where_kaldi_floors_them() -> None:
     sums = np.array([[0.0, 0.0, 1.0], [1e-16, 1e-30, 0.0]])
     np.testing.assert_allclose(Statistics.of(sums).scale, [1e8, 1e10])
+
+
+@pytest.mark.parametrize("kind", ["array", "json", "kaldi"])
+def test_a_negative_variance_is_refused(kind: str, tmp_path: Path) -> None:
+    matrix, file = np.array([[10.0, 10.0, 10.0], [50.0, 5.0, 0.0]]), tmp_path / "stats"
+    source: Any = matrix if kind == "array" else file
+    if kind == "json":
+        file.write_text('{"mean_stat": [10, 10], "var_stat": [50, 5], "frame_num": 10}')
+    elif kind == "kaldi":
+        file.write_text(" [\n 10 10 10\n 50 5 0 ]\n")
+    with pytest.raises(
+        FeatureError, match=r"the variance of column 1 is negative, -0\.5: .*compute the statistics again"
+    ):
+        Statistics.of(source)
+
+
+def test_a_variance_that_is_negative_by_rounding_is_that_of_a_constant_column() -> None:
+    sums = np.array([[123456.0, 1.0, 100.0], [123456.0**2 / 100 * (1 - 4e-6), 1.0, 0.0]])
+    assert Statistics.of(sums).scale[0] == np.float32(1e10)
+
+
+@pytest.mark.parametrize("text", ['{"mean": [1e300], "std": [1]}', '{"mean": [1], "std": [1e-300]}'])
+def test_numbers_that_overflow_in_single_precision_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "stats").write_text(text)
+    with pytest.raises(FeatureError, match="infinite or NaN values, in single precision"):
+        Statistics.of(tmp_path / "stats")
+
+
+@pytest.mark.parametrize("pair", [(10**400, 1.0), ([1.0], [10**400])])
+def test_integers_beyond_double_precision_are_refused(pair: Any) -> None:
+    with pytest.raises(FeatureError, match="mean and std must be numbers"):
+        Statistics.of(pair)

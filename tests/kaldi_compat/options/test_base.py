@@ -10,13 +10,14 @@ import pickle
 import pydoc
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import BaseOptions, info, option
-from kaldi_compat.options.config import FLOAT32_END, UsageError, flag_table, parse_real, spell_as_flags
+from kaldi_compat.options.config import FLOAT32_END, UsageError, flag_table, load_options, parse_real, spell_as_flags
 from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, SpliceOptions
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions
 
@@ -149,3 +150,21 @@ def test_number_that_is_rounded_to_infinity_is_refused() -> None:
     assert parse_real("3.4028235677973362e38", FLOAT32_END) is not None
     assert parse_real(repr(FLOAT32_END), FLOAT32_END) is parse_real("-1e39", FLOAT32_END) is None
     assert parse_real("inf", FLOAT32_END) == float("inf")
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**5000)], ids=["400 digits", "5000 digits"])
+@pytest.mark.parametrize("name", ["num_mel_bins", "low_freq"])
+def test_integers_of_any_size_are_refused_in_one_line(name: str, number: int) -> None:
+    with pytest.raises(OptionError, match=f"{name} must be .*, not an integer of {number.bit_length()} bits"):
+        FbankOptions(**{name: number})
+
+
+@pytest.mark.parametrize("name", ["--num-mel-bins", "--dither"])
+def test_numbers_of_any_length_in_a_configuration_file_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "fbank.conf"
+    file.write_text(f"{name}=1{5000 * '0'}\n")
+    with pytest.raises(OptionError, match=rf"fbank\.conf, line 1: {name}=1000*\.\.\.: expected") as caught:
+        load_options(FbankOptions, file)
+    assert len(str(caught.value)) < 300
+    file.write_text(f"--num-mel-bins=+{5000 * '0'}40\n")
+    assert load_options(FbankOptions, file).num_mel_bins == 40

@@ -29,8 +29,16 @@ CASES: list[dict[str, str]] = [
     {"copy-feats ark:trail.ark ark:out": "trail.ark:[0-9]+: "},
     {"copy-feats 'ark,p:printf k |' ark:out": "printf k |: "},
     {"copy-feats scp,p:blank.scp ark:out": "WARNING .* invalid line"},
-    {"copy-feats scp:beyond.scp ark:out": "f.ark:99999: a: "},
-    {"wav-to-duration scp:zero.scp ark:out": "zero.wav"},
+    {
+        "copy-feats ark:f.ark:99999 ark:out": "f.ark:99999: the offset is beyond the end",
+        "copy-feats scp:beyond.scp ark:out": "f.ark:99999: a: ",  # 255 in Kaldi
+    },
+    {
+        "compute-fbank-feats scp:zero.scp ark:out": "zero.wav:20: u: a wave file has a sampling rate of 0",
+        "wav-to-duration scp:zero.scp ark:out": "zero.wav",
+        "wav-copy scp:zero.scp ark:out": "zero.wav",
+    },
+    {"compare-feats ark:f.ark ark:longer.ark": "a: 2 frames in the first table, but 3 in the second"},
     {"wav-to-duration scp:odd.scp ark:out": "Printed duration for 1 audio files"},
     {"compute-fbank-feats --vtln-warp=nan scp:wav.scp ark:out": "must be positive, not nan"},
     {"copy-post ark:tight ark:out": "Done copying 1 posteriors"},
@@ -54,7 +62,9 @@ def write_odd_inputs() -> None:
     Path("b.fea").mkdir()
     Path("b.mfc").mkdir()
     wave, lines = Path("u.wav").read_bytes(), Path("f.scp").read_text()
-    Path("zero.wav").write_bytes(wave[:24] + bytes(4) + wave[28:])
+    with io_ark.Writer("ark:longer.ark", kind="matrix") as writer:
+        writer.write("a", np.ones((3, 2), np.float32))
+    Path("zero.wav").write_bytes(wave[:24] + bytes(8) + wave[32:])
     size = struct.pack("<I", len(wave) - 8 + 12)
     Path("odd.wav").write_bytes(wave[:4] + size + wave[8:36] + b"LIST\3\0\0\0abc\0" + wave[36:])
     Path("trail.ark").write_bytes(Path("f.ark").read_bytes() + b"\0\1\2")

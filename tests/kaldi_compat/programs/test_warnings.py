@@ -37,6 +37,7 @@ TEXTS = {
     "f": "u [ 1 2\n 3 4\n 5 7 ]\nv [ 1 2\n 2 1 ]\n",
     "half": "u [ 0.5 1\n 1.5 2\n 2.5 3.5 ]\nv [ 0.5 1\n 1 0.5 ]\n",
     "shorter": "u [ 1 2\n 3 4 ]\n",
+    "wider": "u [ 1 2 3\n 4 5 6\n 7 8 9 ]\n",
     "gap": "u [ 1 2 ]\ne [ ]\n",
     "zeros": "u [ 0 1e20 1\n 0 1e20 1\n 0 1e20 1 ]\n",
     "flat": "u [ 1 2\n 1 3 ]\n",
@@ -153,9 +154,11 @@ SAID: dict[str, tuple[int | str, ...]] = {
         "Features are considered dissimilar since 0.8 < 0.99",
     ),
     "compare-feats --threshold=0.79 ark:f ark:half": (0,),
-    "compare-feats ark:f ark:shorter": (
+    "compare-feats ark:f ark:shorter": (255, "u: 3 frames in the first table, but 2 in the second"),
+    "compare-feats ark:shorter ark:f": (255, "u: 2 frames in the first table, but 3 in the second"),
+    "compare-feats ark:f ark:wider": (
         1,
-        "Feature dimensions differ for utterance u, 3x2 vs. 2x2, skipping utterance.",
+        "Feature dimensions differ for utterance u, 2 vs. 3, skipping utterance.",
         "Second table has no feature for utterance v",
     ),
     "compare-feats ark:gap ark:gap": (

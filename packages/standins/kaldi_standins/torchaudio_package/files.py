@@ -5,6 +5,7 @@ Version 2.9 and later need torchcodec and FFmpeg for ``load`` and ``save``, and 
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,8 @@ WAV = {("PCM_S", None): "PCM_32", ("PCM_S", 16): "PCM_16", ("PCM_S", 24): "PCM_2
        ("ALAW", 8): "ALAW", (None, 8): "PCM_U8", (None, 16): "PCM_16", (None, 24): "PCM_24",
        (None, 32): "PCM_32"}  # fmt: skip
 SPHERE = {(name, bits): f"PCM_{bits or 32}" for name in (None, "PCM_S") for bits in (None, 16, 24, 32)} | {
-    (name, bits): name for name in ("ULAW", "ALAW") for bits in (None, 8)
+    **{("ULAW", bits): "ULAW" for bits in (None, 8)},
+    **{("ALAW", bits): "ALAW" for bits in (None, 8, 16, 24, 32, 64)},
 }
 OGG: dict[tuple[str | None, int | None], str] = {
     (None, None): "VORBIS",
@@ -60,6 +62,34 @@ OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", 
 
 class AudioFileError(AudioError, RuntimeError):
     """An audio file cannot be read or written. torchaudio raises a RuntimeError or a ValueError for it."""
+
+
+class AudioFileTypeError(AudioFileError, TypeError):
+    """An argument has a wrong type. torchaudio raises a TypeError for it."""
+
+
+@functools.cache
+def _libsndfile_error() -> type[AudioFileError]:
+    """Return the class of errors of libsndfile, which torchaudio passes on: a subclass of both libraries' errors."""
+    soundfile = import_extra("soundfile", "torchaudio")
+    names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
+    return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "LibsndfileFileError":  # pickle looks it up
+        return _libsndfile_error()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _as_ours(error: Exception, message: str) -> AudioFileError:
+    """Return an error with this message, which handlers of the original error catch, too."""
+    kind: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
+    if hasattr(error, "error_string"):
+        kind = _libsndfile_error()
+    ours = kind(message)
+    vars(ours).update(vars(error))  # the code and the prefix of libsndfile
+    return ours
 
 
 @dataclass
@@ -202,7 +232,9 @@ def save(
     if kind not in SAVED and kind not in SAVED_AS_ONE:
         raise AudioFileError(f"cannot write {_name(uri)}: the formats are {', '.join([*SAVED, *SAVED_AS_ONE])}")
     subtype = OF_TYPE.get(src.dtype) if kind == "wav" and not encoding and not bits_per_sample else None
-    subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding or None, bits_per_sample or None))
+    # An empty encoding is none in these two formats.
+    encoding = encoding or None if kind in ("wav", "flac") else encoding
+    subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding, bits_per_sample or None))
     if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):
         asked = f"samples of {src.dtype}, encoding={encoding}, bits_per_sample={bits_per_sample}"
         raise AudioFileError(f"cannot write {_name(uri)}: {kind} does not have {asked}")
@@ -211,7 +243,7 @@ def save(
         samples = (src.T if channels_first else src).detach().cpu().numpy()
         soundfile.write(uri, samples, sample_rate, subtype=subtype, format=container)
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
-        raise AudioFileError(f"cannot write {_name(uri)}: {error}") from error
+        raise _as_ours(error, f"cannot write {_name(uri)}: {error}") from error
 
 
 def set_audio_backend(backend: str | None) -> None:
@@ -260,7 +292,7 @@ def _opened(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
             reason += (
                 f" libsndfile {version} reads WAV, FLAC, OGG and (from 1.1 on) MP3: convert the file to one of them"
             )
-        raise AudioFileError(f"cannot read {_name(uri)}: {reason}") from error
+        raise _as_ours(error, f"cannot read {_name(uri)}: {reason}") from error
 
 
 def _name(uri: Any) -> str:

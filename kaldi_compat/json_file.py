@@ -1,0 +1,68 @@
+"""JSON files from users: bounded reads of regular files, and a parser that refuses what has two meanings.
+
+The only reader of JSON files that other programs or people wrote. Does not import NumPy.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from typing import Any
+
+MAX_FILE_BYTES = 1 << 26  # larger than any preset or file of statistics
+MAX_DIGITS = 308  # of an integer: larger ones are infinite in double precision
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def read_regular_file(path: str | os.PathLike[str]) -> bytes:
+    """Read a file of bounded size. Does not wait for a pipe, and reads no device.
+
+    Raises:
+        OSError: the file cannot be read, is not a regular file, or is too large.
+    """
+    # A pipe that nobody writes to would block open() without O_NONBLOCK.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file: pass the path of a file, not a pipe or a device")
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"the file has more than {MAX_FILE_BYTES >> 20} MiB")
+    return content
+
+
+def parse_json(content: bytes) -> Any:
+    """Parse a JSON document in UTF-8.
+
+    Raises:
+        ValueError: the document is not valid, starts with a byte-order mark, repeats a key of an object, has an integer
+            that is infinite in double precision, or is nested too deeply. The message says what to do.
+
+    >>> parse_json(b'{"num_mel_bins": 80, "num_mel_bins": 40}')
+    Traceback (most recent call last):
+    ...
+    ValueError: the key "num_mel_bins" is there twice: delete one of the two
+    """
+    if content.startswith(_BYTE_ORDER_MARKS):
+        raise ValueError("the file starts with a byte-order mark: save it as UTF-8 without one")
+    try:
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_object_of, parse_int=_parse_integer)
+    except RecursionError:
+        raise ValueError("the document is nested too deeply") from None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {json.dumps(repeated)} is there twice: delete one of the two")
+    return values
+
+
+def _parse_integer(text: str) -> int:
+    if len(text.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"an integer has {len(text)} digits: expected at most {MAX_DIGITS}")
+    return int(text)
