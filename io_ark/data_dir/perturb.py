@@ -14,6 +14,7 @@ from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
 from io_ark.data_dir.lists import bad_line
+from io_ark.data_dir.segment_times import at_speed
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, locked, remove_tree
 from io_ark.data_dir.validate import validate
 
@@ -73,9 +74,9 @@ def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
         out = []
         for line in chunk.split(b"\n")[:-1]:
             key, name, start, end, *_ = line.split(b" ") + [b""] * 3
-            first, last = number_of(start) / speed, number_of(end) / speed
-            if last > first + SHORTEST:
-                out.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
+            seconds, times = at_speed(start, end, speed)
+            if seconds > SHORTEST:
+                out.append(b"%b %b %b\n" % (key, name, times))
         yield b"".join(out)
 
 
