@@ -11,6 +11,7 @@ _MODULES = {
     "directory": "DataDir",
     "segment_times": "TO_THE_END",
     "segments": "Segment load_segments load_spk2utt load_text load_utt2spk parse_segment",
+    "audio_commands": "split_speed",
     "perturb": "combine_speeds",
     "stage": "DataDirError",
 }
@@ -18,6 +19,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from io_ark.data_dir.audio_commands import split_speed as split_speed
     from io_ark.data_dir.directory import DataDir as DataDir
     from io_ark.data_dir.perturb import combine_speeds as combine_speeds
     from io_ark.data_dir.segment_times import TO_THE_END as TO_THE_END

@@ -8,7 +8,6 @@ which uses another filter and adds dithering noise.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import io_ark
+from io_ark import data_dir
 from io_ark.data_dir import combine_speeds
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
@@ -25,11 +25,6 @@ from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
-_FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
-_FROM_FILE = re.compile(r"sox (?:-t wav )?(.*?\S)(?: -b 16)? -t wav - speed (\S+) \|")
-# Kaldi's script has sox read all files as WAV, which it refuses for others; it writes 16 bits only if told so.
-_NOT_WAV = re.compile(rb" sox -t wav (\S.*\.(?:flac|ogg|oga|opus|mp3|aiff?|au|snd|caf|sph|w64)) -t wav ", re.IGNORECASE)
-_WAV_COPY = re.compile(r"wav-copy (\S+:[0-9]+) - \|")
 # Features and what else the source has besides these are not those of other speeds.
 TAKEN = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 
@@ -39,15 +34,10 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')
-    >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
-    ('flac -dcs a.flac |', '1.1')
     """
-    found = _FROM_COMMAND.fullmatch(rxfilename) or _FROM_FILE.fullmatch(rxfilename)
+    found = data_dir.split_speed(rxfilename)
     # Other notations of sox for speeds, such as cents (50c), are left to sox.
-    if not found or not is_speed(found[2]):
-        return rxfilename, None
-    copied = _WAV_COPY.fullmatch(found[1])
-    return (copied or found)[1], found[2]
+    return found if found and is_speed(found[1]) else (rxfilename, None)
 
 
 def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
@@ -81,8 +71,6 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     make_directory(target)
     with TemporaryDirectory(prefix=".speeds", dir=target) as folder:
         made = combine_speeds(_warn_of_loss, str(source), folder, factors)
-        script = made / "wav.scp"
-        script.write_bytes(_NOT_WAV.sub(rb" sox \1 -b 16 -t wav ", script.read_bytes()))
         for path in made.iterdir():
             if path.name in TAKEN.split():
                 os.replace(path, target / path.name)
