@@ -79,7 +79,8 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
 def _check_lines(source: Path) -> None:
     """Raise :class:`DumpError` for lines that Kaldi's script misreads: without a file, or with times such as 1_0."""
     for name, words, times in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
-        text = (source / name).read_text("utf-8", "surrogateescape") if (source / name).is_file() else ""
+        data = (source / name).read_bytes() if (source / name).is_file() else b""
+        text = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.
         for number, fields in enumerate(map(split_words, text.split("\n")), 1):
             if fields and (len(fields) < words or None in map(parse_real, fields[times:words])):
                 what = f"{words} words or more" if len(fields) < words else "times in seconds"
