@@ -18,13 +18,16 @@ import numpy as np
 import io_ark
 from io_ark import data_dir
 from io_ark.data_dir import combine_speeds
+from io_ark.data_dir.directories import refuse_same
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import make_directory
 from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
+# Other files of a data directory, which an older job may have left in the target.
+REPLACED = "cmvn.scp ctm frame_shift glm spk2warp stm utt2num_frames utt2warp vad.scp"
 # Features and what else the source has besides these are not those of other speeds.
 TAKEN = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 
@@ -55,10 +58,12 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     """Make a data directory with the source's utterances at these speeds.
 
     The result is that of ``utils/perturb_data_dir_speed_3way.sh``: names get the prefix ``sp<factor>-``, except for
-    factor 1.0; commands in ``wav.scp`` make the audio.
+    factor 1.0; commands in ``wav.scp`` make the audio. Files of a data directory that the target had before are in its
+    ``.backup`` afterwards.
 
     Raises:
-        DumpError: source and target are the same, or the source lacks a file.
+        DumpError: source and target are the same, the source lacks a file, or the target has features.
+        DataDirError: the target contains the source, or a line of the source is invalid.
     """
     if source.resolve() == target.resolve():
         raise DumpError(f"speed_dir must be another directory than {source}")
@@ -67,13 +72,20 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
+    say = Say("speeds", _warn_of_loss, as_script=False)
+    refuse_same(str(source), str(target), f"speed_dir must be another directory than {source}", say)
     _check_lines(source)
-    make_directory(target)
-    with TemporaryDirectory(prefix=".speeds", dir=target) as folder:
-        made = combine_speeds(_warn_of_loss, str(source), folder, factors)
-        for path in made.iterdir():
-            if path.name in TAKEN.split():
-                os.replace(path, target / path.name)
+    with TemporaryDirectory() as folder:
+        try:
+            made = SourceDir(str(combine_speeds(_warn_of_loss, str(source), folder, factors)))
+        except DataDirError as error:
+            error.file = error.file.replace(os.path.join(folder, "all"), str(target))
+            raise
+        with Stage(str(target), say) as stage:
+            for name in (*TAKEN.split(), *REPLACED.split()):
+                if stage.path(name):
+                    stage.move_to_backup(name)
+            stage.each(made, TAKEN)
 
 
 def _check_lines(source: Path) -> None:

@@ -25,7 +25,7 @@ from kaldi_compat.dump.read import read_audio
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from tests.support.odd_names import ALL, NAMES, write_directory
 
-PARTS = 25  # Of all names in all formats. It shares no factor with the number of formats.
+PARTS = 35  # Of all names in all formats. It shares no factor with the number of formats.
 NEEDS_SOX = pytest.mark.skipif(shutil.which("sox") is None, reason="sox is not installed")
 
 
