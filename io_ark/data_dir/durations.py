@@ -10,32 +10,37 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from io_ark.data_dir import lines
+from io_ark.data_dir.audio_commands import head_of
 from io_ark.data_dir.lines import awk_number, chunks, columns, lines_of, number_of, numbers_in, with_numbers, words
 from io_ark.data_dir.segment_times import durations_of_segments
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
 from io_ark.errors import ArkError
 
+if TYPE_CHECKING:
+    from io_ark.codecs.wave import WaveInfo, WaveInfoCodec
+
 SPEED_COMMAND = re.compile(rb"sox.*speed")
-_SPHERE = {name: re.compile(rb"%b -i ([0-9]+)" % name) for name in (b"sample_rate", b"sample_count")}
+# At most 18 digits: more than any file has.
+_SPHERE = {name: re.compile(rb"%b -i ([0-9]{1,18})(?![0-9])" % name) for name in (b"sample_rate", b"sample_count")}
 HEADER_LINES = 31
+HEADER_BYTES = 1 << 14  # A header of SPHERE has a multiple of 1024 bytes, and rarely more than 1024.
 
 
 def sphere_durations(wav_scp: str) -> list[bytes] | None:
-    """Return the lines of durations if all audio comes from sph2pipe and the headers of its files can be read."""
+    """Return the lines of durations if all audio comes from sph2pipe and the headers of its files can be read.
+
+    The commands are not run, and of each file only the first bytes are read, if it is a regular file.
+    """
     found = []
     for line in lines_of(wav_scp):
         key, program, *rest = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
         if not program.endswith(b"sph2pipe") or rest[:2] + rest[3:] != [b"-f", b"wav", b"|", b"", b""]:
             return None
-        try:
-            with open(rest[2], "rb") as file:
-                header = b"".join(file.readline() for _ in range(HEADER_LINES))
-        except OSError:
-            return None
+        header = b"\n".join(head_of(rest[2], HEADER_BYTES).split(b"\n")[:HEADER_LINES])
         rate, count = (pattern.findall(header) for pattern in _SPHERE.values())
         if not count or not rate or not int(rate[-1]):
             return None
@@ -52,21 +57,20 @@ def audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
             yield f"{key} {seconds_of(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
 
 
-def _codec(read_entire_file: bool) -> str:
-    return "wave" if read_entire_file else "wave-info"
+def _codec(read_entire_file: bool) -> WaveInfoCodec:
+    from io_ark.codecs.wave import WaveInfoCodec
+
+    return WaveInfoCodec(counts_samples=read_entire_file)
 
 
-def seconds_of(audio: Any, wav_scp: str, key: str) -> float:
+def seconds_of(audio: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording, in single precision as Kaldi computes it."""
     import numpy as np
 
-    import io_ark
-
-    count = audio.samples.shape[1] if isinstance(audio, io_ark.Wave) else audio.sample_count
-    if count is None:
+    if audio.sample_count is None:
         text = "its header has no duration: check the file, or pass --read-entire-file true"
         raise DataDirError(text, wav_scp, key=key)
-    return float(np.float32(count) / np.float32(audio.sample_frequency))
+    return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 
 def lengths_of_features(feats_scp: str) -> list[bytes]:

@@ -249,6 +249,9 @@ def perturb_volume(
     if _has_volume(path):
         say("It looks like the data was already volume perturbed.  Not doing anything.")
         return 0
+    for read in filter(None, (path, reco2vol)):
+        if write_reco2vol and os.path.exists(write_reco2vol) and os.path.samefile(read, write_reco2vol):
+            raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
     given = _volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []
