@@ -20,6 +20,7 @@ from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
+from io_ark.specifier import FileName
 from io_ark.text import html_table
 
 __all__ = ["DataDir"]
@@ -106,7 +107,7 @@ class DataDir(os.PathLike[str]):
             raise MissingFileError(
                 f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
             )
-        return os.path.join(self.path, name)
+        return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""

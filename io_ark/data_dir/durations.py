@@ -19,6 +19,7 @@ from io_ark.data_dir.segment_times import durations_of_segments
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
 from io_ark.errors import ArkError
+from io_ark.specifier import FileName, Rspecifier
 
 if TYPE_CHECKING:
     from io_ark.codecs.wave import WaveInfo, WaveInfoCodec
@@ -52,7 +53,7 @@ def audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
     """Yield lines of durations as wav-to-duration writes them, from headers or from all samples."""
     import io_ark
 
-    with io_ark.SequentialReader(f"scp:{wav_scp}", kind=_codec(read_entire_file)) as audio:
+    with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_codec(read_entire_file)) as audio:
         for key, wave in audio:
             yield f"{key} {seconds_of(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
 
@@ -78,7 +79,7 @@ def lengths_of_features(feats_scp: str) -> list[bytes]:
     import io_ark
     from io_ark.codecs import InfoCodec
 
-    with io_ark.SequentialReader(f"scp:{feats_scp}", kind=InfoCodec("matrix")) as found:
+    with io_ark.SequentialReader(Rspecifier("scp", FileName(feats_scp)), kind=InfoCodec("matrix")) as found:
         return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in found]
 
 
@@ -186,7 +187,7 @@ def recording_durations(src: SourceDir, names: set[bytes], entire: bool = False)
     if (missing := names.difference(found)) and (path := src.path("wav.scp")):
         from io_ark.api import load_scp
 
-        recordings = load_scp(path, kind=_codec(entire))
+        recordings = load_scp(FileName(path), kind=_codec(entire))
         for name in sorted(missing):
             if (key := shown(name)) in recordings:
                 found[name] = seconds_of(recordings[key], path, key)
