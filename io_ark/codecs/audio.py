@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from io_ark.extras import not_installed
 from io_ark.logs import logger
-from io_ark.streams.source import Source
+from io_ark.streams.source import FileSource, Source
 
 # The first bytes of a file, its format, and a command that converts it.
 _FORMATS = (
@@ -28,6 +28,10 @@ _FORMATS = (
     (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),
 )
 _LONGEST_TAG = 12
+MAX_AUDIO_BYTES = 1 << 32  # More than a wave file can have. A command may write without end.
+_FLAC_BYTES = 26  # Up to the number of samples.
+_SPHERE_BYTES = 1024
+_SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
 _CHUNK = 1 << 20  # samples of each channel that are decoded at once
 
 
@@ -75,7 +79,7 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
     Raises:
         FormatError: soundfile is not installed, cannot decode the bytes, or the audio is too long.
     """
-    with _open_audio(data, source, name) as file:
+    with _open_audio(io.BytesIO(data), source, name) as file:
         parts = _parts(file, source, max_duration)
         rate, announced, channels = float(file.samplerate), file.frames, file.channels
     samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
@@ -86,17 +90,65 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
     return rate, samples
 
 
-def size_of(data: Any, source: Source, name: str) -> tuple[float, int, int]:
-    """Return the sampling rate in Hz and the numbers of channels and samples of a file, without decoding it."""
+def size_of(source: Source, name: str) -> tuple[float, int, int]:
+    """Return the sampling rate in Hz and the numbers of channels and samples of audio, without decoding it.
+
+    Only the header of FLAC and SPHERE is read; of other formats, what libsndfile reads of a file, or all that a command
+    writes.
+    """
+    require_decoder(source, name)
+    if size := _size_in_header(source, name):
+        return size
+    data = _FileBytes(source) if isinstance(source, FileSource) else io.BytesIO(source.read_rest(MAX_AUDIO_BYTES))
     with _open_audio(data, source, name) as file:
         return float(file.samplerate), file.channels, file.frames
+
+
+def _size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
+    """Return rate, channels and samples if the header of FLAC or SPHERE has all of them."""
+    if name == "FLAC":
+        packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")  # of the first block
+        rate, channels, count = packed >> 44, (packed >> 41 & 7) + 1, packed & (1 << 36) - 1
+    elif name == "SPHERE":
+        head = source.peek(_SPHERE_BYTES)
+        fields = (re.search(rb"\n%b -i ([0-9]{1,18})\s" % key, head) for key in _SPHERE_FIELDS)
+        rate, channels, count = (int(field[1]) if field else 0 for field in fields)
+    else:
+        return None
+    return (float(rate), channels, count) if rate and channels and count else None
+
+
+class _FileBytes(io.RawIOBase):
+    """The bytes of a file from the next one on, of which a decoder reads those that it asks for."""
+
+    def __init__(self, source: FileSource) -> None:
+        self._source, self._start, self._size, self._at = source, source.tell(), source.remaining(), 0
+
+    def readinto(self, buffer: Any) -> int:
+        count = max(0, min(len(buffer), self._size - self._at))
+        buffer[:count] = self._source.read_at(count, self._start + self._at)
+        self._at += count
+        return count
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
 
 
 @contextmanager
 def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
     soundfile = require_decoder(source, name)
     try:
-        with soundfile.SoundFile(io.BytesIO(data)) as file:
+        with soundfile.SoundFile(data) as file:
             yield file
     except (RuntimeError, TypeError) as error:  # soundfile's own are RuntimeErrors
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)

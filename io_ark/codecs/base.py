@@ -83,6 +83,10 @@ class Codec(Generic[T]):
         """
         return self.read_body(source, read_marker(source))
 
+    def read_single(self, source: Source) -> T:
+        """Read the object like :meth:`read`, but leave bytes unread that decide nothing: no other object follows."""
+        return self.read(source)
+
     def scan(self) -> Scan | None:
         """Return the reader of blocks of small objects of this kind in C; None if there is none."""
         return KindScan(self.scan_kind) if self.scan_kind else None

@@ -18,7 +18,7 @@ from io_ark.blocks import MAX_ENTRIES, WaveBlock
 from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
-from io_ark.codecs.audio import audio_format, decode, is_audio_file, require_decoder, size_of
+from io_ark.codecs.audio import MAX_AUDIO_BYTES, audio_format, decode, is_audio_file, require_decoder, size_of
 from io_ark.codecs.base import Codec, Sink, as_array, quote, raw_bytes, written_as
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
@@ -27,7 +27,7 @@ from io_ark.logs import logger
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
-from io_ark.streams.source import FileSource, Source
+from io_ark.streams.source import BytesSource, FileSource, Source
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
@@ -190,7 +190,7 @@ def read_samples(
     if remaining is not None and available > limit:
         _refuse_long(source, max_duration)
     if announced is None and (remaining is not None or limit == math.inf):
-        return source.read_rest()
+        return source.read_rest(MAX_AUDIO_BYTES)
     wanted = sys.maxsize if announced is None else announced
     data = bytearray()
     while len(data) < wanted:
@@ -205,6 +205,20 @@ def read_samples(
         if len(data) > limit:
             _refuse_long(source, max_duration)
     return data
+
+
+def _count_bytes(source: Source, announced: int | None) -> int:
+    """Skip the samples of a wave file, and return the number of their bytes that are there."""
+    limit = MAX_AUDIO_BYTES if announced is None else announced
+    count = 0
+    while count < limit and (piece := source.read_some(min(_PIECE, limit - count))):
+        count += len(piece)
+    if announced is None and count == limit:
+        source.fail(f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: does it end?")
+    if announced is not None and count < announced:
+        logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
+                       source.name, announced, count)  # fmt: skip
+    return count
 
 
 def _refuse_long(source: Source, max_duration: float) -> NoReturn:
@@ -243,10 +257,10 @@ def _foreign_samples(source: Source, header: _Header, max_duration: float = math
 def _header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
     """Return the header of a wave file; of audio whose samples must be decoded to be counted, all is read."""
     if name := _format_of_file(source):
-        return _info(size_of(source.read_rest(), source, name))
+        return _info(size_of(source, name))
     header = read_header(source, any_encoding)
     if header.foreign and not header.is_counted:
-        return _info(size_of(_foreign_samples(source, header, max_duration), source, _WAVE))
+        return _info(size_of(BytesSource(_foreign_samples(source, header, max_duration), name=source.name), _WAVE))
     return header
 
 
@@ -306,20 +320,37 @@ class WaveScan:
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
-    """Codec that reads the header of audio and skips its samples. It cannot write."""
+    """Codec that reads the header of audio and skips its samples. It cannot write.
+
+    Args:
+        any_encoding: as of :class:`WaveCodec`.
+        counts_samples: count the samples that are there, in constant memory, instead of trusting the header.
+    """
 
     marker = b""
 
-    def __init__(self, any_encoding: bool | None = None) -> None:
+    def __init__(self, any_encoding: bool | None = None, counts_samples: bool = False) -> None:
         self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
+        self.counts_samples = counts_samples
 
     def scan(self) -> Scan | None:
-        return WaveScan(only_headers=True)
+        return None if self.counts_samples else WaveScan(only_headers=True)
+
+    def read_single(self, source: Source) -> WaveInfo:
+        header = _header_or_info(source, self.any_encoding)
+        if isinstance(header, WaveInfo):
+            return header
+        if not self.counts_samples:
+            return header.info
+        size = _count_bytes(source, header.info.data_bytes)
+        return header.info._replace(sample_count=_frames(source, size, header.block))
 
     def starts_object(self, source: Source) -> bool:
         return is_audio_file(source.peek_buffered(_LONGEST_START))
 
     def read(self, source: Source) -> WaveInfo:
+        if self.counts_samples:
+            return self.read_single(source)
         header = _header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
             return header
@@ -377,7 +408,7 @@ class WaveCodec(Codec[Wave]):
 
     def read(self, source: Source) -> Wave:
         if name := _format_of_file(source):
-            return Wave(*decode(source.read_rest(), source, name, self.max_duration))
+            return Wave(*decode(source.read_rest(MAX_AUDIO_BYTES), source, name, self.max_duration))
         header = read_header(source, self.any_encoding)
         if header.foreign:
             file = _foreign_samples(source, header, self.max_duration)

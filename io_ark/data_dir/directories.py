@@ -245,6 +245,8 @@ class Renaming:
     def lines(self, path: str, number: int = 1, made: Iterable[bytes] | None = None) -> Iterator[bytes]:
         """Return chunks of a file, or what was made of them, with a field renamed, and single spaces between words.
 
+        A file name in a script file keeps its blanks.
+
         Raises:
             DataDirError: a name is not in the list.
         """
@@ -255,13 +257,13 @@ class Renaming:
                 done = chunk[:start].count(b"\n")
                 key = field(lines.split_lines(chunk)[done], number)
                 if key:
-                    yield self._renamed(chunk[:start], number)
+                    yield self._renamed(chunk[:start], number, path)
                     warn(f"apply_map.pl: undefined key {shown(key)}")
                     advice = f"is not in {self.listing}: add it, or run fix_data_dir.sh first"
                     raise DataDirError(advice, path, before + done + 1, key, status=DIED, partly=True)
-            yield self._renamed(chunk, number)
+            yield self._renamed(chunk, number, path)
 
-    def _renamed(self, chunk: bytes, number: int) -> bytes:
+    def _renamed(self, chunk: bytes, number: int, path: str) -> bytes:
         prefix, suffix = self.prefix, self.suffix
         if lines.is_plain(chunk):
             if number == 1 and not suffix:
@@ -270,7 +272,7 @@ class Renaming:
                 return chunk.replace(b" ", b" " + prefix).replace(b"\n", suffix + b"\n")
         out = []
         for line in lines.split_lines(chunk):
-            found = line.split()
+            found = lines.words_of_script(line) if path.endswith(".scp") else line.split()
             if len(found) >= number:
                 found[number - 1] = prefix + found[number - 1] + suffix
             out.append(b" ".join(found) + b"\n")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
 from io_ark.api import load_scp
@@ -12,11 +14,13 @@ from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, lines, perturb
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import Keys, chunks, lines_of, number_of
+from io_ark.data_dir.segment_times import durations_of_segments, is_to_the_end
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import SORTED_FILES, DataDirError, Say, SourceDir, Stage, refuse_target, shown
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
+from io_ark.specifier import FileName
 from io_ark.text import html_table
 
 __all__ = ["DataDir"]
@@ -83,12 +87,12 @@ class DataDir(os.PathLike[str]):
             for name, what in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
             if name in counts
         ]
-        hours = self.hours()
+        hours = self._known_hours()
         parts += [] if hours is None else [f"{hours:,.2f} hours"]
         return f"<DataDir {self.path}: {', '.join([*parts, ' '.join(counts)])}>"
 
     def _repr_html_(self) -> str:
-        hours = self.hours()
+        hours = self._known_hours()
         note = "" if hours is None else f"{hours:,.2f} hours"
         rows = [(name, f"{count:,}") for name, count in self.counts().items()]
         return html_table(self.path, rows, ("file", "lines"), note)
@@ -103,20 +107,32 @@ class DataDir(os.PathLike[str]):
             raise MissingFileError(
                 f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
             )
-        return os.path.join(self.path, name)
+        return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""
         return {name: SourceDir(self.path).count(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
-        """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files."""
+        """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files.
+
+        For segments that end at -1, the durations of their recordings come from ``reco2dur`` or else from the audio.
+        """
+        return self._hours(lambda names: durations.recording_durations(SourceDir(self.path), names))
+
+    def _hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
         if "utt2dur" in self:
             found = (lines.numbers_in(chunk, 2) for chunk in chunks(self.file("utt2dur")))
             return sum(map(sum, found)) / 3600
         if "segments" in self:
-            times = (line.split()[2:4] for line in lines_of(self.file("segments")))
-            return sum(number_of(pair[1]) - number_of(pair[0]) for pair in times if len(pair) == 2) / 3600
+            times = durations_of_segments(self.file("segments"), measure)
+            return sum(sum(seconds) for _, seconds in times) / 3600
+        return None
+
+    def _known_hours(self) -> float | None:
+        """Return the hours that the text files tell; no audio is read."""
+        with contextlib.suppress(DataDirError):
+            return self._hours(lambda names: durations.listed_durations(SourceDir(self.path), names))
         return None
 
     def _keys(self) -> Iterator[bytes]:
@@ -359,7 +375,8 @@ class DataDir(os.PathLike[str]):
                 raise DataDirError(
                     "write: segment recording start end", self.file("segments"), number, lines.field(line)
                 )
-            segments.setdefault(found[1], []).append((number_of(found[2]), number_of(found[3]), found[0]))
+            end = math.inf if is_to_the_end(found[3]) else number_of(found[3])
+            segments.setdefault(found[1], []).append((number_of(found[2]), end, found[0]))
         say, src = self._say("to_whole_recordings"), SourceDir(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:

@@ -9,32 +9,40 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from io_ark.data_dir import lines
-from io_ark.data_dir.lines import awk_number, chunks, lines_of, number_of, numbers_in, with_numbers, words
+from io_ark.data_dir.audio_commands import head_of
+from io_ark.data_dir.lines import awk_number, chunks, columns, lines_of, number_of, numbers_in, with_numbers, words
+from io_ark.data_dir.segment_times import durations_of_segments
 from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
 from io_ark.errors import ArkError
+from io_ark.specifier import FileName, Rspecifier
 from io_ark.text import parse_integer
 
+if TYPE_CHECKING:
+    from io_ark.codecs.wave import WaveInfo, WaveInfoCodec
+
 SPEED_COMMAND = re.compile(rb"sox.*speed")
-_SPHERE = {name: re.compile(rb"%b -i ([0-9]+)" % name) for name in (b"sample_rate", b"sample_count")}
+# At most 18 digits: more than any file has.
+_SPHERE = {name: re.compile(rb"%b -i ([0-9]{1,18})(?![0-9])" % name) for name in (b"sample_rate", b"sample_count")}
 HEADER_LINES = 31
+HEADER_BYTES = 1 << 14  # A header of SPHERE has a multiple of 1024 bytes, and rarely more than 1024.
 
 
 def sphere_durations(wav_scp: str) -> list[bytes] | None:
-    """Return the lines of durations if all audio comes from sph2pipe and the headers of its files can be read."""
+    """Return the lines of durations if all audio comes from sph2pipe and the headers of its files can be read.
+
+    The commands are not run, and of each file only the first bytes are read, if it is a regular file.
+    """
     found = []
     for line in lines_of(wav_scp):
         key, program, *rest = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
         if not program.endswith(b"sph2pipe") or rest[:2] + rest[3:] != [b"-f", b"wav", b"|", b"", b""]:
             return None
-        try:
-            with open(rest[2], "rb") as file:
-                header = b"".join(file.readline() for _ in range(HEADER_LINES))
-        except OSError:
-            return None
+        header = b"\n".join(head_of(rest[2], HEADER_BYTES).split(b"\n")[:HEADER_LINES])
         rate, count = (pattern.findall(header) for pattern in _SPHERE.values())
         samples, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (count, rate))
         if not count or not frequency:
@@ -45,18 +53,27 @@ def sphere_durations(wav_scp: str) -> list[bytes] | None:
 
 def audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
     """Yield lines of durations as wav-to-duration writes them, from headers or from all samples."""
-    import numpy as np
-
     import io_ark
 
-    with io_ark.SequentialReader(f"scp:{wav_scp}", kind="wave" if read_entire_file else "wave-info") as audio:
+    with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_codec(read_entire_file)) as audio:
         for key, wave in audio:
-            count = wave.samples.shape[1] if isinstance(wave, io_ark.Wave) else wave.sample_count
-            if count is None:
-                text = "its header has no duration: check the file, or pass --read-entire-file true"
-                raise DataDirError(text, wav_scp, key=key)
-            seconds = np.float32(count) / np.float32(wave.sample_frequency)
-            yield f"{key} {float(seconds):.7g} \n".encode("utf-8", "surrogateescape")
+            yield f"{key} {seconds_of(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
+
+
+def _codec(read_entire_file: bool) -> WaveInfoCodec:
+    from io_ark.codecs.wave import WaveInfoCodec
+
+    return WaveInfoCodec(counts_samples=read_entire_file)
+
+
+def seconds_of(audio: WaveInfo, wav_scp: str, key: str) -> float:
+    """Return the duration of a recording, in single precision as Kaldi computes it."""
+    import numpy as np
+
+    if audio.sample_count is None:
+        text = "its header has no duration: check the file, or pass --read-entire-file true"
+        raise DataDirError(text, wav_scp, key=key)
+    return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 
 def lengths_of_features(feats_scp: str) -> list[bytes]:
@@ -64,7 +81,7 @@ def lengths_of_features(feats_scp: str) -> list[bytes]:
     import io_ark
     from io_ark.codecs import InfoCodec
 
-    with io_ark.SequentialReader(f"scp:{feats_scp}", kind=InfoCodec("matrix")) as found:
+    with io_ark.SequentialReader(Rspecifier("scp", FileName(feats_scp)), kind=InfoCodec("matrix")) as found:
         return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in found]
 
 
@@ -108,10 +125,16 @@ def get_utt2dur(
 
         if stage.has("segments"):
             say(f"working out {target} from {segments}")
-            times = ((part, numbers_in(part, 4), numbers_in(part, 3)) for part in chunks(segments))
-            stage.write(
-                "utt2dur", (with_numbers(part, map(float.__sub__, ends, starts)) for part, ends, starts in times)
-            )
+            entire = read_entire_file or _has_speed_command(wav)
+
+            def of_recordings(names: set[bytes]) -> Mapping[bytes, float]:
+                try:
+                    return recording_durations(stage, names, entire)
+                except (ArkError, OSError) as error:
+                    raise say.fails("there was a problem getting the durations", str(error)) from None
+
+            times = durations_of_segments(segments, of_recordings)
+            stage.write("utt2dur", (with_numbers(part, seconds) for part, seconds in times))
         elif has_shift and stage.path("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
             found = (words(line, awk=True) for line in lines_of(stage.path("utt2num_frames")))
@@ -154,8 +177,41 @@ def check_complete(say: Say, stage: Stage, name: str, listing: str, what: str) -
             raise say.fails(f"less than half of {what} got a duration: failing.")
 
 
+def recording_durations(src: SourceDir, names: set[bytes], entire: bool = False) -> dict[bytes, float]:
+    """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
+
+    Args:
+        src: the directory.
+        names: the recordings. One that is in neither ``reco2dur`` nor ``wav.scp`` is left out.
+        entire: count samples instead of reading headers.
+    """
+    found = listed_durations(src, names)
+    if (missing := names.difference(found)) and (path := src.path("wav.scp")):
+        from io_ark.api import load_scp
+
+        recordings = load_scp(FileName(path), kind=_codec(entire))
+        for name in sorted(missing):
+            if (key := shown(name)) in recordings:
+                found[name] = seconds_of(recordings[key], path, key)
+    return found
+
+
+def listed_durations(src: SourceDir, names: set[bytes]) -> dict[bytes, float]:
+    """Return the durations of those recordings that are in ``reco2dur``."""
+    found: dict[bytes, float] = {}
+    for chunk in chunks(path) if (path := src.path("reco2dur")) else ():
+        (keys,) = columns(chunk, 1)
+        pairs = zip(keys, numbers_in(chunk, 2), strict=True)
+        found.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
+    return found
+
+
+def _has_speed_command(wav_scp: str) -> bool:
+    return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in chunks(wav_scp))
+
+
 def _reads_entire(say: Say, wav: str, name: str) -> bool:
-    if not any(SPEED_COMMAND.search(chunk) for chunk in chunks(wav)):
+    if not _has_speed_command(wav):
         return False
     say(
         "reading from the entire wav file to fix the problem caused by sox commands with speed perturbation. It is going to be slow."

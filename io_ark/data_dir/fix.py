@@ -9,10 +9,12 @@ from itertools import groupby, islice
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, field, lines_of, select, words
 from io_ark.data_dir.lists import bad_line, keys_of
+from io_ark.data_dir.segment_times import keys_to_the_end
 from io_ark.data_dir.stage import SCRATCH, SORTED_FILES, DataDirError, Say, SourceDir, Stage, same_bytes, warn
 from io_ark.data_dir.validate import bad_lines, for_images, has_positive
 
 BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
+MEASURED = ("utt2dur", "utt2num_frames")  # Files in which a value of 0 or less removes the utterance.
 NOT_CONTROLS = bytes([10, *range(32, 256)])
 # Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
 DERIVED = ("spk2utt", "cmvn.scp")
@@ -20,6 +22,7 @@ _BOM = "starts with a byte-order mark, which would be a part of the key: remove 
 _RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a recording of its own"
 _EMPTY = "is empty: remove it, or make it again"
+_NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
 _NONE_LEFT = "has none of the utterances that the other files have: compare their names"
 _ORDERS = {
     "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
@@ -186,7 +189,8 @@ class _Fix:
             path = stage.path(name)
             if path and keys.count:
                 self.emptied = name
-                known = positive_keys(path) if name in ("utt2dur", "utt2num_frames") else keys_of(path)
+                self.check_ends(name)
+                known = positive_keys(path) if name in MEASURED else keys_of(path)
                 if sum(part.count(b"\n") for part in keys.also_in(known)) < keys.count:
                     stage.write(SCRATCH, keys.also_in(known))
                     keys = Keys.of(stage.path(SCRATCH))
@@ -200,6 +204,15 @@ class _Fix:
             if stage.path(name):
                 stage.keep(name)
                 self.filter(keys, name)
+
+    def check_ends(self, name: str) -> None:
+        """Refuse durations that Kaldi's get_utt2dur.sh computes of segments that end at -1."""
+        path, segments = self.stage.path(name), self.stage.path("segments")
+        bad = list(bad_lines(path, has_positive)) if segments and name in MEASURED else []
+        open_ended = keys_to_the_end(segments) if bad else set()
+        for number, line in bad:
+            if field(line) in open_ended:
+                raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), number, field(line))
 
     def check_order(self, name: str, text: str, *, by_speaker: bool) -> None:
         """Check that a file's lines are sorted as a whole, or from their second field on."""

@@ -71,6 +71,17 @@ def words(line: bytes, *, awk: bool = False) -> list[bytes]:
     return line.split()
 
 
+def words_of_script(line: bytes) -> list[bytes]:
+    """Split a line of a script file into its key and the words of a command, or the name of a file as a whole.
+
+    >>> words_of_script(b"a cat  b.wav |"), words_of_script(b"a  my  file.wav ")
+    ([b'a', b'cat', b'b.wav', b'|'], [b'a', b'my  file.wav'])
+    """
+    if line.rstrip().endswith(b"|") and not re.search(rb"[\"'\\]", line):
+        return line.split()
+    return line.strip().split(None, 1)
+
+
 def field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
     """Return a field of a line, from 1; empty if there are fewer."""
     found = words(line, awk=awk) if awk else line.split(None, number)

@@ -9,43 +9,57 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from io_ark.data_dir import lines
+from io_ark.data_dir.audio_commands import OFFSET, are_plain, audio_input, quote
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
 from io_ark.data_dir.lists import bad_line
+from io_ark.data_dir.segment_times import at_speed
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, passing, refuse_target
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
-_OFFSET = re.compile(rb":[0-9]+$")
+_FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
+_QUOTED = re.compile(rb"'[^']*'")
 
 
-def with_speed(line: bytes, factor: bytes) -> bytes:
-    """Return a line of wav.scp, with single spaces, with the command that changes the speed.
+def with_speed(key: bytes, name: bytes, factor: bytes) -> bytes:
+    """Return a line of wav.scp with the command that changes the speed of a recording.
 
-    >>> with_speed(b"a a.wav", b"0.9")
+    >>> with_speed(b"a", b"a.wav", b"0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
-    key, space, path = line.partition(b" ")
-    if path.endswith(b"|"):
-        path = (path[:-1].rstrip() + b" |").lstrip()
-        return b"%b %b sox -t wav - -t wav - speed %b |\n" % (key, path, factor)
-    if _OFFSET.search(path):
-        return b"%b wav-copy %b - | sox -t wav - -t wav - speed %b |\n" % (key, path, factor)
-    return b"%b sox -t wav%b%b -t wav - speed %b |\n" % (key, space, path, factor)
+    audio = audio_input(name)
+    if audio.command:
+        return b"%b %b sox -t wav - -t wav - speed %b |\n" % (key, audio.command, factor)
+    if not audio.is_wav:
+        return b"%b sox %b -b 16 -t wav - speed %b |\n" % (key, audio.file, factor)
+    file = b" " + audio.file if audio.file else b""
+    return b"%b sox -t wav%b -t wav - speed %b |\n" % (key, file, factor)
 
 
-def audio_at(made: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Return chunks of wav.scp with the command that changes the speed."""
+def audio_at(path: str, made: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
+    """Return chunks of a wav.scp, with single spaces after the keys, with the command that changes the speed."""
     end = b" -t wav - speed %b |\n" % factor
-    for chunk in made:
-        alike = replaced(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end)
-        yield alike or b"".join([with_speed(line, factor) for line in chunk.split(b"\n")[:-1]])
+    for before, chunk in lines.numbered(made):
+        if alike := replaced(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
+            yield alike
+            continue
+        out = []
+        for number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
+            key, _, name = line.partition(b" ")
+            try:
+                out.append(with_speed(key, name, factor))
+            except ValueError as error:
+                raise DataDirError(str(error), path, number, key) from None
+        yield b"".join(out)
 
 
 def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
-    """Return lines of wav.scp with another command if all are alike; nothing if they are not.
+    """Return lines of wav.scp with another command if all are commands, or all are WAV files whose names need no quotes.
+
+    Otherwise, return nothing.
 
     Args:
         chunk: the lines.
@@ -57,7 +71,9 @@ def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
         return b""
     if chunk.count(b" |\n") == count:
         return chunk.replace(b" |\n", piped)
-    if b"|" in chunk or b":" in chunk or chunk.count(b" ") != count or Fields(chunk, 2).lacking:
+    if b"|" in chunk or b":" in chunk or chunk.count(b" ") != count or chunk.count(b".wav\n") != count:
+        return b""
+    if b" -" in chunk or not are_plain(chunk) or Fields(chunk, 2).lacking:
         return b""
     return chunk.replace(b" ", before).replace(b"\n", after)
 
@@ -73,9 +89,9 @@ def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
         out = []
         for line in chunk.split(b"\n")[:-1]:
             key, name, start, end, *_ = line.split(b" ") + [b""] * 3
-            first, last = number_of(start) / speed, number_of(end) / speed
-            if last > first + SHORTEST:
-                out.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
+            seconds, times = at_speed(start, end, speed)
+            if seconds > SHORTEST:
+                out.append(b"%b %b %b\n" % (key, name, times))
         yield b"".join(out)
 
 
@@ -101,7 +117,7 @@ def write_at_speed(
         stage.write("segments", segments_at(recordings.lines(segments, 2, utterances.lines(segments)), speed))
         stage.each(src, "reco2file_and_channel", recordings.lines)
         audio = recordings
-    stage.each(src, "wav.scp", lambda path: audio_at(audio.lines(path), factor.encode()))
+    stage.each(src, "wav.scp", lambda path: audio_at(path, audio.lines(path), factor.encode()))
     stage.each(src, "text", utterances.lines)
     stage.each(src, "spk2gender", speakers.lines)
     stage.each(src, "utt2lang", utterances.lines)
@@ -144,7 +160,7 @@ def combine_speeds(write: Callable[[str], object], source: str, folder: str, fac
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     """Make a directory of the audio played at another speed."""
     speed = number_of(factor.encode())
-    if speed <= 0:
+    if speed <= 0 or not lines.is_number(factor.encode()):
         raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
     _need_sox(say, "sox: command not found")
     src = SourceDir(source)
@@ -238,24 +254,29 @@ def perturb_volume(
     if _has_volume(path):
         say("It looks like the data was already volume perturbed.  Not doing anything.")
         return 0
+    for read in filter(None, (path, reco2vol)):
+        if write_reco2vol and os.path.exists(write_reco2vol) and os.path.samefile(read, write_reco2vol):
+            raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
     given = _volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []
 
-    def louder(number: int, line: bytes, key: bytes, rest: list[bytes]) -> bytes:
+    def louder(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
         volume = scale_low + width * random_number()
         if given is not None:
             if key not in given:
                 raise DataDirError(f"has no volume in {reco2vol}", path, number, key)
             volume = given[key]
-        scale, name, last = b"%a" % volume, b" ".join(rest), (rest or [key])[-1]
+        scale, audio = b"%a" % volume, audio_input(name)
         if write_reco2vol:
             volumes.append(b"%b %b\n" % (key, scale))
-        if last.endswith(b"|"):
+        if name.endswith(b"|"):
             return b"%b sox --vol %b -t wav - -t wav - |\n" % (line.strip(), scale)
-        if _OFFSET.search(last):
-            return b"%b wav-copy %b - | sox --vol %b -t wav - -t wav - |\n" % (key, name, scale)
-        return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, name)
+        if audio.command:
+            return b"%b %b sox --vol %b -t wav - -t wav - |\n" % (key, audio.command, scale)
+        if not audio.is_wav:
+            return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
+        return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
     with Stage(folder, say) as stage:
         stage.write("wav.scp", each_recording(path, louder))
@@ -271,25 +292,29 @@ def perturb_volume(
 
 def each_recording(
     path: str,
-    make: Callable[[int, bytes, bytes, list[bytes]], bytes],
+    make: Callable[[int, bytes, bytes, bytes], bytes],
     make_all: Callable[[bytes], bytes] = lambda chunk: b"",
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
-    """Return what is made of chunks of wav.scp, or else of each line: its number, itself, its key and the other words."""
+    """Return what is made of chunks of wav.scp, or else of each line: its number, itself, its key and what follows the key."""
     blank = 0
     for before, chunk in lines.numbered(chunks(path)):
         if not blank and (made := make_all(chunk)):
             yield made
             continue
         for number, line in enumerate(lines.split_lines(chunk), before + 1):
-            key, *rest = line.split() or [b""]
+            key, name = [*line.split(None, 1), b"", b""][:2]
             if not key:
                 blank = blank or number
             if blank and (key or not may_end_blank):
                 raise DataDirError("number of lines changed: is blank: remove it", path, blank)
             if key:
-                yield make(number, line, key, rest)
+                try:
+                    changed = make(number, line, key, name.rstrip())
+                except ValueError as error:
+                    raise DataDirError(str(error), path, number, key) from None
+                yield changed
 
 
 def _volumes(path: str) -> dict[bytes, float]:
@@ -307,13 +332,13 @@ def _volumes(path: str) -> dict[bytes, float]:
 def _has_volume(path: str) -> bool:
     """True if one of the first lines of wav.scp changes the volume of a whole recording."""
     for number, line in enumerate(lines_of(path)):
-        found = line.split()
+        found = _QUOTED.sub(b"x", line).split()
         if number == 100:
             break
         if found and found[-1].endswith(b"|"):
             if b"sox --vol" in b" ".join(found[-11:]):
                 return True
-        elif found and not _OFFSET.search(line.strip()) and b" ".join(found[1:3]) == b"sox --vol":
+        elif found and not OFFSET.search(line.strip()) and b" ".join(found[1:3]) == b"sox --vol":
             return True
     return False
 
@@ -321,6 +346,8 @@ def _has_volume(path: str) -> bool:
 def resample(say: Say, frequency: str, folder: str) -> int:
     """Change the sampling rate of all recordings."""
     sox = _need_sox(say, "Could not find sox in PATH")
+    if not _FREQUENCY.fullmatch(frequency):
+        raise DataDirError(f"the sampling rate must be a number above 0 in Hz, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
         raise DataDirError("is missing", f"{folder}/wav.scp")
     with Stage(folder, say) as stage:
@@ -331,10 +358,18 @@ def resample(say: Say, frequency: str, folder: str) -> int:
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
     if not SourceDir(folder).has("utt2dur"):
         get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
-    end = f" | {sox} -t wav - -c 1 -b 16 -t wav - rate {frequency} |\n".encode()
+    program = quote(os.fsencode(sox))
+    end = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
-    def resampled(number: int, line: bytes, key: bytes, rest: list[bytes]) -> bytes:
-        return line.strip() + end[2:] if line.rstrip().endswith(b"|") else b"%b cat %b%b" % (key, b" ".join(rest), end)
+    def resampled(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
+        if name.endswith(b"|"):
+            return line.strip() + end[2:]
+        audio = audio_input(name)
+        if audio.command:
+            return b"%b %b%b" % (key, audio.command, end[2:])
+        if not audio.is_wav:
+            return b"%b %b %b -c 1 -b 16 -t wav - rate %b |\n" % (key, program, audio.file, frequency.encode())
+        return b"%b cat %b%b" % (key, audio.file, end)
 
     with Stage(folder, say) as stage:
         all_resampled = functools.partial(replaced, piped=end, before=b" cat ", after=end)

@@ -11,12 +11,12 @@ from typing import overload
 import numpy as np
 
 from io_ark.codecs.wave import Wave
+from io_ark.data_dir.segment_times import TO_THE_END
 from io_ark.errors import FormatError, MissingKeyError, RangeError
 from io_ark.streams.access import Access
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.text import split_words
 
-TO_THE_END = -1.0
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _SEGMENT_FIELDS = "<segment> <recording> <start> <end> [<channel>]"
 
@@ -70,7 +70,7 @@ class Segment:
         latest = float(length + np.float32(max_overshoot))
         if self.start > float(length) or self.end > latest:
             self._refuse(f"is outside the recording of {length:g} s")
-        end = float(length) if self.end < 0 or self.end > float(length) else self.end
+        end = float(length) if self.end == TO_THE_END or self.end > float(length) else self.end
         if end - self.start < float(np.float32(min_length)):
             self._refuse(f"is shorter than {min_length:g} s")
         if self.channel is None and channels > 1:

@@ -11,6 +11,7 @@ from itertools import chain, islice, zip_longest
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, chunks, field, is_above, lines_of, words
 from io_ark.data_dir.lists import check_text
+from io_ark.data_dir.segment_times import is_interval
 from io_ark.data_dir.stage import Say, SourceDir, shown
 
 _ILLEGAL = {
@@ -214,8 +215,8 @@ def has_positive(found: list[bytes]) -> bool:
 
 
 def is_segment(found: list[bytes]) -> bool:
-    """True for a line of segments that ends after its start."""
-    return len(found) == 4 and is_above(found[3], found[2])
+    """True for a line of segments that ends after its start, or at -1: at the end of its recording."""
+    return len(found) == 4 and is_interval(found[2], found[3])
 
 
 def is_gender(found: list[bytes]) -> bool:
@@ -241,7 +242,7 @@ utt2warp|is_warp|write a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
 utt2dur|has_positive|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
 utt2num_frames|has_whole|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
 reco2dur|has_positive|bad line: write a positive number of seconds||Bad line : {1}
-segments|is_segment|write: segment recording start end, with start < end|badly formatted segments file|Bad line in segments file {1}
+segments|is_segment|write: segment recording start end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
 reco2file_and_channel|is_channel|write: recording file A, or B|badly formatted reco2file_and_channel file|Bad line  {1}
 """
 _VALUES = {name: rest for name, *rest in (line.split("|") for line in _TABLE.strip().splitlines())}

@@ -180,12 +180,19 @@ class Source:
             self._at += step
             left -= step
 
-    def read_rest(self) -> bytes:
-        """Read all bytes up to the end of the source."""
-        pieces = []
+    def read_rest(self, limit: int = sys.maxsize) -> bytes:
+        """Read all bytes up to the end of the source.
+
+        Raises:
+            FormatError: these are more than ``limit`` bytes.
+        """
+        pieces, size = [], 0
         while self._at < self._end or self._fill(1):
             pieces.append(bytes(self._window[self._at : self._end]))
+            size += len(pieces[-1])
             self._at = self._end
+            if size > limit:
+                self.fail(f"more than {limit >> 20} MiB follow: does it end?")
         return b"".join(pieces)
 
     def read_some(self, limit: int) -> bytes:

@@ -46,7 +46,7 @@ def read_place(
     """Read the object at a place, or a part of it."""
     opened = open_input(target, access, files)
     try:
-        value = codec.read(opened.source) if part is None else codec.part(opened.source, part)
+        value = codec.read_single(opened.source) if part is None else codec.part(opened.source, part)
     except BaseException as error:
         status = opened.close()
         if status in (0, *_STOPPED_READING) or not isinstance(error, ArkError):

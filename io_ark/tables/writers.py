@@ -14,7 +14,7 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, pack_arrays, script_lines
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
-from io_ark.errors import ArkError, ClosedError, WriteError
+from io_ark.errors import ArkError, ClosedError, SpecifierError, WriteError
 from io_ark.logs import logger
 from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
@@ -48,6 +48,9 @@ class ArchiveTarget:
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
+        if table.kind == "both" and "\n" in table.archive:
+            text = "has a line break, which ends a line of the script file: rename it, or write 'ark:'"
+            raise SpecifierError(text, file=table.archive)
         if os.path.basename(table.archive) == os.path.basename(table.script):
             refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
         self.archive = open_output(table.archive, access=access)

@@ -75,7 +75,7 @@ def _refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: s
         return Skip(
             f"Segment end is too far out of file data range [0,{length:g}s]; skipping segment '{line or segment.key}'"
         )
-    end = segment.end if 0 <= segment.end <= length else length
+    end = length if segment.end == data_dir.TO_THE_END or segment.end > length else segment.end
     if end - segment.start < as_float32(options.min_segment_length):
         return Skip(f"Segment {segment.key} too short, skipping it.")
     if segment.channel is not None:

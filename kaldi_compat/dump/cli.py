@@ -39,6 +39,7 @@ from kaldi_compat.dump.options import FEATURES, MODULE, PRESET, SOURCES, TRANSFO
 from kaldi_compat.dump.plan import (
     DumpPlan,
     check_inputs,
+    check_places,
     lines_of,
     listing_of,
     make_plan,
@@ -306,6 +307,7 @@ def with_speeds(job: Job) -> Job:
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
     changed = replace(job, layout=Layout.of(target, layout.feature, log, archives))
+    check_places(changed.layout)
     continues = job.options.resumes or job.options.shard
     if not (continues and changed.layout.plan.exists()):
         make_speed_directory(source, target, job.options.speed_factors)

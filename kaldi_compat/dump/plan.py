@@ -26,7 +26,7 @@ from kaldi_compat.dump.failures import shorten
 from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of, extractor_paths
 from kaldi_compat.dump.model import Trial
-from kaldi_compat.dump.options import DumpOptions, Job
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import normalize
 
@@ -140,14 +140,19 @@ def listing_of(job: Job) -> str:
     return SEGMENTS if job.layout.in_data(SEGMENTS).exists() else SCRIPT
 
 
-def check_inputs(job: Job) -> None:
-    """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
-    for place in (job.layout.data, job.layout.log, job.layout.archives):
+def check_places(layout: Layout) -> None:
+    """Raise :class:`DumpError` unless a script file can name files in the directories."""
+    for place in (layout.data, layout.log, layout.archives):
         for sign, name in ("\n", "newline"), ("|", "'|'"):
             if sign in str(place.absolute()):
                 raise DumpError(
                     f"{str(place)!r}: a script file cannot name files in a directory with a {name} in its name"
                 )
+
+
+def check_inputs(job: Job) -> None:
+    """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
+    check_places(job.layout)
     needed = [job.layout.in_data(SCRIPT), *filter(None, job.conf_paths().values())]
     needed += [path for name, path in extractor_paths(job).items() if name != "--preset"]
     if job.layout.in_data("spk2warp").exists():

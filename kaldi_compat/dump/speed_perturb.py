@@ -8,7 +8,6 @@ which uses another filter and adds dithering noise.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,19 +16,18 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import io_ark
+from io_ark import data_dir
 from io_ark.data_dir import combine_speeds
+from io_ark.data_dir.directories import refuse_same
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import make_directory
 from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
-_FROM_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|")
-_FROM_FILE = re.compile(r"sox (?:-t wav )?(.*?\S)(?: -b 16)? -t wav - speed (\S+) \|")
-# Kaldi's script has sox read all files as WAV, which it refuses for others; it writes 16 bits only if told so.
-_NOT_WAV = re.compile(rb" sox -t wav (\S.*\.(?:flac|ogg|oga|opus|mp3|aiff?|au|snd|caf|sph|w64)) -t wav ", re.IGNORECASE)
-_WAV_COPY = re.compile(r"wav-copy (\S+:[0-9]+) - \|")
+# Other files of a data directory, which an older job may have left in the target.
+REPLACED = "cmvn.scp ctm frame_shift glm spk2warp stm utt2num_frames utt2warp vad.scp"
 # Features and what else the source has besides these are not those of other speeds.
 TAKEN = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 
@@ -39,15 +37,10 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
 
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')
-    >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
-    ('flac -dcs a.flac |', '1.1')
     """
-    found = _FROM_COMMAND.fullmatch(rxfilename) or _FROM_FILE.fullmatch(rxfilename)
+    found = data_dir.split_speed(rxfilename)
     # Other notations of sox for speeds, such as cents (50c), are left to sox.
-    if not found or not is_speed(found[2]):
-        return rxfilename, None
-    copied = _WAV_COPY.fullmatch(found[1])
-    return (copied or found)[1], found[2]
+    return found if found and is_speed(found[1]) else (rxfilename, None)
 
 
 def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
@@ -65,10 +58,12 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     """Make a data directory with the source's utterances at these speeds.
 
     The result is that of ``utils/perturb_data_dir_speed_3way.sh``: names get the prefix ``sp<factor>-``, except for
-    factor 1.0; commands in ``wav.scp`` make the audio.
+    factor 1.0; commands in ``wav.scp`` make the audio. Files of a data directory that the target had before are in its
+    ``.backup`` afterwards.
 
     Raises:
-        DumpError: source and target are the same, or the source lacks a file.
+        DumpError: source and target are the same, the source lacks a file, or the target has features.
+        DataDirError: the target contains the source, or a line of the source is invalid.
     """
     if source.resolve() == target.resolve():
         raise DumpError(f"speed_dir must be another directory than {source}")
@@ -77,21 +72,27 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
+    say = Say("speeds", _warn_of_loss, as_script=False)
+    refuse_same(str(source), str(target), f"speed_dir must be another directory than {source}", say)
     _check_lines(source)
-    make_directory(target)
-    with TemporaryDirectory(prefix=".speeds", dir=target) as folder:
-        made = combine_speeds(_warn_of_loss, str(source), folder, factors)
-        script = made / "wav.scp"
-        script.write_bytes(_NOT_WAV.sub(rb" sox \1 -b 16 -t wav ", script.read_bytes()))
-        for path in made.iterdir():
-            if path.name in TAKEN.split():
-                os.replace(path, target / path.name)
+    with TemporaryDirectory() as folder:
+        try:
+            made = SourceDir(str(combine_speeds(_warn_of_loss, str(source), folder, factors)))
+        except DataDirError as error:
+            error.file = error.file.replace(os.path.join(folder, "all"), str(target))
+            raise
+        with Stage(str(target), say) as stage:
+            for name in (*TAKEN.split(), *REPLACED.split()):
+                if stage.path(name):
+                    stage.move_to_backup(name)
+            stage.each(made, TAKEN)
 
 
 def _check_lines(source: Path) -> None:
     """Raise :class:`DumpError` for lines that Kaldi's script misreads: without a file, or with times such as 1_0."""
     for name, words, times in (("wav.scp", 2, 2), ("segments", 4, 2), ("utt2dur", 2, 1), ("reco2dur", 2, 1)):
-        text = (source / name).read_text("utf-8", "surrogateescape") if (source / name).is_file() else ""
+        data = (source / name).read_bytes() if (source / name).is_file() else b""
+        text = data.decode("utf-8", "surrogateescape")  # A carriage return may be a part of a name.
         for number, fields in enumerate(map(split_words, text.split("\n")), 1):
             if fields and (len(fields) < words or None in map(parse_real, fields[times:words])):
                 what = f"{words} words or more" if len(fields) < words else "times in seconds"

@@ -38,8 +38,8 @@ def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
 def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
     """Return what :func:`packed_rfft` does, computed in double precision and rounded once.
 
-    For powers of two, the additions and products are those of ``packages/c/kaldi_features.h``: the last bits of NumPy's own FFT
-    depend on its version and on the processor.
+    For powers of two, the additions and products are those of ``packages/c/kaldi_features.h``, because the last bits of
+    NumPy's own FFT depend on its version and on the processor.
     """
     n = signal.shape[-1]
     if n & (n - 1):

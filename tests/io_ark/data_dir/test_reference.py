@@ -92,6 +92,9 @@ def test_scripts_differ_from_kaldis(
         changes = {name: after.get(name) for name in {*before, *after} if before.get(name) != after.get(name)}
         if "resample" in command and re.search(rb"\| \| \S*sox", wanted.get("data/a/wav.scp") or b""):
             continue  # Kaldi's script takes a command for a file if there is no space before its "|"
+        if "resample" in command and (script := wanted.get("data/a/wav.scp")):
+            # Kaldi's script writes "cat" before an offset into an archive, which no program can read.
+            wanted["data/a/wav.scp"] = re.sub(rb" cat (\S+:[0-9]+) \|", rb" wav-copy \1 - |", script)
         if status:  # of a new directory, nothing is left or a part; of an old one, not more than by Kaldi's script
             kept = {name for name in changes if not name.startswith(("data/out", "data/a/split", "data/b/split"))}
             stricter = not result["status"] and "3way" not in command

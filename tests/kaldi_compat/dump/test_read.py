@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark import native
 from io_ark.blocks import WaveBlock
+from io_ark.data_dir import stage
 from io_ark.errors import ArkError, FormatError
 from io_ark.tables.script import Script
 from kaldi_compat.dump import read
@@ -257,6 +258,57 @@ def test_the_directory_is_that_of_kaldis_script(tmp_path: Path) -> None:
     assert made == PERTURBED_BY_KALDI
     with pytest.raises(DumpError, match="another directory"):
         make_speed_directory(source, source, ["0.9"])
+
+
+def write_source(folder: Path) -> Path:
+    folder.mkdir()
+    for name, text in SOURCE.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_files_of_an_older_job_have_no_part_in_a_speed_directory(tmp_path: Path) -> None:
+    source, target = write_source(tmp_path / "train"), tmp_path / "train_sp"
+    target.mkdir()
+    old = {"spk2warp": "spk1 1.2\n", "segments": "x y 0 1\n", "text": "x old\n", "wav.scp": "x old.wav\n",
+           "utt2spk": "x x\n", "cmvn.scp": "x y\n", "utt2warp": "x 1\n", "reco2dur": "y 1\n"}  # fmt: skip
+    for name, text in old.items():
+        (target / name).write_text(text)
+    (target / "notes.txt").write_text("mine")
+    (tmp_path / "elsewhere").write_text("x elsewhere.wav\n")
+    (target / "wav.scp").unlink()
+    (target / "wav.scp").symlink_to(tmp_path / "elsewhere")
+    make_speed_directory(source, target, ["0.9", "1.0", "1.1"])
+    made = {path.name: path.read_text() for path in target.iterdir() if path.is_file()}
+    assert made == PERTURBED_BY_KALDI | {"notes.txt": "mine"}
+    kept = {path.name: path.read_text() for path in (target / ".backup").iterdir()}
+    assert kept == old | {"wav.scp": "x elsewhere.wav\n"}
+    assert (tmp_path / "elsewhere").read_text() == "x elsewhere.wav\n"
+
+
+def test_a_speed_directory_that_fails_is_not_begun(tmp_path: Path) -> None:
+    source, target = tmp_path / "train", tmp_path / "train_sp"
+    source.mkdir()
+    (source / "wav.scp").write_text("a a.wav\nb b.wav\n")
+    (source / "utt2spk").write_text("a s2\nb s1\n")
+    with pytest.raises(ArkError, match=f"^{target}/utt2spk: sp0.9-b: is not in this order"):
+        make_speed_directory(source, target, ["0.9"])
+    assert not target.exists()
+
+
+@pytest.mark.skipif(not hasattr(stage, "refuse_target"), reason="targets are not compared with what they contain yet")
+@pytest.mark.parametrize("target", [".", "..", "train/..", "train/.backup", "link"])
+def test_a_speed_directory_does_not_contain_its_source(
+    tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    source = write_source(Path("train"))
+    Path("link").symlink_to("train")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises((DumpError, ArkError), match="another"):
+        make_speed_directory(source, Path(target), ["0.9"])
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""Shell commands that read the audio of an entry of ``wav.scp``: names are quoted, and read back from a command.
+
+Quoting for the shell is not enough for sox, which expands wildcards itself, runs a name that starts with ``|``, and puts
+a URL into a command. Such names, and formats that sox may lack, are left to ``wav-copy``, which opens what our reader opens.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from io_ark.specifier import is_table_rspecifier
+
+HEAD_BYTES = 64  # More than the tag of any audio format.
+OFFSET = re.compile(rb":[0-9]+$")
+_PLAIN_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz@%+=:,./-" + bytes(range(128, 256))
+_EXPANDED_BY_SOX = re.compile(rb"[*?\[\]{}~\\]|://")
+# File name extensions, in lower case. sox reads these formats without additional packages.
+_READ_BY_SOX = (b".flac", b".aif", b".aiff", b".au", b".snd", b".sph")
+_READ_BY_WAV_COPY = (b".mp3", b".ogg", b".oga", b".opus", b".caf", b".w64", b".rf64")
+_UNREADABLE = (b".m4a", b".mp4", b".aac", b".wma", b".webm", b".amr", b".mkv", b".3gp", b".ape", b".wv")
+_NEEDS_COMMAND = "neither sox nor wav-copy reads {}: write a command, such as: ffmpeg -v 16 -i FILE -f wav - |"
+# A word of a command that stands for one name: no shell syntax except quotes.
+_WORD = r"""((?:[\w@%+=:,./-]|[^\0-\x7f]|'[^']*'|"[^"$`\\]*")+)"""
+_WAV_COPY = re.compile(rf"wav-copy {_WORD} - \|")
+_SPEED_OF_COMMAND = re.compile(r"(.*\|) sox -t wav - -t wav - speed (\S+) \|", re.DOTALL)
+_SPEED_OF_WAV = re.compile(rf"sox -t wav {_WORD} -t wav - speed (\S+) \|")
+_SPEED_OF_FILE = re.compile(rf"sox {_WORD} -b 16 -t wav - speed (\S+) \|")
+
+
+class AudioInput(NamedTuple):
+    """Input of a sox command.
+
+    Attributes:
+        command: a command that writes a WAV file and ends in ``|``; empty if sox reads the file.
+        file: the name of the file as a word of a shell command.
+        is_wav: True if sox reads the file as WAV; False if sox decides by the file name extension.
+    """
+
+    command: bytes
+    file: bytes = b""
+    is_wav: bool = True
+
+
+def audio_input(name: bytes) -> AudioInput:
+    """Return how sox gets the audio of an entry of ``wav.scp``: a file, ``file:offset``, a URL or a command.
+
+    The file name extension tells the format. A file without a known extension is opened and its first bytes are read.
+
+    Raises:
+        ValueError: the extension is that of a format that neither sox nor our reader reads.
+
+    >>> audio_input(b"my audio.wav")
+    AudioInput(command=b'', file=b"'my audio.wav'", is_wav=True)
+    >>> audio_input(b"wav.ark:17").command
+    b'wav-copy wav.ark:17 - |'
+    """
+    if name.endswith(b".wav") and not name.translate(None, _PLAIN_BYTES) and name[:1] != b"-" and b":" not in name:
+        return AudioInput(b"", name)
+    if name.endswith(b"|"):
+        return AudioInput(name[:-1].strip() + b" |")
+    if name in (b"", b"-"):
+        return AudioInput(b"", name)
+    extension = os.path.splitext(name)[1].lower()
+    if extension in _UNREADABLE:
+        raise ValueError(_NEEDS_COMMAND.format(extension.decode()))
+    copied = AudioInput(b"wav-copy %b - |" % quote(name))
+    if OFFSET.search(name) or _EXPANDED_BY_SOX.search(name) or extension in _READ_BY_WAV_COPY:
+        return copied
+    if extension in _READ_BY_SOX:
+        return AudioInput(b"", quote(name), is_wav=False)
+    return AudioInput(b"", quote(name)) if name.endswith(b".wav") or not _is_other_format(name) else copied
+
+
+def _is_other_format(name: bytes) -> bool:
+    """Return True if a file exists and starts as audio in another format than WAV."""
+    if not (head := head_of(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
+        return False
+    from io_ark.codecs.audio import audio_format
+    from io_ark.streams.source import BytesSource
+
+    return bool(audio_format(BytesSource(head)))
+
+
+def head_of(name: bytes, count: int) -> bytes:
+    """Return the first bytes of a regular file; nothing of a device, a pipe or a file that cannot be opened."""
+    try:
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            return b""
+        with open(os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb", buffering=0) as file:
+            return file.read(count) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except (OSError, ValueError):
+        return b""
+
+
+def are_plain(lines: bytes) -> bool:
+    """Return True if a shell reads each word of the lines as itself, without quotes."""
+    return not lines.translate(None, _PLAIN_BYTES + b" \n")
+
+
+def quote(name: bytes) -> bytes:
+    """Return a file name as a word of a shell command. Plain names, and ``-`` for standard input, stay as they are.
+
+    >>> [quote(name).decode() for name in (b"a-1/b.wav", b"-t.wav", b"a b;c.wav")]
+    ['a-1/b.wav', './-t.wav', "'a b;c.wav'"]
+    """
+    if (name[:1] in (b"-", b"|") and name != b"-") or is_table_rspecifier(os.fsdecode(name)):
+        name = b"./" + name
+    return name if not name.translate(None, _PLAIN_BYTES) else b"'%b'" % name.replace(b"'", b"'\"'\"'")
+
+
+def _unquote(word: str) -> str:
+    import shlex
+
+    return "".join(shlex.split(word))
+
+
+def split_speed(rxfilename: str) -> tuple[str, str] | None:
+    """Split a command that changes the speed into its input and the factor as text; None for other commands.
+
+    >>> split_speed("sox -t wav 'a b.wav' -t wav - speed 0.9 |")
+    ('a b.wav', '0.9')
+    >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
+    ('flac -dcs a.flac |', '1.1')
+    """
+    if found := _SPEED_OF_COMMAND.fullmatch(rxfilename):
+        copied = _WAV_COPY.fullmatch(found[1])
+        return (_unquote(copied[1]) if copied else found[1]), found[2]
+    found = _SPEED_OF_WAV.fullmatch(rxfilename) or _SPEED_OF_FILE.fullmatch(rxfilename)
+    return (_unquote(found[1]), found[2]) if found else None

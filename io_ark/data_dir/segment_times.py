@@ -1,0 +1,75 @@
+"""Times in ``segments``. A segment that ends at -1 lasts to the end of its recording."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+from io_ark.data_dir.lines import chunks, columns, is_above, is_number, number_of, numbered, numbers_in
+from io_ark.data_dir.stage import DataDirError
+
+TO_THE_END = -1.0
+
+
+def is_to_the_end(end: bytes) -> bool:
+    """Return True for an end time of -1, in any notation that extract-segments reads: -1, -1.0, -1.00.
+
+    >>> is_to_the_end(b"-1.00"), is_to_the_end(b"-1.25"), is_to_the_end(b"1")
+    (True, False, False)
+    """
+    return is_number(end) and float(end) == TO_THE_END
+
+
+def is_interval(start: bytes, end: bytes) -> bool:
+    """Return True if a segment ends after its start, compared as awk compares, or lasts to the end of its recording."""
+    return is_number(start) and float(start) >= 0 if is_to_the_end(end) else is_above(end, start)
+
+
+def durations_of_segments(
+    segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
+) -> Iterator[tuple[bytes, list[float]]]:
+    """Yield chunks of segments, with the duration of each line in seconds.
+
+    Args:
+        segments: the file.
+        measure: returns the durations of recordings. It is called once, and only if a segment lasts to the end.
+
+    Raises:
+        DataDirError: such a recording has no duration, or ends before the segment starts.
+    """
+    names = {name for chunk in chunks(segments) for _, name in _open_ends(chunk)}
+    durations = measure(names) if names else {}
+    for before, chunk in numbered(chunks(segments)):
+        starts, ends = numbers_in(chunk, 3), numbers_in(chunk, 4)
+        for at, name in _open_ends(chunk) if names else ():
+            ends[at] = durations.get(name, math.nan)
+            if not ends[at] > starts[at]:
+                (keys,) = columns(chunk, 1)
+                why = f"starts at {starts[at]:g} s, but its recording has {ends[at]:g} s: correct the line"
+                if name not in durations:
+                    why = "ends at -1, but its recording has no duration: add the recording to wav.scp"
+                raise DataDirError(why, segments, before + at + 1, keys[at])
+        yield chunk, list(map(float.__sub__, ends, starts))
+
+
+def keys_to_the_end(segments: str) -> set[bytes]:
+    """Return the segments that last to the end of their recordings."""
+    found: set[bytes] = set()
+    for chunk in chunks(segments):
+        (keys,) = columns(chunk, 1)
+        found.update(keys[at] for at, _ in _open_ends(chunk))
+    return found
+
+
+def _open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
+    """Return the line, from 0, and the recording of each segment that lasts to the end."""
+    if b" -" not in chunk and b"\t-" not in chunk:
+        return []
+    ends, names = columns(chunk, 4, 2)
+    return [(at, names[at]) for at, end in enumerate(ends) if is_to_the_end(end)]
+
+
+def at_speed(start: bytes, end: bytes, speed: float) -> tuple[float, bytes]:
+    """Return the duration of a segment at another speed, and its times as perturb_data_dir_speed.sh writes them."""
+    first, last = number_of(start) / speed, number_of(end) / speed
+    return (math.inf, b"%.2f -1" % first) if is_to_the_end(end) else (last - first, b"%.2f %.2f" % (first, last))

@@ -1,0 +1,225 @@
+"""Commands of sox in wav.scp: file names stay names, every format stays readable, and nothing else runs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import io_ark
+from io_ark import DataDir, DataDirError
+from io_ark.data_dir import audio_commands, perturb, split_speed
+from io_ark.data_dir.audio_commands import audio_input, quote
+from io_ark.data_dir.perturb import replaced, with_speed
+from kaldi_compat.dump.options import DumpOptions
+from kaldi_compat.dump.read import read_audio
+from kaldi_compat.dump.speed_perturb import make_speed_directory
+from tests.support.odd_names import ALL, NAMES, write_directory
+
+PARTS = 35  # Of all names in all formats. It shares no factor with the number of formats.
+NEEDS_SOX = pytest.mark.skipif(shutil.which("sox") is None, reason="sox is not installed")
+
+
+def dumped(data: DataDir) -> DataDir:
+    make_speed_directory(Path(data.path), Path("data-out"), ["0.8"])
+    return DataDir("data-out")
+
+
+# Each job: what makes the directory, the prefix of its names, and how many samples it makes of one.
+JOBS: dict[str, tuple[Callable[[DataDir], DataDir], str, float]] = {
+    "speed": (lambda data: data.perturb_speed("data-out", "0.8"), "sp0.8-", 1.25),
+    "volume": (lambda data: data.copy("data-out").perturb_volume(low=0.5, high=1), "", 1),
+    "resample": (lambda data: data.copy("data-out").resample(16000), "", 2),
+    "dump": (dumped, "sp0.8-", 1.25),
+}
+
+
+@NEEDS_SOX
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=[pytest.mark.slow] * (part > 0), id=str(part)) for part in range(PARTS)]
+)
+def test_every_job_leaves_the_same_audio(job: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("soundfile")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")  # our wav-copy
+    lengths = write_directory(Path("data"), ALL[(part + list(JOBS).index(job)) % PARTS :: PARTS])
+    before = set(os.listdir())
+    make, prefix, factor = JOBS[job]
+    made = make(DataDir("data"))
+    audio = io_ark.SequentialReader(f"scp:{made.file('wav.scp')}", kind="wave")
+    found = {key: wave.samples.shape[1] for key, wave in audio}
+    expected = {prefix + key: length * factor for key, length in lengths.items()}
+    assert found == pytest.approx(expected, abs=2)
+    assert set(os.listdir()) - before == {"data-out"}
+
+
+def test_the_dump_reads_every_name_without_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("soundfile")
+    monkeypatch.chdir(tmp_path)
+    lengths = write_directory(Path("data"), [pair for pair in ALL if pair[1] != "pipe"])
+    before = set(os.listdir())
+    options = DumpOptions(speeds="0.8", speed_dir="out", pipes=False)
+    script = Path(dumped(DataDir("data")).file("wav.scp")).read_bytes().decode("utf-8", "surrogateescape")
+    entries = dict(line.split(" ", 1) for line in script[:-1].split("\n"))
+    found = {key: read_audio(entries[f"sp0.8-{key}"], options).samples.shape[1] for key in lengths}
+    assert found == pytest.approx({key: length * 1.25 for key, length in lengths.items()}, abs=1)
+    assert set(os.listdir()) - before == {"data-out"}
+
+
+file_names = st.text(st.characters(blacklist_characters="\0\n", blacklist_categories=["Cs"]), min_size=1).map(
+    lambda text: text.encode().strip()
+).filter(lambda name: name and not name.endswith(b"|"))  # fmt: skip
+READABLE = (b"", b".wav", b".flac", b".mp3", b".ark:17")
+
+
+@given(file_names, st.sampled_from(READABLE))
+def test_names_survive_in_a_command(name: bytes, extension: bytes) -> None:
+    name += extension
+    if os.path.splitext(name)[1].lower() in audio_commands._UNREADABLE:
+        return
+    line = with_speed(b"key", name, b"0.9")[:-1].decode("utf-8", "surrogateescape")
+    found = split_speed(line.partition(" ")[2])
+    assert found is not None
+    assert found[0].encode("utf-8", "surrogateescape") in (name, b"./" + name) and found[1] == "0.9"
+
+
+@given(file_names)
+def test_a_quoted_name_is_one_word(name: bytes) -> None:
+    assert shlex.split(os.fsdecode(quote(name))) in ([os.fsdecode(name)], [os.fsdecode(b"./" + name)])
+
+
+def test_the_shell_reads_quoted_names_as_they_are(tmp_path: Path) -> None:
+    names = [os.fsencode(f"{name}.wav") for name in NAMES]
+    command = b"printf '%s\\0' " + b" ".join(map(quote, names))
+    done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=tmp_path, check=True)
+    words = done.stdout.split(b"\0")[:-1]
+    assert [word.removeprefix(b"./") if word.startswith(b"./-") else word for word in words] == names
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "speed", "volume", "resampled"),
+    [
+        ("a.wav", "sox -t wav a.wav -t wav - speed 0.9 |", "sox --vol 0.5 -t wav a.wav -t wav - |", "cat a.wav | {rate}"),
+        ("größe.wav", "sox -t wav größe.wav -t wav - speed 0.9 |", "sox --vol 0.5 -t wav größe.wav -t wav - |",
+         "cat größe.wav | {rate}"),
+        ("a b.wav", "sox -t wav 'a b.wav' -t wav - speed 0.9 |", "sox --vol 0.5 -t wav 'a b.wav' -t wav - |",
+         "cat 'a b.wav' | {rate}"),
+        ("-t.wav", "sox -t wav ./-t.wav -t wav - speed 0.9 |", "sox --vol 0.5 -t wav ./-t.wav -t wav - |",
+         "cat ./-t.wav | {rate}"),
+        ("a.FLAC", "sox a.FLAC -b 16 -t wav - speed 0.9 |", "sox --vol 0.5 a.FLAC -b 16 -t wav - |",
+         "/sox a.FLAC -c 1 -b 16 -t wav - rate 8000 |"),
+        ("x[1].wav", "wav-copy 'x[1].wav' - | sox -t wav - -t wav - speed 0.9 |",
+         "wav-copy 'x[1].wav' - | sox --vol 0.5 -t wav - -t wav - |", "wav-copy 'x[1].wav' - | {rate}"),
+        ("a.mp3", "wav-copy a.mp3 - | sox -t wav - -t wav - speed 0.9 |",
+         "wav-copy a.mp3 - | sox --vol 0.5 -t wav - -t wav - |", "wav-copy a.mp3 - | {rate}"),
+        ("a.ark:17", "wav-copy a.ark:17 - | sox -t wav - -t wav - speed 0.9 |",
+         "wav-copy a.ark:17 - | sox --vol 0.5 -t wav - -t wav - |", "wav-copy a.ark:17 - | {rate}"),
+        ("https://a.org/a.wav?x=1&y=2", "wav-copy 'https://a.org/a.wav?x=1&y=2' - | sox -t wav - -t wav - speed 0.9 |",
+         "wav-copy 'https://a.org/a.wav?x=1&y=2' - | sox --vol 0.5 -t wav - -t wav - |",
+         "wav-copy 'https://a.org/a.wav?x=1&y=2' - | {rate}"),
+        ("a  b |", "a b | sox -t wav - -t wav - speed 0.9 |", "a  b | sox --vol 0.5 -t wav - -t wav - |", "a  b | {rate}"),
+        ("-", "sox -t wav - -t wav - speed 0.9 |", "sox --vol 0.5 -t wav - -t wav - |", "cat - | {rate}"),
+    ],
+)  # fmt: skip
+def test_commands_are_as_short_as_the_name_allows(
+    name: str, speed: str, volume: str, resampled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: "/sox")
+    text = {"wav.scp": f"a {name}\n", "utt2spk": "a a\n", "spk2utt": "a a\n", "utt2dur": "a 1\n", "reco2dur": "a 1\n"}
+
+    def made(job: Callable[[DataDir], DataDir], key: str = "a") -> str:
+        for file, lines in text.items():
+            (tmp_path / "data").mkdir(exist_ok=True)
+            (tmp_path / "data" / file).write_text(lines)
+        return Path(job(DataDir(tmp_path / "data")).file("wav.scp")).read_text().removeprefix(f"{key} ").rstrip("\n")
+
+    assert made(lambda data: data.perturb_speed(tmp_path / "speed", "0.9"), "sp0.9-a") == speed
+    assert made(lambda data: data.perturb_volume(low=0.5, high=0.5)) == volume
+    assert made(lambda data: data.resample(8000)) == resampled.format(
+        rate="/sox -t wav - -c 1 -b 16 -t wav - rate 8000 |"
+    )
+
+
+def test_content_tells_the_format_of_a_name_without_a_known_extension(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "TRAIN.WAV")
+    assert audio_input(path) == (b"", path, True)
+    Path(tmp_path / "TRAIN.WAV").write_bytes(b"NIST_1A\n   1024\n".ljust(2000))
+    assert audio_input(path).command == b"wav-copy %b - |" % path
+    os.mkfifo(tmp_path / "fifo")
+    assert audio_input(os.fsencode(tmp_path / "fifo")).is_wav
+    assert audio_input(b"/dev/zero").is_wav
+
+
+@pytest.mark.parametrize("job", ["speed", "volume", "resample", "dump"])
+def test_a_format_that_nothing_reads_is_named(job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda _: "/sox")
+    Path("data").mkdir()
+    for file, lines in (("wav.scp", "a a.wav\nb b.m4a\n"), ("utt2spk", "a a\nb b\n"), ("utt2dur", "a 1\nb 1\n")):
+        Path("data", file).write_text(lines)
+    data = DataDir("data").fix()
+    with pytest.raises(
+        DataDirError, match=r"/wav\.scp:2: (sp0\.8-)?b: neither sox nor wav-copy reads \.m4a: write a command"
+    ):
+        JOBS[job][0](data)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda data: data.perturb_speed("out", "0.9;touch PWNED"),
+        lambda data: data.perturb_speed("out", "0.9 "),
+        lambda data: data.resample("8000;touch PWNED"),
+        lambda data: data.resample(0),
+        lambda data: data.resample("-8000"),
+    ],
+)
+def test_numbers_are_numbers(call: Callable[[Any], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda _: "/a b/sox")
+    write_directory(Path("data"), [(0, "wav")])
+    before = Path("data", "wav.scp").read_bytes()
+    with pytest.raises(DataDirError, match="must be a number above 0"):
+        call(DataDir("data"))
+    assert Path("data", "wav.scp").read_bytes() == before and not os.path.exists("out")
+    DataDir("data").resample(16000)
+    assert b" | '/a b/sox' -t wav - " in Path("data", "wav.scp").read_bytes()
+
+
+def test_volume_is_changed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    Path("data", "wav.scp").write_text("a a b c d e f g h i j k l m.wav\n")
+    Path("data", "utt2spk").write_text("a a\n")
+    data = DataDir("data").perturb_volume()
+    once = Path("data", "wav.scp").read_text()
+    data.perturb_volume()
+    assert once.count("--vol") == 1 and Path("data", "wav.scp").read_text() == once
+
+
+@pytest.mark.parametrize(
+    "line", [b"a a;b.wav\n", b"a -b.wav\n", b"a a.flac\n", b"a a'b.wav\n", b"a a*.wav\n", b"a a\n"]
+)
+def test_lines_that_need_care_are_not_replaced_at_once(line: bytes) -> None:
+    plain = b"b b.wav\nc /d/c-1_x.wav\n"
+    assert replaced(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
+    assert not replaced(plain + line, b"", b" cat ", b" |\n")
+
+
+def test_plain_files_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bytes:
+        raise AssertionError("a file is opened")
+
+    monkeypatch.setattr(audio_commands, "head_of", fail)
+    assert list(perturb.audio_at("wav.scp", [b"a a.wav\nb b c.wav\nc c.flac\nd cat x |\ne e.ark:5\n"], b"0.9"))
