@@ -223,7 +223,7 @@ def test_other_files_in_a_folder_of_entries_are_an_error(capsys: pytest.CaptureF
     assert [main(["convert", "feats.ark", "o/"]) for _ in range(2)] == [0, 0]
     np.save("o/of_yesterday.npy", np.ones(3))
     assert main(["convert", "feats.ark", "o/"]) == 2
-    assert "o: has other .npy files, such as of_yesterday.npy, which are read as entries" in capsys.readouterr().err
+    assert "o: has of_yesterday.npy, which is no entry of the source" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", range(4))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dump_data import dump, left_by_a_dead_process, make_data, matrices, said_by
+from tests.support.dump_data import dump, left_by_a_dead_process, make_data, matrices, refused, said_by
 
 
 @pytest.fixture
@@ -68,12 +68,42 @@ def test_archive_that_would_replace_a_fifo_is_refused(data: Path) -> None:
     assert stat.S_ISFIFO(archive.stat().st_mode)
 
 
-def test_replaced_link_leads_to_the_new_content(data: Path, tmp_path: Path) -> None:
-    target = tmp_path / "elsewhere"
-    target.write_text("old")
-    (data / "utt2dur").symlink_to(target)
-    assert dump(data) == 0
-    assert (data / "utt2dur").is_symlink() and target.read_text().startswith("spk0-utt000 ")
+@pytest.mark.parametrize("options", [(), ("--resume",)])
+def test_link_in_the_data_directory_is_replaced_and_its_target_keeps_its_content(
+    data: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    names = ["utt2dur", "utt2num_frames", "frame_shift", "cmvn.scp", "cmvn.ark", "feats.scp", "feats.tar"]
+    names += ["conf/fbank.conf", "log/dump_fbank_train.1.json", "log/dump_fbank_train.failures"]
+    names += ["log/dump_fbank_train.1.utt2dur"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    arguments = ("--cmvn=speaker,global", "--format=webdataset")
+    assert dump(data, *arguments) == 0
+    (data / "data" / "raw_fbank_train.1.ark").unlink()  # so that it is made again
+    for name in names:
+        (elsewhere / Path(name).name).write_text("mine\n")
+        (data / name).unlink(missing_ok=True)
+        (data / name).symlink_to(elsewhere / Path(name).name)
+    assert dump(data, *arguments, *options) == 0
+    assert {path.read_text() for path in elsewhere.iterdir()} == {"mine\n"}
+    assert not [name for name in names if (data / name).is_symlink()]
+    assert len(matrices(data / "feats.scp")) == 3
+
+
+def test_report_is_written_through_a_link(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.html").symlink_to(tmp_path / "site.html")
+    assert dump(data, f"--report={tmp_path}/page.html") == 0
+    assert (tmp_path / "page.html").is_symlink() and (tmp_path / "site.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("ending", ["ark", "scp"])
+def test_archive_that_is_a_link_to_another_file_is_refused(data: Path, tmp_path: Path, ending: str) -> None:
+    (data / "data").mkdir()
+    (tmp_path / "thesis.txt").write_text("mine")
+    archive = data / "data" / f"raw_fbank_train.1.{ending}"
+    archive.symlink_to(tmp_path / "thesis.txt")
+    assert f"{archive} is a link to {tmp_path}/thesis.txt, which would be replaced" in refused(data)
+    assert (tmp_path / "thesis.txt").read_text() == "mine" and not (data / "log").exists()
 
 
 @pytest.fixture
