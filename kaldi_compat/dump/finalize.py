@@ -14,6 +14,7 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs import codec
+from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import (
     chunks_of,
@@ -152,7 +153,7 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
             f"remove them from {UTT2SPK}"
         )
     outcome = replace(outcome, warnings=tuple(warnings), statistics=total, incomplete=tuple(incomplete))
-    write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))
+    write_whole(layout.failures, "".join(f"{escape(key)} {reason}\n" for key, reason in outcome.failures))
     return outcome
 
 
