@@ -35,10 +35,7 @@ def reason_for(key: str, message: str) -> str:
     """
     name = re.escape(key)
     message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{name}(?:: | )", "", message)
-    message = re.sub(
-        rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message
-    )
-    return message
+    return re.sub(rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message)
 
 
 def shorten(text: str) -> str:

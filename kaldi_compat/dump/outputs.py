@@ -35,7 +35,10 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     written += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(name_of, written))
     # A part of a job looks at fewer files, since every part does so for all lines.
-    refuse_replacing(map(name_of, written), _inputs(job, plan.settings["confs"]), every_line=not job.options.shard)
+    confs = plan.settings["confs"]
+    same = {path for name, text in kept_confs(confs).items() if has_text(path := conf_path(job, name), text)}
+    replaced = [name_of(path) for path in written if path not in same]
+    refuse_replacing(replaced, _inputs(job, confs), every_line=not job.options.shard)
     for path in tables:
         check_place(path)
     _check_folders(job, plan, written)
@@ -75,9 +78,7 @@ def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
         CMVN_ARCHIVE: OVERALL in options.cmvn_levels,
     }
     yield from (layout.in_data(name) for name, is_written in names.items() if is_written)
-    for name, text in kept_confs(plan.settings["confs"]).items():
-        if not has_text(path := conf_path(job, name), text):
-            yield path
+    yield from (conf_path(job, name) for name in kept_confs(plan.settings["confs"]))
 
 
 def kept_confs(confs: Mapping[str, str]) -> dict[str, str]:
