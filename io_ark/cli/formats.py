@@ -16,7 +16,6 @@ import sys
 import tarfile
 import tempfile
 import threading
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -231,7 +230,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
             member = tarfile.TarInfo(f"{file_name(key)}.npy")
-            member.size, member.mtime = data.tell(), int(time.time())
+            member.size = data.tell()  # with a time of 0, so that the same arrays make the same bytes
             data.seek(0)
             archive.addfile(member, data)
 

@@ -79,7 +79,25 @@ def refuse_replacing(files: Iterable[str], inputs: Iterable[str | Rspecifier], *
 
 def _refuse_input(path: str | None) -> None:
     if path is not None:
-        raise SpecifierError("is read as well, and writing would destroy it: choose another output", file=path)
+        raise overwriting_error(path)
+
+
+def overwriting_error(path: str) -> SpecifierError:
+    """Return the error for an output that is one of the inputs."""
+    return SpecifierError("is read as well, and writing would destroy it: choose another output", file=path)
+
+
+class Inputs:
+    """Files that inputs are read from, by device and inode. They are looked up when the first file is asked for."""
+
+    def __init__(self, *inputs: str) -> None:
+        self._inputs = inputs
+        self._identities: set[Identity | None] | None = None
+
+    def __contains__(self, identity: object) -> bool:
+        if self._identities is None:
+            self._identities = {found for each in self._inputs for found in _read(each, None, False)}
+        return identity in self._identities
 
 
 def refuse_sharing(outputs: Iterable[str]) -> None:
@@ -147,28 +165,27 @@ def _read(each: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iter
         parts: only files with an offset.
     """
     table = classify_rspecifier(each) if isinstance(each, str) else each
-    rxfilename = each if isinstance(each, str) and table is None else getattr(table, "rxfilename", "")
-    path = _path(rxfilename)
+    name = each if isinstance(each, str) and table is None else getattr(table, "rxfilename", "")
+    path = _path(name)
     if path is None:
         return
-    identity = _identity(path)
-    if not parts or _path(rxfilename, parts) is not None:
-        yield identity
-    if table is None or table.kind != "scp" or identity is None or path == 0:
+    if not parts or _path(name, parts) is not None:
+        yield _identity(path)
+    if table is None or table.kind != "scp" or path == 0:
         return
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
         for number, line in enumerate(script):
             target = b"".join(line.split(None, 1)[1:]).strip()
-            name = target.rpartition(b"[")[0] if target[-1:] == b"]" else target
-            before, colon, offset = name.rpartition(b":")
+            file = target.rpartition(b"[")[0] if target[-1:] == b"]" else target
+            before, colon, offset = file.rpartition(b":")
             is_part = bool(colon) and offset.isdigit()
-            name = before if is_part else name
-            if name in seen or (parts and not is_part) or target[-1:] == b"|":  # a command
+            file = before if is_part else file
+            if file in seen or (parts and not is_part) or target[-1:] == b"|":  # a command
                 continue
-            if names is None or number < _LINES or os.path.basename(name) in names:
-                seen.add(name)
-                yield _identity(0 if name == b"-" else name)
+            if names is None or number < _LINES or os.path.basename(file) in names:
+                seen.add(file)
+                yield _identity(0 if file == b"-" else file)
 
 
 def _path(rxfilename: str, part: bool = False) -> str | int | None:

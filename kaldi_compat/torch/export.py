@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from io_ark import __version__
+from io_ark.specifier import FileName
+from io_ark.tables.overwriting import refuse_replacing
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends.base import check_graph
 from kaldi_compat.frontends.preset import Preset
@@ -88,6 +90,8 @@ def export_frontend(
     target = os.fspath(path)
     if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
         raise FeatureError(f"cannot write {target}: there is no such folder")
+    read = [FileName(os.fspath(each)) for each in (frontend, statistics) if isinstance(each, str | os.PathLike)]
+    refuse_replacing([target], read, every_line=False)
     check_graph(given.preset)
     module = _with_dft(given, dft)
     program = _exported(module, _example(module, lengths, int16))

@@ -73,8 +73,16 @@ INTERNAL = {
     },
     "dump/write.py": {"streams.unfinished": "what killed dumps left of an archive"},
     "dump/catalogue.py": {"cli.ark": "the options of `ark`", "cli.completion": "the completion of shells"},
+    "explain/command.py": {"tables.overwriting": "no output is one of the inputs"},
+    "explain/conform_command.py": {"tables.overwriting": "no output is one of the inputs"},
+    "programs/feat_to_dim.py": {"tables.overwriting": "no output is one of the inputs"},
+    "torch/export.py": {"tables.overwriting": "no output is one of the inputs"},
     "cli/tables.py": {"tables.prefetch": "reads tables ahead in a thread"},
-    "cli/files.py": {"streams.system": "how files are opened for writing"},
+    "cli/files.py": {
+        "streams.system": "how files are opened for writing",
+        "streams.unfinished": "whether a link is replaced",
+        "tables.overwriting": "no output is one of the inputs",
+    },
     "cli/program.py": {
         "streams.pipes": "the variables of the environment that commands do not get",
         "tables.overwriting": "no output is one of the inputs",
@@ -98,7 +106,7 @@ def test_kaldi_compat_uses_few_internal_modules_of_io_ark() -> None:
         if module not in SHARED
     ]
     assert sorted(found) == sorted((path, module) for path, modules in INTERNAL.items() for module in modules)
-    assert len(found) <= 25
+    assert len(found) <= 31
 
 
 def test_dir_shows_public_names_only() -> None:
