@@ -177,8 +177,7 @@ def _whole(write: Write) -> Write:
             with write(path, settings) as put:
                 yield put
             return
-        if path.is_dir():
-            raise OpenError("is a folder, and a file is to be written: choose another target", file=str(path))
+        _check_no_folder(path)
         _remove_unfinished(path)
         unfinished = temporary_name(path)
         try:
@@ -190,6 +189,12 @@ def _whole(write: Write) -> Write:
             unfinished.unlink(missing_ok=True)
 
     return write_whole
+
+
+def _check_no_folder(path: Path) -> None:
+    """Raise :class:`OpenError` if a folder is in the place of a file."""
+    if path.is_dir():
+        raise OpenError("is a folder, and a file is to be written: choose another target", file=str(path))
 
 
 def _remove_unfinished(path: Path) -> None:
@@ -477,6 +482,9 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     lhotse = _lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(path.name.partition(".")[0] + "_storage")
+    _check_no_folder(path)
+    if not is_replaceable(path):
+        raise OpenError("is not a regular file, which a manifest has to be: choose another target", file=str(path))
     for each in (storage, path):
         _remove_unfinished(each)
     new = temporary_name(storage)

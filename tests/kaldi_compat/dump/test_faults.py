@@ -6,34 +6,17 @@ import errno
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kaldi_compat.dump.shard import stderr_to
 from tests.support.dump_data import dump, make_data, results
+from tests.support.faults import at_call
 
-CALLS = {"write", "flush", "close", "fsync", "fdatasync", "replace", "unlink", "symlink", "mkdir", "open"}
 OPTIONS = ("--shard-utterances=2", "--cmvn=speaker,global")
 KILLED = 137
-
-
-def at_call(number: int, act: Callable[[], None]) -> list[int]:
-    """Call a function before the ``number``-th call, from 0, of one of CALLS in any thread; return their count."""
-    count = [0]
-
-    def watch(frame: Any, event: str, function: Any) -> None:
-        if event == "c_call" and function.__name__ in CALLS and not isinstance(function.__self__, str):
-            count[0] += 1
-            if count[0] == number + 1:
-                act()
-
-    threading.setprofile(watch)
-    sys.setprofile(watch)
-    return count
 
 
 def dumped_in_a_child(data: Path, number: int, act: Callable[[], None], *arguments: str) -> tuple[int, int]:
