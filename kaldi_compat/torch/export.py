@@ -86,12 +86,12 @@ def export_frontend(
     >>> sorted(exported.nodes)[:4], "DFT" in exported.nodes  # doctest: +SKIP
     (['Add', 'Clip', 'Concat', 'Div'], False)
     """
-    given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
     target = os.fspath(path)
-    if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
-        raise FeatureError(f"cannot write {target}: there is no such folder")
     read = [FileName(os.fspath(each)) for each in (frontend, statistics) if isinstance(each, str | os.PathLike)]
     refuse_replacing([target], read, every_line=False)
+    given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
+    if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
+        raise FeatureError(f"cannot write {target}: there is no such folder")
     check_graph(given.preset)
     module = _with_dft(given, dft)
     program = _exported(module, _example(module, lengths, int16))
