@@ -89,7 +89,7 @@ def test_every_vector_has_the_mean_of_every_speaker(tmp_path: Path, by_utterance
 
 @pytest.mark.parametrize("by_utterance", ["abbbb", "babab"])
 def test_statistics_of_every_speaker_are_sums_over_the_frames(tmp_path: Path, by_utterance: str) -> None:
-    data = make_data(tmp_path, 5, samples=(2000,))
+    data = make_data(tmp_path, 5, samples=(2000, 405))  # of which some have one frame
     keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
     (data / "utt2spk").write_text("".join(f"{key} {name}\n" for key, name in zip(keys, by_utterance, strict=True)))
     assert dump(data, "--no-compress", "--cmvn=speaker,global") == 0
