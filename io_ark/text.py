@@ -60,6 +60,20 @@ def printable(text: str) -> str:
     )
 
 
+def escape(text: str) -> str:
+    r"""Return a text with its control characters as escapes; bytes that are not UTF-8 stay as they are.
+
+    >>> escape("key\x1b[2J")
+    'key\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or "\udc80" <= char <= "\udcff" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
 def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
     """Write a table as HTML, for Jupyter. Without colours, to fit light and dark themes.
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from io_ark.cli.describe import count_of, escape, print_json
+from io_ark.cli.describe import count_of, print_json
 from io_ark.cli.entries import Entry, allowed_access, entries, table_of
 from io_ark.cli.terminal import colour_text, progress
 from io_ark.errors import ArkError
@@ -18,6 +18,7 @@ from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
+from io_ark.text import escape
 
 MAX_PROBLEMS = 100
 

@@ -15,6 +15,7 @@ from io_ark.cli.entries import Entry
 from io_ark.cli.terminal import colour_text
 from io_ark.codecs.base import VALUE_KINDS
 from io_ark.codecs.wave import Wave, WaveInfo
+from io_ark.text import escape
 
 # Control characters that JSON does not escape.
 _CONTROLS = re.compile("[\x7f-\x9f]")
@@ -43,20 +44,6 @@ def size(entry: Entry) -> str:
 def description(value: Any) -> str:
     """Describe kind and shape of a value: ``matrix 98 x 80``."""
     return f"{describe_kind(value)} {size(Entry('', '', '', value))}".removesuffix(" -")
-
-
-def escape(text: str) -> str:
-    r"""Return a text with its control characters as escapes; bytes that are not UTF-8 stay as they are.
-
-    >>> escape("key\x1b[2J")
-    'key\\x1b[2J'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or "\udc80" <= char <= "\udcff" else char.encode("unicode_escape").decode()
-        for char in text
-    )
 
 
 def outline(value: Any, indent: str = "") -> Iterator[str]:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import count_of, describe_kind, escape, print_json, size
+from io_ark.cli.describe import count_of, describe_kind, print_json, size
 from io_ark.cli.entries import Entry, allowed_access, entries, table_of
 from io_ark.cli.terminal import colour_text, progress
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.errors import SpecifierError
 from io_ark.specifier import parse_rxfilename
+from io_ark.text import escape
 
 Pair = tuple[str, Entry | None, Entry | None]
 MAX_SHOWN = 100

@@ -10,13 +10,12 @@ import contextlib
 import io
 import json
 import math
-import os
 import shutil
 import signal
+import sys
 import tarfile
 import tempfile
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -28,9 +27,19 @@ from urllib.parse import quote, unquote
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
+from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError, WriteError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
+from io_ark.streams.unfinished import (
+    OtherFileError,
+    is_replaceable,
+    put_in_place,
+    remove_files,
+    remove_unfinished,
+    synchronize,
+    temporary_name,
+    whole_folder,
+)
 
 Array = npt.NDArray[Any]
 # Types of arrays by their names in safetensors files.
@@ -111,18 +120,13 @@ def _read_npy(folder: Path) -> Iterator[tuple[str, Array]]:
 
 @contextlib.contextmanager
 def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
-    folder.mkdir(parents=True, exist_ok=True)
-    others = {path.name for path in folder.glob("*.npy")}
-
-    def put(key: str, array: Array) -> None:
-        name = f"{file_name(key)}.npy"
-        np.save(folder / name, array)
-        others.discard(name)
-
-    yield put
-    if others:
-        raise FormatError(f"has other .npy files, such as {min(others)}, which are read as entries: remove them",
-                          file=str(folder))  # fmt: skip
+    _remove_unfinished(folder)
+    try:
+        with whole_folder(folder) as new:
+            yield lambda key, array: np.save(new / f"{file_name(key)}.npy", array)
+    except OtherFileError as error:
+        raise FormatError(f"has {error.path.name}, which is no entry of the source: remove it, or choose "
+                          "another folder. Nothing was changed", file=str(folder)) from None  # fmt: skip
 
 
 def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
@@ -139,20 +143,35 @@ def _whole(write: Write) -> Write:
 
     @contextlib.contextmanager
     def write_whole(path: Path, settings: Settings) -> Iterator[Put]:
-        if path.exists() and not path.is_file():  # a device
+        if not is_replaceable(path):  # such as a device
             with write(path, settings) as put:
                 yield put
             return
-        path = path.resolve()
-        unfinished = path.with_name(f"{path.name}.unfinished-{os.getpid()}")
+        _check_no_folder(path)
+        _remove_unfinished(path)
+        unfinished = temporary_name(path)
         try:
             with write(unfinished, settings) as put:
                 yield put
-            unfinished.replace(path)
+            synchronize(unfinished)
+            put_in_place(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
 
     return write_whole
+
+
+def _check_no_folder(path: Path) -> None:
+    """Raise :class:`OpenError` if a folder is in the place of a file."""
+    if path.is_dir():
+        raise OpenError("is a folder, and a file is to be written: choose another target", file=str(path))
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what killed conversions left beside a target, and say so."""
+    if count := remove_unfinished(path):
+        names = "name" if count == 1 else "names"
+        print(f"ark: {path}: removed {count} unfinished {names} that killed conversions left", file=sys.stderr)
 
 
 @_whole
@@ -186,7 +205,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
             member = tarfile.TarInfo(f"{file_name(key)}.npy")
-            member.size, member.mtime = data.tell(), int(time.time())
+            member.size = data.tell()  # with a time of 0, so that the same arrays make the same bytes
             data.seek(0)
             archive.addfile(member, data)
 
@@ -444,32 +463,58 @@ def _check_place(features: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
+    """Write a manifest, and its arrays into a folder beside it. Both are moved there when they are complete."""
     lhotse = _lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(path.name.partition(".")[0] + "_storage")
-    with lhotse.FeatureSet.open_writer(path) as manifest, files(storage) as arrays:
+    _check_no_folder(path)
+    if not is_replaceable(path):
+        raise OpenError("is not a regular file, which a manifest has to be: choose another target", file=str(path))
+    for each in (storage, path):
+        _remove_unfinished(each)
+    new = temporary_name(storage)
+    unfinished = new / path.name
+    new.mkdir(parents=True)
+    try:
+        with lhotse.FeatureSet.open_writer(unfinished) as manifest, files(new / storage.name) as arrays:
 
-        def put(key: str, array: Array) -> None:
-            if array.ndim != 2:
-                raise FormatError("lhotse stores matrices only", file=str(path), key=key)
-            manifest.write(
-                lhotse.Features(
-                    type="kaldi",
-                    num_frames=len(array),
-                    num_features=array.shape[1],
-                    frame_shift=settings.frame_shift,
-                    sampling_rate=settings.sample_frequency,
-                    start=0,
-                    duration=round(len(array) * settings.frame_shift, 6),
-                    storage_type=arrays.name,
-                    storage_path=str(storage),
-                    storage_key=arrays.write(file_name(key), array),
-                    recording_id=key,
-                    channels=0,
+            def put(key: str, array: Array) -> None:
+                if array.ndim != 2:
+                    raise FormatError("lhotse stores matrices only", file=str(path), key=key)
+                manifest.write(
+                    lhotse.Features(
+                        type="kaldi",
+                        num_frames=len(array),
+                        num_features=array.shape[1],
+                        frame_shift=settings.frame_shift,
+                        sampling_rate=settings.sample_frequency,
+                        start=0,
+                        duration=round(len(array) * settings.frame_shift, 6),
+                        storage_type=arrays.name,
+                        storage_path=str(storage),
+                        storage_key=arrays.write(file_name(key), array),
+                        recording_id=key,
+                        channels=0,
+                    )
                 )
-            )
 
-        yield put
+            yield put
+        _move_files(new / storage.name, storage)
+        put_in_place(unfinished, path)
+    finally:
+        remove_files(new)
+
+
+def _move_files(source: Path, target: Path) -> None:
+    """Move the files of a folder and of its folders to another folder. Links there are replaced, not followed."""
+    if target.is_symlink() or not target.is_dir():
+        target.unlink(missing_ok=True)
+        target.mkdir()
+    for path in list(source.iterdir()):
+        if path.is_dir():
+            _move_files(path, target / path.name)
+        else:
+            path.replace(target / path.name)
 
 
 @contextlib.contextmanager

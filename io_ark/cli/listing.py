@@ -12,10 +12,11 @@ from itertools import islice
 import numpy as np
 
 import io_ark
-from io_ark.cli.describe import count_of, description, entry_line, entry_object, escape, outline, print_json
+from io_ark.cli.describe import count_of, description, entry_line, entry_object, outline, print_json
 from io_ark.cli.entries import Entry, allowed_access, entries, find, table_of
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
+from io_ark.text import escape
 
 EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Container, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +14,15 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Skip
 from io_ark.streams import open_input, open_output
-from io_ark.streams.system import WRITE_FLAGS
+from io_ark.streams.system import WRITE_FLAGS as TRUNCATING_FLAGS
+from io_ark.streams.unfinished import is_replaceable
+from io_ark.tables.overwriting import Identity, Inputs, overwriting_error
 from kaldi_compat.cli.command_line import quoted
 from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
+WRITE_FLAGS = TRUNCATING_FLAGS & ~os.O_TRUNC
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # which Windows lacks
 Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
@@ -69,15 +76,17 @@ class FileSink:
         file_format: name of their format for warnings.
         encode: returns the bytes of a block's files: headers ``(entries, bytes)`` and the numbers of all matrices; or
             None if a header cannot hold its fields.
+        source: rspecifier of the matrices, whose files are not overwritten.
 
     Raises:
         OptionError: the directory cannot be created.
     """
 
-    def __init__(self, directory: str, extension: str, file_format: str, encode: Encode) -> None:
+    def __init__(self, directory: str, extension: str, file_format: str, encode: Encode, source: str) -> None:
         self._prefix, self._suffix = os.path.join(directory, ""), f".{extension}"
         self._format = file_format
         self._encode = encode
+        self._inputs = Inputs(source)
         if not os.path.exists(directory):
             try:
                 os.mkdir(directory)
@@ -101,17 +110,38 @@ class FileSink:
         for key, header, end in zip(block.names(), headers, ends, strict=True):
             path = f"{self._prefix}{key}{self._suffix}"
             try:
-                write_file(path, header.data, data[begin:end])
+                write_file(path, self._inputs, header.data, data[begin:end])
             except OSError as error:
                 raise Skip(f"Could not write to {self._format} feature file: {path}: {error.strerror}") from error
             begin = end
         return block
 
 
-def write_file(path: str, *parts: memoryview) -> None:
-    """Write bytes to a file, which is created or truncated."""
-    descriptor = os.open(path, WRITE_FLAGS, 0o666)
+def write_file(path: str, inputs: Container[Identity], *parts: memoryview) -> None:
+    """Write bytes to a file, which is created or truncated. A link is replaced, so that its target keeps its content.
+
+    Args:
+        path: name of the file.
+        inputs: devices and inodes of files that are read, which are not overwritten.
+        parts: the content.
+
+    Raises:
+        SpecifierError: the file is an input.
+        OSError: the file cannot be written.
+    """
     try:
+        descriptor = os.open(path, WRITE_FLAGS | NO_LINK, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP or not os.path.islink(path):
+            raise
+        if is_replaceable(Path(path)):
+            os.unlink(path)
+        descriptor = os.open(path, WRITE_FLAGS, 0o666)
+    try:
+        if (status := os.fstat(descriptor)).st_size and stat.S_ISREG(status.st_mode):
+            if (status.st_dev, status.st_ino) in inputs:
+                raise overwriting_error(path)
+            os.ftruncate(descriptor, 0)
         for part in parts:
             while part:
                 part = part[os.write(descriptor, part) :]

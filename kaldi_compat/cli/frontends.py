@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(given)
     except MemoryError as error:
         return fail(KaldiCompatError(f"out of memory: {error}"))
-    except (KaldiCompatError, OSError) as error:
+    except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return fail(error)
 
 
@@ -112,11 +112,11 @@ def _run(given: argparse.Namespace) -> int:
         print(json.dumps(as_dict(preset), indent=2) if given.json else text(preset))
         return 0
     if given.command == "export":
-        return _export(preset, given)
+        return _export(given)
     return _check(preset, given)
 
 
-def _export(preset: Preset, given: argparse.Namespace) -> int:
+def _export(given: argparse.Namespace) -> int:
     try:
         from kaldi_compat.torch.export import export_frontend
     except ModuleNotFoundError as error:
@@ -124,7 +124,7 @@ def _export(preset: Preset, given: argparse.Namespace) -> int:
             f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
         ) from None
     exported = export_frontend(
-        preset, given.file, statistics=given.statistics, lengths=given.lengths, int16=given.int16, dft=given.dft
+        given.name, given.file, statistics=given.statistics, lengths=given.lengths, int16=given.int16, dft=given.dft
     )
     print(exported)
     return 0

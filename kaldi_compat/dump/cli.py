@@ -26,8 +26,6 @@ from kaldi_compat.dump.failures import by_reason
 from kaldi_compat.dump.files import check_writable, make_directory
 from kaldi_compat.dump.finalize import (
     Outcome,
-    check_outputs,
-    clear_all_unfinished,
     finalize,
     prepare_archives,
     start_over,
@@ -36,6 +34,7 @@ from kaldi_compat.dump.inputs import InputWatch, stamps_of
 from kaldi_compat.dump.lock import check_system, lock, share
 from kaldi_compat.dump.model import MATRIX, try_extractor
 from kaldi_compat.dump.options import FEATURES, MODULE, PRESET, SOURCES, TRANSFORMERS, Job, Layout
+from kaldi_compat.dump.outputs import check_outputs, clear_all_unfinished
 from kaldi_compat.dump.plan import (
     DumpPlan,
     check_inputs,
@@ -247,15 +246,15 @@ def run(job: Job) -> Outcome:
     for name in [name for name, path in job.conf_paths().items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_model_here(with_speeds(job))
-    confs = conf_texts(job)
-    check_outputs(job, confs)
-    stamps = stamps_of(job, confs)
+    stamps = stamps_of(job, conf_texts(job))
     if not (job.options.shard and job.layout.plan.exists()):
         listing = job.layout.in_data(listing_of(job))
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
-    with locked_plan(job, None if _follows_plan(job) else _made_plan(job)) as found:
+    made = None if _follows_plan(job) else _made_plan(job)
+    check_outputs(job, made or read_plan(job.layout.plan))
+    with locked_plan(job, made) as found:
         plan = replace(found, stamps=stamps)
         mine = plan.part(number, parts)
         if job.options.shard:  # of all utterances, many parts would spend more time on this than on their own
@@ -286,6 +285,8 @@ def run(job: Job) -> Outcome:
             from kaldi_compat.dump.report import write_report
 
             write_report(job, plan, outcome, monitor)
+    if outcome.incomplete:
+        raise DumpError(f"{outcome.incomplete[0]} is not complete: see above. The archives are complete")
     return outcome
 
 
@@ -356,7 +357,8 @@ def locked_plan(job: Job, made: DumpPlan | None) -> Iterator[DumpPlan]:
     in_parts = bool(job.options.shard)
     held = lock(layout.lock, layout.plan if in_parts else None)
     try:
-        clear_all_unfinished(job)
+        if removed := clear_all_unfinished(job):
+            _say(f"removed {removed} unfinished file{'s' * (removed > 1)} that killed dumps left")
         if made is None or _follows_plan(job):
             plan = resumed(job)
         else:

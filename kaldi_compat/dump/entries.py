@@ -13,9 +13,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block_of
+from io_ark.text import printable
 from kaldi_compat.cli.objects import durations_of, waves_of
 from kaldi_compat.dump.errors import one_line
-from kaldi_compat.dump.failures import reason_for
+from kaldi_compat.dump.failures import reason_for, shorten
 from kaldi_compat.dump.options import FEATS
 from kaldi_compat.exact.arrays import Doubles, Integers
 
@@ -42,7 +43,7 @@ class Failure:
     Attributes:
         index: its position in the archive's list.
         key: its name.
-        reason: the cause in one line, which does not repeat the key.
+        reason: the cause in one short line that a terminal can show, which does not repeat the key.
     """
 
     index: int
@@ -51,6 +52,9 @@ class Failure:
 
     seconds = 0.0
     nbytes = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", printable(shorten(" ".join(self.reason.split()))))
 
     def __len__(self) -> int:
         return 1

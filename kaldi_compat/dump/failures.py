@@ -6,8 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from io_ark.text import printable
-
 LONGEST_REASON = 400  # characters; commands may have millions
 
 # Parts of a reason that differ from utterance to utterance: files, offsets, times.
@@ -30,17 +28,14 @@ def by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple
 
 
 def reason_for(key: str, message: str) -> str:
-    """Return an error message as the reason to show after an utterance's key: short, printable, without the key.
+    """Return an error message as the reason to show after an utterance's key, without the key.
 
     >>> reason_for("utt1", "Failed to compute features for utterance utt1: it is empty")
     'Failed to compute features: it is empty'
     """
     name = re.escape(key)
     message = re.sub(rf"^(?:File with id|File:?|Segment)? ?{name}(?:: | )", "", message)
-    message = re.sub(
-        rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message
-    )
-    return printable(shorten(message))
+    return re.sub(rf" (?:\({name}\)|(?:for )?(?:utterance|utterance-id \(or speaker-id\)) {name}(?!\S*/))", "", message)
 
 
 def shorten(text: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from io_ark.blocks import Skip, block_of
+from io_ark.blocks import Skip, Wave, block_of
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import paste_columns
 from kaldi_compat.dump.configuration import configured_options
@@ -16,6 +18,8 @@ from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
+from kaldi_compat.errors import AudioError, KaldiCompatError
+from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 
@@ -80,23 +84,35 @@ class PitchComputer:
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
+        spectral = options.get(job.spectral)  # the tracker has no options of its own that allow to resample
+        self.may_downsample = spectral is not None and spectral.allow_downsample
+        self.may_upsample = spectral is not None and spectral.allow_upsample
 
     def __call__(self, batch: Sequence[Audio]) -> list[Result]:
         """Return the pitch features of each utterance, or its failure, for audio of one utterance each."""
-        wanted = self.options.sample_frequency
         results: list[Result] = []
         good = []
         for audio in batch:
-            wave = audio.value
-            if wave.sample_frequency == wanted:
-                good.append((audio, wave.samples[0]))
-            else:
-                rate = f"{wave.sample_frequency:g} Hz"
-                reason = f"it has {rate}, but the pitch tracker expects --sample-frequency={wanted:g}"
-                results.append(Failure(audio.index, audio.key, reason))
+            try:
+                good.append((audio, self._samples(audio.value)))
+            except (KaldiCompatError, MemoryError) as error:
+                results.append(failed(audio.index, audio.key, error))
         for audio, track in track_pitches(good, self.options):
             results.append(Features.of(audio, self._processed(audio.key, track)))
         return results
+
+    def _samples(self, wave: Wave) -> npt.NDArray[Any]:
+        """Return the samples of the first channel at the tracker's sampling rate.
+
+        Raises:
+            AudioError: they have another rate, and the options of the spectral feature forbid to resample.
+        """
+        rate, wanted = wave.sample_frequency, self.options.sample_frequency
+        if rate == wanted:
+            return np.asarray(wave.samples[0])
+        if not (self.may_downsample if rate > wanted else self.may_upsample):
+            raise AudioError(f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={wanted:g}")
+        return resample_waveform(wave.samples[0].astype(np.float32), rate, wanted)
 
     def _processed(self, key: str, track: Matrix) -> Matrix:
         if len(track) == 0:

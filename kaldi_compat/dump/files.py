@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import secrets
-import socket
-import stat
-import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from io_ark.streams.unfinished import is_replaceable, put_in_place, temporary_name
 from kaldi_compat.dump.errors import OutputError
 
-TEMPORARY = ".unfinished-"
 CHUNK = 1 << 20
-# Start of the names of files that are open in a process. Under /dev lies /dev/shm, too, a place for files like others.
-DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
-# A temporary file of another machine is taken for abandoned after this time without a write.
-SECONDS_UNTIL_ABANDONED = 24 * 3600.0
 
 
 def in_bytes(name: str) -> bytes:
@@ -44,22 +35,11 @@ def make_directory(path: Path) -> None:
         raise OutputError(f"{path} is not writable for you")
 
 
-def is_replaceable(path: Path) -> bool:
-    """Return True unless the path, links followed, is a device, FIFO, socket or file descriptor of a process.
-
-    A rename would put a regular file in the place of those; they are written to instead.
-    """
-    if str(path).startswith(DESCRIPTORS):  # which may lead to a regular file that is open already
-        return False
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return True
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-
-
 def check_place(path: Path) -> None:
-    """Raise :class:`OutputError` unless a file can be renamed to this path."""
+    """Raise :class:`OutputError` unless an archive can be renamed to this path, links followed.
+
+    A link may lead to another disk, as ``utils/create_data_link.pl`` makes them: then the file there has the same name.
+    """
     real = Path(os.path.realpath(path))
     if path.is_dir():
         raise OutputError(f"{path} is a directory: move it out of the way")
@@ -67,6 +47,8 @@ def check_place(path: Path) -> None:
         raise OutputError(f"{path} is not a regular file: move it out of the way")
     if path.is_symlink() and not real.parent.is_dir():
         raise OutputError(f"{path} is a link to {real}, but {real.parent} does not exist: make it, or delete the link")
+    if path.is_symlink() and real.exists() and real.name != path.name:
+        raise OutputError(f"{path} is a link to {real}, which would be replaced: delete the link, or move that file")
 
 
 def check_writable(path: Path) -> None:
@@ -78,69 +60,6 @@ def check_writable(path: Path) -> None:
     directory = Path(os.path.realpath(path)).parent
     if path.is_dir() or not directory.is_dir() or not os.access(directory, os.W_OK):
         raise OutputError(f"{path} cannot be written: is {directory} an existing directory, and writable for you?")
-
-
-def temporary_name(path: Path) -> Path:
-    """Return a name next to ``path`` that only this process uses; links are followed, so that a rename is possible."""
-    real = Path(os.path.realpath(path))
-    return real.with_name(f"{real.name}{TEMPORARY}{_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
-
-
-def _machine() -> str:
-    """Return an identifier of the machine and, in containers, of the set of processes seen there."""
-    processes = 0
-    with contextlib.suppress(OSError):
-        processes = os.stat("/proc/self/ns/pid").st_ino
-    return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=4).hexdigest()
-
-
-def remove_unfinished(path: Path, *, own: bool = False) -> None:
-    """Remove the temporary files that processes which no longer run left of this file; with ``own`` this one's too."""
-    real = Path(os.path.realpath(path))
-    clear_directory(real.parent, real.name + TEMPORARY, own=own)
-
-
-def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> None:
-    """Remove such temporary files of all files in a directory whose names start so."""
-    if not directory.is_dir():
-        return
-    for left in directory.iterdir():
-        if left.name.startswith(start) and TEMPORARY in left.name and _is_abandoned(left, own):
-            left.unlink(missing_ok=True)
-
-
-def _is_abandoned(temporary: Path, own: bool) -> bool:
-    machine, _, rest = temporary.name.rpartition(TEMPORARY)[2].partition("-")
-    pid = rest.partition("-")[0]
-    if machine == _machine() and pid.isdecimal():
-        return own if int(pid) == os.getpid() else not _is_running(int(pid))
-    try:
-        return time.time() - temporary.stat().st_mtime > SECONDS_UNTIL_ABANDONED
-    except OSError:
-        return False
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # a process of another user
-        return True
-    with contextlib.suppress(OSError, IndexError):  # a zombie has ended
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
-    return True
-
-
-def put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a complete temporary file such that after a crash of the machine the old or the new file is there."""
-    real = os.path.realpath(path)
-    os.replace(temporary, real)
-    directory = os.open(os.path.dirname(real), os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 @contextlib.contextmanager
@@ -157,16 +76,18 @@ class WholeFile:
 
     Args:
         path: the file; see :func:`is_replaceable` for what it should not be.
+        follow: if the file is a link, replace its target rather than the link.
 
     Attributes:
         temporary: its name until then.
         size, checksum: number of bytes, and their CRC-32.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, follow: bool = False) -> None:
         self.path = path
+        self.follow = follow
         self.size = self.checksum = 0
-        self.temporary = temporary_name(path)
+        self.temporary = temporary_name(path, follow=follow)
         with writing(path):
             self._file = open(self.temporary, "xb")  # noqa: SIM115  closed in close or abandon
 
@@ -198,7 +119,7 @@ class WholeFile:
         if not self._file.closed:
             self.close()
         with writing(self.path):
-            put_in_place(self.temporary, self.path)
+            put_in_place(self.temporary, self.path, follow=self.follow)
         return self.size, self.checksum
 
     def abandon(self) -> None:
@@ -209,7 +130,7 @@ class WholeFile:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Any]:
+def whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
     """Open a :class:`WholeFile` for this block; after an error nothing is left of it.
 
     What is not a regular file (see :func:`is_replaceable`) is written to in place.
@@ -218,7 +139,7 @@ def whole_file(path: Path) -> Iterator[Any]:
         with writing(path), open(path, "wb") as file:
             yield file
         return
-    whole = WholeFile(path)
+    whole = WholeFile(path, follow=follow)
     try:
         with writing(path):
             yield whole
@@ -235,9 +156,9 @@ def chunks_of(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
     """Write a text file completely or not at all."""
-    with whole_file(path) as file:
+    with whole_file(path, follow=follow) as file:
         file.write(in_bytes(text))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice, pairwise, product
@@ -14,30 +14,36 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs import codec
-from io_ark.tables.overwriting import refuse_overwriting
+from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import (
     chunks_of,
-    clear_directory,
     in_bytes,
     make_directory,
-    remove_unfinished,
     whole_file,
     write_whole,
 )
-from kaldi_compat.dump.inputs import SCRIPT, UTT2SPK, input_paths
+from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.model import MATRIX, Trial
-from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, PROCESS_CONF, Job, Layout
+from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, Job, Layout
+from kaldi_compat.dump.outputs import (
+    BACKUP,
+    CMVN_ARCHIVE,
+    CONF,
+    FRAME_SHIFT,
+    conf_path,
+    converted_path,
+    has_text,
+    kept_confs,
+)
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.speakers import KEYS_AT_ONCE, speakers_of
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.functional.block_cmvn import statistics
 
-FRAME_SHIFT = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
+_FRAME_SHIFT_FLAG = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
-# Files that are written to the data directory, besides those in conf.
-IN_DATA = ("feats.scp", FRAMES, DURATIONS, "frame_shift", "cmvn.scp", "cmvn.ark")
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class Outcome:
             largest.
         warnings: lines about the results that the user should know.
         statistics: CMVN statistics of all utterances, (2, dim + 1), if ``cmvn.ark`` or the report needs them.
+        incomplete: files and folders of another format that could not be written, or lack entries.
     """
 
     utterances: int
@@ -62,6 +69,7 @@ class Outcome:
     work: dict[str, float]
     warnings: tuple[str, ...] = ()
     statistics: Doubles | None = None
+    incomplete: tuple[str, ...] = ()
 
     @property
     def good_enough(self) -> bool:
@@ -74,51 +82,16 @@ class Outcome:
         return max(("read", "compute", "write"), key=lambda stage: self.work.get(stage, 0.0))
 
 
-def clear_all_unfinished(job: Job) -> None:
-    """Remove the temporary files that killed dumps left beside this dump's files, whatever they were doing."""
-    layout = job.layout
-    for directory in (layout.log, layout.data, layout.archives, *layout.archives.glob("storage/*")):
-        clear_directory(directory)
-    for name in IN_DATA:  # which may be links to other places
-        remove_unfinished(layout.in_data(name))
-    for name in job.conf_paths():
-        remove_unfinished(layout.in_data("conf") / name)
-    if job.options.report:
-        remove_unfinished(Path(job.options.report))
-
-
-def check_outputs(job: Job, confs: Mapping[str, str]) -> None:
-    """Raise :class:`ArkError` if a file that the dump writes is one that it reads.
-
-    Args:
-        job: the job.
-        confs: texts of the configuration, which are written to the data directory.
-    """
-    layout = job.layout
-    inputs = [str(path) for path in input_paths(job, confs).values()]
-    inputs += [str(path) for path in job.conf_paths().values() if path]
-    outputs = [layout.in_data(name) for name in IN_DATA]
-    outputs += [path for name, text in confs.items() if not _holds(path := layout.in_data("conf") / name, text)]
-    outputs += [Path(job.options.report)] if job.options.report else []
-    for path in outputs:
-        refuse_overwriting(str(path), [f"scp:{layout.in_data(SCRIPT)}", *inputs])
-
-
-def _holds(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == in_bytes(text)
-
-
 def start_over(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives: remove traces of older dumps, keep the old ``feats.scp`` as backup."""
     make_directory(layout.log)
     for output in plan.trial.outputs:
         if (script := layout.in_data(f"{output}.scp")).is_file():
-            make_directory(layout.in_data(".backup"))
-            script.replace(layout.in_data(".backup") / script.name)
-    stem = layout.log_stem
-    kinds = ("json", "log", FRAMES, DURATIONS)
-    for pattern in (*(f"{stem}.*.{kind}" for kind in kinds), f"{stem}.failures"):
-        for old in layout.log.glob(pattern):
+            make_directory(layout.in_data(BACKUP))
+            script.replace(layout.in_data(BACKUP) / script.name)
+    of_archive = re.compile(rf"{re.escape(layout.log_stem)}\.([0-9]+\.(json|log|{FRAMES}|{DURATIONS})|failures)")
+    for old in layout.log.iterdir():
+        if of_archive.fullmatch(old.name) and not (old.is_dir() and not old.is_symlink()):
             old.unlink()
     prepare_archives(layout, plan.trial, [shard.number for shard in plan.shards])
 
@@ -161,24 +134,17 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     for name, is_wanted in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
         if is_wanted:
             _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.in_data(name))
-    confs = plan.settings["confs"]
     if shift := shift_of(plan):
-        write_whole(layout.in_data("frame_shift"), shift + "\n")
-    if confs:
-        make_directory(layout.in_data("conf"))
-    # The script keeps no copy of how pitch is processed.
-    for name in [name for name in confs if name != PROCESS_CONF]:
-        target = layout.in_data("conf") / name
-        if not _holds(target, confs[name]):
-            write_whole(target, confs[name])
+        write_whole(layout.in_data(FRAME_SHIFT), shift + "\n")
+    warnings = write_confs(job, plan)
     needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
     total = statistics_of_all(job, trial.first) if needs_total else None
-    warnings = write_cmvn(job, trial.first, total)
+    warnings += write_cmvn(job, trial.first, total)
     if job.options.per_speaker:
         for output in trial.vectors:
             write_speaker_means(job, output)
-    for output in trial.outputs if job.options.format != "ark" else ():
-        warnings += converted(layout, output, job.options.format)
+    formats = trial.outputs if job.options.format != "ark" else ()
+    incomplete = [path for output in formats if (path := converted(layout, output, job.options.format))]
     outcome = outcome_of(job, plan)
     if outcome.wanted > plan.count:
         speakers, listing = layout.in_data(UTT2SPK), layout.in_data(plan.listing)
@@ -186,9 +152,24 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
             f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: add the others there, or "
             f"remove them from {UTT2SPK}"
         )
-    outcome = replace(outcome, warnings=tuple(warnings), statistics=total)
-    write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))
+    outcome = replace(outcome, warnings=tuple(warnings), statistics=total, incomplete=tuple(incomplete))
+    write_whole(layout.failures, "".join(f"{escape(key)} {reason}\n" for key, reason in outcome.failures))
     return outcome
+
+
+def write_confs(job: Job, plan: DumpPlan) -> list[str]:
+    """Keep a copy of the configuration; return a line about each file that was not overwritten, as it was read."""
+    lines = []
+    for name, text in kept_confs(plan.settings["confs"]).items():
+        path, usual = conf_path(job, name), job.layout.in_data(CONF) / name
+        if path != usual and not has_text(usual, text):
+            lines.append(f"{usual} was read, so it is left as it is: the configuration of this dump is in {path}")
+        elif path != usual:
+            continue
+        if not has_text(path, text):
+            make_directory(path.parent)
+            write_whole(path, text)
+    return lines
 
 
 def outcome_of(job: Job, plan: DumpPlan) -> Outcome:
@@ -221,7 +202,7 @@ def frame_shift(conf: str) -> str:
     >>> frame_shift("--num-mel-bins=80"), frame_shift("--frame-shift=10"), frame_shift("--frame-shift=12.5")
     ('0.01', '0.010', '0.0125')
     """
-    found = FRAME_SHIFT.findall(conf)
+    found = _FRAME_SHIFT_FLAG.findall(conf)
     if not found:
         return DEFAULT_FRAME_SHIFT
     milliseconds = float(found[-1])
@@ -248,7 +229,7 @@ def write_speaker_means(job: Job, output: str) -> None:
 
 def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[str, Any]]) -> None:
     """Write an archive of all speakers, and its script file to the data directory."""
-    archive, writer = layout.archives / f"{name}_{layout.name}.ark", codec(kind)
+    archive, writer = layout.speaker_archive(name), codec(kind)
     script = archive.with_suffix(".scp")
     with whole_file(script) as lines, whole_file(archive) as file:
         for speaker, value in entries:
@@ -258,14 +239,13 @@ def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[s
     _concatenate([script], layout.in_data(f"{name}.scp"))
 
 
-def converted(layout: Layout, output: str, wanted: str) -> list[str]:
-    """Write an output in another format, too, as ``ark convert`` does; return a line if some of it could not be."""
+def converted(layout: Layout, output: str, wanted: str) -> str:
+    """Write an output in another format, too, as ``ark convert`` does; return its name if it is not complete."""
     from io_ark.cli.ark import main
 
-    source, target = layout.in_data(f"{output}.scp"), f"{layout.in_data(output)}{FORMATS[wanted]}"
-    if source.stat().st_size and main(["convert", str(source), target]):
-        return [f"{target} is not complete: see above"]
-    return []
+    source, target = layout.in_data(f"{output}.scp"), converted_path(layout, output, wanted)
+    named = f"{target}/" if FORMATS[wanted].endswith("/") else str(target)
+    return named if source.stat().st_size and main(["convert", str(source), named]) else ""
 
 
 def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
@@ -305,7 +285,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
         _write_table(job.layout, "cmvn", "double-matrix", speakers())
     warnings = [f"the CMVN statistics of {len(spoilt)} speakers have NaN or infinities: {spoilt[0]}"] if spoilt else []
     if OVERALL in job.options.cmvn_levels and total is not None:
-        with whole_file(job.layout.in_data("cmvn.ark")) as file:
+        with whole_file(job.layout.in_data(CMVN_ARCHIVE)) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():
             warnings.append("the global CMVN statistics have NaN or infinities, as features do")

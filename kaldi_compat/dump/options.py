@@ -249,6 +249,10 @@ class Layout:
         """Path of an archive's script file."""
         return self.archive(shard, output).with_suffix(".scp")
 
+    def speaker_archive(self, name: str) -> Path:
+        """Path of an archive with an entry for each speaker."""
+        return self.archives / f"{name}_{self.name}.ark"
+
     @property
     def log_stem(self) -> str:
         """Start of the names of plan, manifests and logs."""

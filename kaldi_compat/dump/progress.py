@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from io_ark.text import printable
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.write import Counts, Manifest
 
@@ -94,6 +95,7 @@ class Monitor:
 
     def say(self, message: str) -> None:
         """Show a message between the lines of progress."""
+        message = printable(message)
         with contextlib.suppress(OSError):  # nobody reads it
             if self._bar is None:
                 print(message, file=self.stream, flush=True)

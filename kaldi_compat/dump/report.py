@@ -76,7 +76,8 @@ def write_report(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -
     body = "\n".join(
         f"<h2>{html.escape(name)}</h2>\n{content}" for name, content in sections(job, plan, outcome, monitor) if content
     )
-    write_whole(Path(job.options.report), PAGE.format(title=html.escape(title), body=body))
+    page = PAGE.format(title=html.escape(title), body=body)
+    write_whole(Path(job.options.report), printable(page.replace("\t", " ")), follow=True)
 
 
 def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from io_ark.blocks import script_lines
 from io_ark.codecs import number_lines
+from io_ark.streams.unfinished import remove_unfinished
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import (
@@ -21,7 +22,6 @@ from kaldi_compat.dump.files import (
     check_place,
     chunks_of,
     read_sealed,
-    remove_unfinished,
     write_sealed,
     writing,
 )
@@ -165,7 +165,8 @@ class ArchiveWriter:
         self._files: dict[str, WholeFile] = {}
         try:
             for name in (*tables, *LENGTHS):
-                self._files[name] = WholeFile(_file_of(layout, shard, name))
+                # Archives may be links to other disks.
+                self._files[name] = WholeFile(_file_of(layout, shard, name), follow=name in tables)
         except BaseException:
             for file in self._files.values():
                 file.abandon()

@@ -42,7 +42,7 @@ def main(options: Options, source: str) -> int:
 
 def write_files(options: Any, source: str, file_format: str, encode: Encode) -> int:
     """Write the files, in a format that a function encodes, as ``output_dir`` and ``output_ext`` say."""
-    sink = FileSink(options.output_dir, options.output_ext, file_format, encode)
+    sink = FileSink(options.output_dir, options.output_ext, file_format, encode, source)
     with Tables() as tables:
         counts = for_each(sink.write, tables.read("matrix", source))
     # The misspelt word is Kaldi's.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io_ark
 from io_ark.codecs import InfoCodec
 from io_ark.errors import ArkError
+from io_ark.tables.overwriting import refuse_overwriting
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -27,6 +28,7 @@ def main(options: NoOptions, source: str, target: str) -> int:
     if io_ark.is_table_wspecifier(target):
         convert_table(lambda block: block.with_numbers(block.shapes[:, 1]), codec, source, target, kind_out="int")
         return 0
+    refuse_overwriting(target, [source])  # which is written after the first object was read
     with Tables() as tables:
         blocks = tables.read(codec, source)
         try:

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from io_ark import __version__
+from io_ark.specifier import FileName
+from io_ark.tables.overwriting import refuse_replacing
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends.base import check_graph
 from kaldi_compat.frontends.preset import Preset
@@ -84,8 +86,10 @@ def export_frontend(
     >>> sorted(exported.nodes)[:4], "DFT" in exported.nodes  # doctest: +SKIP
     (['Add', 'Clip', 'Concat', 'Div'], False)
     """
-    given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
     target = os.fspath(path)
+    read = [FileName(os.fspath(each)) for each in (frontend, statistics) if isinstance(each, str | os.PathLike)]
+    refuse_replacing([target], read, every_line=False)
+    given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
     if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
         raise FeatureError(f"cannot write {target}: there is no such folder")
     check_graph(given.preset)

@@ -59,8 +59,10 @@ INTERNAL = {
         "streams.pipes": "the words for the status of a command",
         "streams.system": "SIGPIPE, which Windows lacks",
     },
-    "dump/finalize.py": {
-        "cli.ark": "writes an output in another format",
+    "dump/files.py": {"streams.unfinished": "temporary files"},
+    "dump/finalize.py": {"cli.ark": "writes an output in another format"},
+    "dump/outputs.py": {
+        "streams.unfinished": "what killed dumps left",
         "tables.overwriting": "no output is one of the inputs",
     },
     "dump/read.py": {
@@ -69,8 +71,15 @@ INTERNAL = {
         "tables.loader": "reads audio through its cache of open files",
         "tables.script": "the errors of lines of wav.scp",
     },
+    "dump/write.py": {"streams.unfinished": "what killed dumps left of an archive"},
+    "programs/feat_to_dim.py": {"tables.overwriting": "no output is one of the inputs"},
+    "torch/export.py": {"tables.overwriting": "no output is one of the inputs"},
     "cli/tables.py": {"tables.prefetch": "reads tables ahead in a thread"},
-    "cli/files.py": {"streams.system": "how files are opened for writing"},
+    "cli/files.py": {
+        "streams.system": "how files are opened for writing",
+        "streams.unfinished": "whether a link is replaced",
+        "tables.overwriting": "no output is one of the inputs",
+    },
     "cli/program.py": {
         "streams.pipes": "the variables of the environment that commands do not get",
         "tables.overwriting": "no output is one of the inputs",
@@ -94,7 +103,7 @@ def test_kaldi_compat_uses_few_internal_modules_of_io_ark() -> None:
         if module not in SHARED
     ]
     assert sorted(found) == sorted((path, module) for path, modules in INTERNAL.items() for module in modules)
-    assert len(found) <= 22
+    assert len(found) <= 31
 
 
 def test_dir_shows_public_names_only() -> None:

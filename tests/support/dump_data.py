@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import io_ark
+from io_ark.streams.unfinished import temporary_name
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.entries import Audio, OnGrid
-from kaldi_compat.dump.files import temporary_name
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.packed_batch import Part
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -37,6 +37,7 @@ from kaldi_compat.torch.data.seeds import Seeds
 from kaldi_compat.torch.data.skipped import OnError, Skipped
 
 Augment = Callable[[Tensor, float], Tensor]
+Length = TypeVar("Length", int, float)
 _SLOWEST, _FASTEST = 0.01, 100.0
 
 
@@ -110,7 +111,15 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         """Return the length of each utterance that a file tells."""
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
-        return [_length(table[key], type_of, table.name, key) for key in self.keys]
+
+        def length_of(key: str) -> float:
+            return _length(table[key], type_of, table.name, key)
+
+        return [self._length(key, partial(length_of, key)) for key in self.keys]
+
+    def _length(self, key: str, count: Callable[[], Length]) -> Length | Literal[0]:
+        """Return the length of an utterance; 0 if it is skipped, since another one of its batch takes its place."""
+        return self._skipped.read(key, count) or 0
 
 
 class FeatureDataset(_KeyedDataset):
@@ -129,7 +138,8 @@ class FeatureDataset(_KeyedDataset):
         seed: seed of such random numbers.
         drop_incomplete: skip utterances that lack a target. Otherwise accessing one is an error.
         on_error: "raise", or "skip" for utterances that cannot be read: they are warned of once, and their keys are in
-            ``skipped``. In a batch, another one takes their place, so that it stays as large; else the next one.
+            ``skipped``. In a batch, another one takes their place, so that it stays as large; else the next one. Their
+            length is 0.
         relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
             folder, as Kaldi does.
 
@@ -183,7 +193,7 @@ class FeatureDataset(_KeyedDataset):
         return as_tensor(load_named(self._loader(), key, rest))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
-        """Return the number of frames of each utterance, for a sampler.
+        """Return the number of frames of each utterance, for a sampler; 0 for one that is skipped.
 
         Args:
             utt2num_frames: file of these numbers; if None, the headers of all features are read.
@@ -191,7 +201,10 @@ class FeatureDataset(_KeyedDataset):
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(file_of(utt2num_frames, "utt2num_frames"), int)]
         lines = map(self._listing.line, self._lines.tolist())
-        return [load_named(self._shapes(), key, rest).shape[0] for key, rest in lines]
+        return [self._length(key, partial(self._num_frames, key, rest)) for key, rest in lines]
+
+    def _num_frames(self, key: str, rest: str) -> int:
+        return int(load_named(self._shapes(), key, rest).shape[0])
 
 
 class WaveDataset(_KeyedDataset):
@@ -338,7 +351,7 @@ class WaveDataset(_KeyedDataset):
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance in this epoch, for a sampler.
+        """Return the number of samples of each utterance in this epoch, for a sampler; 0 for one that is skipped.
 
         Args:
             utt2dur: file of durations in seconds, which needs ``sample_frequency``. If None, the headers of all
@@ -353,14 +366,17 @@ class WaveDataset(_KeyedDataset):
             counts = [round(duration * self._rate) for duration in self._lengths_of(file_of(utt2dur, "utt2dur"), float)]
             return [self._count(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
-        counts = []
-        for key, rest in map(self._listing.line, self._lines.tolist()):
+
+        def count_samples(key: str, rest: str) -> int:
             segment, recording, place = self._place_of(key, rest)
             if recording not in headers:
-                headers = {recording: self._silence(recording, place)}  # segments of one recording follow each other
+                headers.clear()  # segments of one recording follow each other
+                headers[recording] = self._silence(recording, place)
             wave = _channel_of(headers[recording], key, segment, self._channel)
-            counts.append(self._count(key, wave.samples.shape[1], wave.sample_frequency))
-        return counts
+            return self._count(key, wave.samples.shape[1], wave.sample_frequency)
+
+        lines = map(self._listing.line, self._lines.tolist())
+        return [self._length(key, partial(count_samples, key, rest)) for key, rest in lines]
 
     def _count(self, key: str, samples: int, rate: float) -> int:
         """Return the number of samples that an utterance has after resampling."""

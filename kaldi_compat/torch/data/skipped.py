@@ -8,13 +8,13 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, TypeVar
 
 from io_ark.errors import ArkError
 from kaldi_compat.errors import KaldiCompatError, OptionError
-from kaldi_compat.torch.data.batching import Utterance
 
 OnError = Literal["raise", "skip"]
+Value = TypeVar("Value")
 
 
 class Skipped:
@@ -45,8 +45,8 @@ class Skipped:
         with open(self._file, encoding="utf-8", errors="surrogateescape") as file:
             return list(dict.fromkeys(file.read().split("\n")[:-1]))
 
-    def read(self, key: str, make: Callable[[], Utterance]) -> Utterance | None:
-        """Return an utterance, or None if it is skipped."""
+    def read(self, key: str, make: Callable[[], Value]) -> Value | None:
+        """Return what a function makes of an utterance, or None if the utterance is skipped."""
         try:
             return make()
         except (ArkError, KaldiCompatError, OSError) as error:

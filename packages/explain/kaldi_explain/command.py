@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import io_ark
+from io_ark.tables.overwriting import refuse_overwriting
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, TOLERANCE, Parser, fail, warnings_in_one_line
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_explain.explanation import Explanation, explain
@@ -27,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--plot", metavar="FILE.png", help="plot the features, the explanation, and their difference")
     try:
         given = parser.parse_args(sys.argv[2:] if argv is None else argv)
+        if given.plot:
+            refuse_overwriting(given.plot, [given.features, given.audio])
         with warnings_in_one_line():
             found = explain(given.features, given.audio, tolerance=given.tolerance)
         print(found)

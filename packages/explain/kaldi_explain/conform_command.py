@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.errors import MissingFileError
+from io_ark.errors import ArkError, MissingFileError
 from io_ark.numpy_files import load_npy
+from io_ark.specifier import FileName
+from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import printable
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
@@ -45,13 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without ``kaldi-compat conform``) and return the exit status."""
     try:
         given = _parser().parse_args(sys.argv[2:] if argv is None else argv)
+        if given.json:
+            refuse_overwriting(given.json, map(FileName, given.command))
         card = conform_command(given.command, level=given.level, kit=given.kit, timeout=given.timeout)
         print(card)
         if given.json:
             _write(given.json, card.as_json() + "\n")
     except SystemExit as end:  # of --help
         return int(end.code or 0)
-    except (KaldiCompatError, OSError) as error:
+    except (KaldiCompatError, ArkError, OSError) as error:
         return fail(error)
     return 0 if card.passed else DIFFERENT_STATUS
 

@@ -292,6 +292,16 @@ for place in json.load(open(sys.argv[1])) if sys.argv[1].endswith("list.json") e
 """
 
 
+def test_scorecard_does_not_replace_the_program(kit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("mine")
+    (tmp_path / "card.json").symlink_to(program)
+    given = ["--kit", str(kit), "--level", "1", "--json", str(tmp_path / "card.json"), "--", "python", str(program)]
+    assert conform_command.main(given) == 255
+    assert "card.json: is read as well, and writing would destroy it" in capsys.readouterr().err
+    assert program.read_text() == "mine"
+
+
 @pytest.mark.parametrize("form", [["{audio}", "{options.json}", "{out.npy}"], ["{list.json}"]])
 def test_program_is_run(form: list[str], kit: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "first.npy", np.ones((2, 2)))

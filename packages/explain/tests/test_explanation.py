@@ -583,6 +583,10 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert explain_main([str(tmp_path / "b.npy"), str(tmp_path / "a.npy"), f"--plot={tmp_path}/b.png"]) == 1
     assert (tmp_path / "b.png").stat().st_size
     assert explain_main([str(tmp_path / "b.npy"), str(tmp_path / "a.npy"), f"--plot={tmp_path}/b.nonsense"]) == 255
+    before = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "link.png").symlink_to("a.npy")
+    assert explain_main([str(tmp_path / "b.npy"), str(tmp_path / "a.npy"), f"--plot={tmp_path}/link.png"]) == 255
+    assert (tmp_path / "a.npy").read_bytes() == before
     assert explain_main([str(tmp_path / "b.npy"), str(tmp_path / "a.npy"), f"--plot={tmp_path}/no/b.png"]) == 255
     assert "no/b.png: No such file or directory" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "a.ark:none"), str(WAV)]) == 255

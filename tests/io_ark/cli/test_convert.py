@@ -24,6 +24,8 @@ from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
 from io_ark.cli.formats import FORMATS, Settings, format_of
 from tests.support.ark_program import Ark
+from tests.support.dump_data import left_by_a_dead_process
+from tests.support.faults import at_call
 from tests.support.processes import memory_below
 
 WHOLE = ("npz", "hdf5", "parquet", "safetensors", "tar")  # of which nothing remains if they are not finished
@@ -223,7 +225,7 @@ def test_other_files_in_a_folder_of_entries_are_an_error(capsys: pytest.CaptureF
     assert [main(["convert", "feats.ark", "o/"]) for _ in range(2)] == [0, 0]
     np.save("o/of_yesterday.npy", np.ones(3))
     assert main(["convert", "feats.ark", "o/"]) == 2
-    assert "o: has other .npy files, such as of_yesterday.npy, which are read as entries" in capsys.readouterr().err
+    assert "o: has of_yesterday.npy, which is no entry of the source" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", range(4))
@@ -238,6 +240,109 @@ def test_interrupted_file_does_not_appear(name: str, count: int, monkeypatch: py
     monkeypatch.setattr(convert, "progress", interrupted)
     assert main(["convert", "feats.ark", TARGETS[name]]) == 130
     assert sorted(path.name for path in Path().iterdir()) == ["feats.ark", "feats.scp"]
+
+
+def files_of(name: str) -> dict[str, bytes]:
+    """Return the content of a target, a file or a folder."""
+    path = Path(name)
+    found = sorted(path.iterdir()) if path.is_dir() else [path] if path.exists() else []
+    return {str(each): each.read_bytes() for each in found}
+
+
+def killed_at(number: int, arguments: list[str]) -> bool:
+    """Run ``ark`` in a forked child that is killed at a call; return False if it ended before that."""
+    if (child := os.fork()) == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        at_call(number, lambda: os._exit(9))
+        try:
+            main(arguments)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("name", ["npy", "npz", "tar", "safetensors"])
+def test_target_is_old_or_new_after_a_kill_at_any_call(name: str, ark: Ark) -> None:
+    target = TARGETS[name]
+    kaldiio.save_ark("new.ark", {key: 2 * value for key, value in FEATS.items()})
+    ark(f"convert new.ark {target}")
+    newer = files_of(target)
+    ark(f"convert feats.ark {target}")
+    older = files_of(target)
+    number = 0
+    while killed_at(number, ["convert", "new.ark", target]):
+        left = list(Path().glob("*unfinished*"))
+        is_gone = any(path.name.endswith("-replaced") for path in left)  # between two renames
+        assert files_of(target) in (older, newer) or (is_gone and not files_of(target)), number
+        ark(f"convert feats.ark {target}")
+        assert files_of(target) == older and not list(Path().glob("*unfinished*")), number
+        number += 1
+    assert number > 10 and files_of(target) == newer
+
+
+def test_folder_that_lost_its_name_gets_it_back(ark: Ark) -> None:
+    ark("convert feats.ark o/")
+    before = files_of("o")
+    left = left_by_a_dead_process(Path("o"))
+    Path("o").rename(f"{left}-replaced")
+    kaldiio.save_ark("other.ark", {"other": np.ones((2, 2), "f4")})
+    said = ark("convert other.ark o/", 2).err
+    assert "removed 1 unfinished name" in said and "which is no entry of the source" in said
+    assert files_of("o") == before
+
+
+def test_what_killed_conversions_left_is_removed_and_named(target: str, ark: Ark) -> None:
+    path = Path(target)
+    left_by_a_dead_process(path).write_text("half")
+    folder = left_by_a_dead_process(path.with_name("o_storage") if "json" in target else path)
+    (folder / "deeper").mkdir(parents=True)
+    (folder / "deeper" / "a.npy").symlink_to(Path("feats.ark").absolute())
+    said = ark(f"convert feats.ark {target}").err
+    assert "unfinished" in said and "that killed conversions left" in said
+    assert not list(Path().glob("*unfinished*"))
+    same(dict(io_ark.read("ark:feats.ark")))
+
+
+def test_links_at_and_in_the_target_are_replaced(target: str, ark: Ark) -> None:
+    ark(f"convert feats.ark {target}")
+    folders = [path for path in (Path(target), *Path().glob("o_storage/*")) if path.is_dir()]
+    links = [Path(target)] if not target.endswith("/") else []
+    links += [path for folder in folders for path in folder.iterdir() if path.is_file()]
+    for path in links:
+        path.unlink()
+        Path("mine").write_text("mine")
+        path.symlink_to(Path("mine").absolute())
+    ark(f"convert feats.ark {target}")
+    assert Path("mine").read_text() == "mine" and not any(path.is_symlink() for path in links)
+    ark(f"convert {target} back.ark")
+    same(dict(io_ark.read("ark:back.ark")))
+
+
+def test_folder_or_file_in_the_place_of_a_target_is_refused(target: str, ark: Ark) -> None:
+    path = Path(target)
+    if target.endswith("/"):
+        path.write_text("mine")
+    else:
+        path.mkdir()
+    before = path.read_bytes() if path.is_file() else []
+    said = ark(f"convert --to={ {value: key for key, value in TARGETS.items()}[target] } feats.ark {path}", 2).err
+    assert said.count("\n") == 1 and said.startswith(f"ark: {path}: ")
+    assert (path.read_bytes() if path.is_file() else list(path.iterdir())) == before
+    assert not list(Path().glob("*unfinished*"))
+
+
+def test_folder_with_other_files_is_left_as_it_is(ark: Ark) -> None:
+    ark("convert feats.ark o/")
+    for name in ("notes.txt", "sub/a.npy"):
+        before = files_of("o")
+        Path("o", name).parent.mkdir(exist_ok=True)
+        Path("o", name).write_text("mine")
+        assert f"o: has {name.partition('/')[0]}, which is no entry" in ark("convert feats.ark o/", 2).err
+        assert Path("o", name).read_text() == "mine"
+        Path("o", name).unlink()
+        if "/" in name:
+            Path("o", name).parent.rmdir()
+        assert files_of("o") == before
 
 
 def test_duplicate_key_fails_alone(target: str, ark: Ark) -> None:

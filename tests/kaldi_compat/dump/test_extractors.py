@@ -21,9 +21,9 @@ import torch
 
 import io_ark
 import kaldi_compat
+from io_ark.streams.unfinished import TEMPORARY, machine
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import TEMPORARY, _machine
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.preset import Preset, list_presets
 from tests.support.dump_data import audio, failures, keys_of, make_data, results, write_wav
@@ -517,7 +517,7 @@ def test_files_of_a_killed_dump_are_removed_whatever_the_output(data: Path) -> N
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     for path in (data / "means.scp", data / "data" / "spk_loudness_train.ark"):
-        left = path.with_name(f"{path.name}{TEMPORARY}{_machine()}-{ended.pid}-1")
+        left = path.with_name(f"{path.name}{TEMPORARY}{machine()}-{ended.pid}-1")
         left.touch()
     said("--module=extract.py:Mean", str(data), "--resume")
     assert not list(data.glob(f"**/*{TEMPORARY}*"))

@@ -6,34 +6,17 @@ import errno
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kaldi_compat.dump.shard import stderr_to
 from tests.support.dump_data import dump, make_data, results
+from tests.support.faults import at_call
 
-CALLS = {"write", "flush", "close", "fsync", "fdatasync", "replace", "unlink", "symlink", "mkdir", "open"}
 OPTIONS = ("--shard-utterances=2", "--cmvn=speaker,global")
 KILLED = 137
-
-
-def at_call(number: int, act: Callable[[], None]) -> list[int]:
-    """Call a function before the ``number``-th call, from 0, of one of CALLS in any thread; return their count."""
-    count = [0]
-
-    def watch(frame: Any, event: str, function: Any) -> None:
-        if event == "c_call" and function.__name__ in CALLS and not isinstance(function.__self__, str):
-            count[0] += 1
-            if count[0] == number + 1:
-                act()
-
-    threading.setprofile(watch)
-    sys.setprofile(watch)
-    return count
 
 
 def dumped_in_a_child(data: Path, number: int, act: Callable[[], None], *arguments: str) -> tuple[int, int]:
@@ -88,6 +71,34 @@ def test_fault_at_any_call_loses_nothing(tmp_path: Path, fault: str, step: int) 
         assert fault == "kill" or not list(data.rglob("*unfinished*")), number
         assert dump(data, *OPTIONS, "--resume") == 0
         assert results(data) == expected and not list(data.rglob("*unfinished*")), number
+
+
+def folder_of(data: Path) -> dict[str, bytes]:
+    """Return the content of the other formats of a dump."""
+    paths = [*data.glob("feats.tar"), *data.glob("feats/*")]
+    return {str(path): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("wanted", ["npy", "webdataset"])
+def test_kill_at_any_call_leaves_another_format_old_or_new(tmp_path: Path, wanted: str, step: int) -> None:
+    data = make_data(tmp_path, 3, samples=(2000, 3000))
+    older, newer = (f"--format={wanted}", "--num-mel-bins=20"), (f"--format={wanted}", "--num-mel-bins=21")
+    assert dump(data, *OPTIONS, *newer) == 0
+    expected = results(data), folder_of(data)
+    status, count = dumped_in_a_child(data, sys.maxsize, lambda: None, *newer)
+    assert dump(data, *OPTIONS, *older) == status == 0
+    before = folder_of(data)
+    assert before.keys() == expected[1].keys() and before != expected[1]
+    for number in range(count - 1, 0, -step):
+        status, _ = dumped_in_a_child(data, number, FAULTS["kill"], *newer)
+        assert status in (KILLED, 0), number
+        left = folder_of(data)
+        assert left in (before, expected[1]) or (not left and list(data.glob("*-replaced"))), number
+        assert dump(data, *OPTIONS, *newer) == 0
+        assert (results(data), folder_of(data)) == expected and not list(data.rglob("*unfinished*")), number
+        assert dump(data, *OPTIONS, *older) == 0
+        assert folder_of(data) == before
 
 
 def test_log_that_cannot_be_removed_does_not_end_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dump_data import dump, left_by_a_dead_process, make_data, matrices, said_by
+from tests.support.dump_data import dump, failures, left_by_a_dead_process, make_data, matrices, refused, said_by
 
 
 @pytest.fixture
@@ -68,12 +68,42 @@ def test_archive_that_would_replace_a_fifo_is_refused(data: Path) -> None:
     assert stat.S_ISFIFO(archive.stat().st_mode)
 
 
-def test_replaced_link_leads_to_the_new_content(data: Path, tmp_path: Path) -> None:
-    target = tmp_path / "elsewhere"
-    target.write_text("old")
-    (data / "utt2dur").symlink_to(target)
-    assert dump(data) == 0
-    assert (data / "utt2dur").is_symlink() and target.read_text().startswith("spk0-utt000 ")
+@pytest.mark.parametrize("options", [(), ("--resume",)])
+def test_link_in_the_data_directory_is_replaced_and_its_target_keeps_its_content(
+    data: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    names = ["utt2dur", "utt2num_frames", "frame_shift", "cmvn.scp", "cmvn.ark", "feats.scp", "feats.tar"]
+    names += ["conf/fbank.conf", "log/dump_fbank_train.1.json", "log/dump_fbank_train.failures"]
+    names += ["log/dump_fbank_train.1.utt2dur"]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    arguments = ("--cmvn=speaker,global", "--format=webdataset")
+    assert dump(data, *arguments) == 0
+    (data / "data" / "raw_fbank_train.1.ark").unlink()  # so that it is made again
+    for name in names:
+        (elsewhere / Path(name).name).write_text("mine\n")
+        (data / name).unlink(missing_ok=True)
+        (data / name).symlink_to(elsewhere / Path(name).name)
+    assert dump(data, *arguments, *options) == 0
+    assert {path.read_text() for path in elsewhere.iterdir()} == {"mine\n"}
+    assert not [name for name in names if (data / name).is_symlink()]
+    assert len(matrices(data / "feats.scp")) == 3
+
+
+def test_report_is_written_through_a_link(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.html").symlink_to(tmp_path / "site.html")
+    assert dump(data, f"--report={tmp_path}/page.html") == 0
+    assert (tmp_path / "page.html").is_symlink() and (tmp_path / "site.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize("ending", ["ark", "scp"])
+def test_archive_that_is_a_link_to_another_file_is_refused(data: Path, tmp_path: Path, ending: str) -> None:
+    (data / "data").mkdir()
+    (tmp_path / "thesis.txt").write_text("mine")
+    archive = data / "data" / f"raw_fbank_train.1.{ending}"
+    archive.symlink_to(tmp_path / "thesis.txt")
+    assert f"{archive} is a link to {tmp_path}/thesis.txt, which would be replaced" in refused(data)
+    assert (tmp_path / "thesis.txt").read_text() == "mine" and not (data / "log").exists()
 
 
 @pytest.fixture
@@ -128,3 +158,48 @@ def test_what_killed_dumps_left_is_removed(data: Path, tmp_path: Path, arguments
     assert len(written) > 15
     assert dump(data, "--cmvn=speaker,global", f"--report={page}", *arguments) == 0
     assert not list(tmp_path.rglob("*unfinished*"))
+
+
+def test_every_file_is_on_the_disk_before_it_gets_its_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synchronized: set[tuple[int, int]] = set()
+    renamed: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def identity(status: os.stat_result) -> tuple[int, int]:
+        return status.st_ino, status.st_size
+
+    def watched_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        synchronized.add(identity(os.fstat(descriptor)))
+
+    def watched_replace(source: Path, target: Path) -> None:
+        if Path(source).is_file():
+            assert identity(os.stat(source)) in synchronized, f"{target} gets its name before it is on the disk"
+            renamed.append(Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "replace", watched_replace)
+    assert dump(data, "--cmvn=speaker,global", "--format=webdataset", f"--report={data}/page.html") == 0
+    names = {"raw_fbank_train.1.ark", "raw_fbank_train.1.scp", "feats.scp", "utt2dur", "cmvn.ark", "cmvn_train.ark"}
+    names |= {"dump_fbank_train.1.json", "dump_fbank_train.plan.jsonl", "feats.tar", "page.html", "frame_shift"}
+    assert names <= set(renamed)
+
+
+CONTROL = "\x1b[2J\x07\x9b31m"
+
+
+def test_nothing_that_a_dump_shows_has_control_characters(data: Path, tmp_path: Path) -> None:
+    (data / "segments").write_text(
+        f"s1 spk0-utt000 0 0.1\ns2 rec{CONTROL} 0 0.1\ns3 lost 0 0.1\ns4 gone 0 0.1\ns\x9b5 lost 0 0.1\n"
+    )
+    with open(data / "wav.scp", "a") as script:
+        script.write(f"lost {tmp_path}/a{CONTROL}.wav\ngone echo {CONTROL} |\n")
+    (data / "utt2spk").unlink()
+    (tmp_path / "conf" / "fbank.conf").write_text(f"--dither=0\n# {CONTROL}\n")
+    page = tmp_path / "page.html"
+    said = said_by(data, f"--report={page}", status=1)
+    logs = [path.read_text() for path in (data / "log").iterdir() if path.suffix in (".log", ".failures")]
+    assert len(logs) == 2 and "rec\\x1b[2J" in logs[0] + logs[1] and "s\\x9b5 " in failures(data)
+    for text in (said, page.read_text(), *logs):
+        assert all(char.isprintable() or char == "\n" for char in text)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kaldi_compat.dump import cli as command
+from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.spectral import SpectralComputer
-from tests.support.dump_data import archive_bytes, dump, keys_of, make_data, refused, said_by
+from tests.support.dump_data import archive_bytes, dump, keys_of, make_data, matrices, refused, said_by
 
 INPUTS = ("wav.scp", "segments", "utt2spk", "spk2warp", "--vtln-map", "utt2warp")
 
@@ -131,9 +132,31 @@ def test_configuration_in_the_data_directory_keeps_its_content(tmp_path: Path) -
     conf = data / "conf" / "fbank.conf"
     conf.parent.mkdir()
     conf.write_text("--dither=0\n")
-    assert f"{conf}: is read as well" in refused(data, f"--conf={conf}", "--num-mel-bins=40")
+    said = said_by(data, f"--conf={conf}", "--num-mel-bins=40")
+    log = data / "log" / "dump_fbank_train.fbank.conf"
+    assert f"{conf} was read, so it is left as it is: the configuration of this dump is in {log}" in said
+    assert log.read_text() == "--dither=0\n--num-mel-bins=40\n"
+    assert next(iter(matrices(data / "feats.scp").values())).shape[1] == 40
+    log.unlink()
     assert dump(data, f"--conf={conf}") == 0
-    assert conf.read_text() == "--dither=0\n"
+    assert conf.read_text() == "--dither=0\n" and not log.exists()
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_configuration_of_an_earlier_dump_can_be_used_with_another_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: bool
+) -> None:
+    data = make_data(tmp_path, 3, samples=(2000,))
+    if link:
+        (data / "conf").symlink_to(tmp_path / "conf")
+    monkeypatch.chdir(data)
+    if not link:
+        assert main(["dump", "fbank", ".", "--num-mel-bins=30", "--dither=0"]) == 0
+    before = (data / "conf" / "fbank.conf").read_bytes()
+    assert main(["dump", "fbank", ".", "--low-freq=100"]) == 0
+    assert main(["dump", "fbank", ".", "--low-freq=100", "--resume"]) == 0
+    assert (data / "conf" / "fbank.conf").read_bytes() == before
+    assert (data / "log" / "dump_fbank_train.fbank.conf").read_bytes() == before + b"--low-freq=100\n"
 
 
 def test_worker_processes_see_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

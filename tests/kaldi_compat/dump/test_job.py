@@ -13,13 +13,17 @@ from pathlib import Path
 import kaldiio
 import numpy as np
 import pytest
+import torch
 
 import io_ark
+import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import finalize as finish
 from kaldi_compat.dump.finalize import link_to_storage
 from kaldi_compat.dump.lock import lock
 from kaldi_compat.dump.spectral import SpectralComputer
+from kaldi_compat.pitch.process import process_pitch
+from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_compat.programs import (
     compute_cmvn_stats,
     compute_fbank_feats,
@@ -173,6 +177,34 @@ def test_vtln_by_speaker(data: Path, tmp_path: Path) -> None:
     )
     by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref", "vtln.conf")
     assert (data / "data" / "raw_fbank_train.1.ark").read_bytes() == (tmp_path / "ref.ark").read_bytes()
+
+
+def test_pitch_of_other_sampling_rates_is_that_of_resampled_audio(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 4, samples=(16000,))
+    rates = {"spk0-utt001": 8000, "spk0-utt002": 44100, "spk1-utt003": 32000}
+    for i, (key, rate) in enumerate(rates.items()):
+        write_wav(data / "wav" / f"{key}.wav", audio(rate, 3 + i), rate)
+    process = tmp_path / "process.conf"
+    process.write_text("--delta-pitch-noise-stddev=0\n")
+    arguments = ("--no-compress", f"--pitch-postprocess-conf={process}")
+    for allowed, failed in (
+        ((), [*rates]),
+        (("--allow-downsample=true",), ["spk0-utt001"]),
+        (("--allow-upsample=true",), ["spk0-utt002", "spk1-utt003"]),
+        (("--allow-downsample=true", "--allow-upsample=true"), []),
+    ):
+        assert dump(data, *arguments, *allowed, feature="fbank_pitch") == (1 if failed else 0)
+        assert [line.split()[0] for line in failures(data).splitlines()] == failed
+    ours = matrices(data / "feats.scp")
+    options = {"delta_pitch_noise_stddev": 0.0}
+    for key in keys_of(data / "wav.scp"):
+        wave = io_ark.load(str(data / "wav" / f"{key}.wav"))
+        samples = wave.samples[0].astype(np.float32)
+        if key in rates:
+            samples = np.asarray(kaldi_compat.resample_waveform(torch.from_numpy(samples), rates[key], 16000))
+        pitch = process_pitch(track_pitch(samples, sample_frequency=16000), **options)
+        assert ours[key].shape == (98, 26)
+        np.testing.assert_allclose(ours[key][:, 23:], pitch[:98], rtol=1e-4, atol=1e-4)
 
 
 def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from io_ark.streams.unfinished import remove_unfinished, temporary_name
 from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.files import remove_unfinished, temporary_name, whole_file
+from kaldi_compat.dump.files import whole_file
 from kaldi_compat.dump.finalize import frame_shift
 from kaldi_compat.dump.options import DumpOptions, Layout
 from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of, make_plan, read_plan, update_plan, write_plan

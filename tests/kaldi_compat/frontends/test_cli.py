@@ -109,6 +109,20 @@ def test_export_with_an_old_pytorch_names_the_version_it_needs(
     assert "export needs PyTorch 2.6 or later" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("read", ["mine.json", "am.mvn"])
+def test_export_does_not_overwrite_what_it_reads(
+    read: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.json").write_text(json.dumps({"name": "mine", "feature": "fbank"}))
+    Path("am.mvn").write_text("statistics")
+    Path("link.onnx").symlink_to(read)
+    before = Path(read).read_bytes()
+    assert main(["export", "mine.json", "link.onnx", "--statistics=am.mvn"]) == 255
+    assert "link.onnx: is read as well, and writing would destroy it" in capsys.readouterr().err
+    assert Path(read).read_bytes() == before
+
+
 @pytest.mark.slow
 def test_export_writes_a_graph_without_an_fft(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxscript")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import io_ark
 from tests.support.output_order import COMMANDS as OF_TABLES
 from tests.support.output_order import STORED, outcome, variants, write_inputs
 from tests.support.programs import ERROR_STATUS, main_of, run, run_words
@@ -119,3 +120,34 @@ def test_archives_of_script_files_and_outputs_of_options_are_not_destroyed() -> 
     assert run_ours(["copy-matrix", f"archive:{place}", "alone"]) == 0
     assert run_ours(["copy-matrix", "--scale=2", "alone", "alone"]) == 0  # a file, written when all is read
     assert run_ours(["compute-cmvn-stats", "ark:archive", "archive"]) == 0
+
+
+@pytest.mark.parametrize("target", ["script", "archive", "./script"])
+def test_a_file_that_is_written_before_the_table_ends_is_none_of_the_table(target: str) -> None:
+    write_inputs()
+    assert run_ours(["copy-feats", "ark:m", "ark,scp:archive,script"]) == 0
+    before = Path(target).read_bytes()
+    status, stderr = run_words(["feat-to-dim", "scp:script", target])
+    assert status == ERROR_STATUS and f"{target}: is read as well, and writing would destroy it" in stderr
+    assert Path(target).read_bytes() == before
+
+
+@pytest.mark.parametrize("program", ["copy-feats-to-htk", "copy-feats-to-sphinx"])
+@pytest.mark.parametrize("source", ["scp:script", "ark:archive.ext"])
+def test_files_of_a_folder_replace_neither_the_table_nor_targets_of_links(program: str, source: str) -> None:
+    with io_ark.writer("ark,scp:archive.ext,script") as writer:
+        for key in ("a", "archive", "b"):
+            writer[key] = np.ones((4, 3), np.float32)
+    before = Path("archive.ext").read_bytes()
+    status, stderr = run_words([program, "--output-dir=.", "--output-ext=ext", source])
+    assert status == ERROR_STATUS and "./archive.ext" in stderr and "is read as well" in stderr
+    assert Path("archive.ext").read_bytes() == before
+    Path("mine").write_text("mine")
+    Path("out").mkdir()
+    Path("out/b.ext").symlink_to("../mine")
+    Path("out/a.ext").write_text("of yesterday, and longer than what is written today" * 9)
+    for _ in range(2):
+        assert run_ours([program, "--output-dir=out", "--output-ext=ext", source]) == 0
+    assert Path("mine").read_text() == "mine"
+    assert len({path.read_bytes() for path in Path("out").iterdir()}) == 1 and not Path("out/b.ext").is_symlink()
+    assert sorted(path.name for path in Path("out").iterdir()) == ["a.ext", "archive.ext", "b.ext"]

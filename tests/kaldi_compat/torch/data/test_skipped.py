@@ -71,6 +71,47 @@ def test_data_of_which_nothing_can_be_read_are_an_error(tmp_path: Path) -> None:
         next(iter(DataLoader(FeatureDataset(tmp_path / "f.scp", on_error="skip"), batch_size=2, collate_fn=collate)))
 
 
+@pytest.mark.parametrize("with_file", [False, True])
+def test_lengths_of_what_is_skipped_are_zero(feats: Path, tmp_path: Path, with_file: bool) -> None:
+    (tmp_path / "utt2num_frames").write_text("".join(f"{key} {LENGTHS[key]}\n" for key in "acde"))
+    data = FeatureDataset(feats, on_error="skip")
+    with pytest.warns(UserWarning, match="^b: skipped"):
+        lengths = data.lengths(tmp_path / "utt2num_frames" if with_file else None)
+    assert lengths == [5, 0, 0, 7, 8] and data.skipped == ["b"]
+    for sampler in (
+        BucketBatchSampler(lengths, batch_size=2),
+        BucketBatchSampler(lengths, max_frames=15),
+        BucketBatchSampler(lengths, max_frames=16, min_length=1),
+    ):
+        batches = list(DataLoader(data, batch_sampler=sampler, collate_fn=collate))
+        assert {key for batch in batches for key in batch.keys} == {"a", "d", "e"}
+        assert len(batches) == len(sampler)
+    with pytest.raises(ArkError, match=r"\bb\b"):
+        FeatureDataset(feats).lengths(tmp_path / "utt2num_frames" if with_file else None)
+
+
+@pytest.mark.filterwarnings("ignore:.*skipped")
+def test_lengths_of_audio_that_is_skipped_are_zero(tmp_path: Path) -> None:
+    for key, channels in (("a", 1), ("stereo", 2)):
+        io_ark.save(tmp_path / f"{key}.wav", Wave(16000.0, np.ones((channels, 800), np.int16)))
+    (tmp_path / "text.wav").write_text("no audio")
+    keys = ("a", "lost", "stereo", "text")
+    (tmp_path / "wav.scp").write_text("".join(f"{key} {tmp_path}/{key}.wav\n" for key in keys))
+    data = WaveDataset(tmp_path / "wav.scp", on_error="skip")
+    assert data.lengths() == [800, 0, 0, 0] and data.skipped == ["lost", "stereo", "text"]
+    (tmp_path / "utt2dur").write_text("a 0.05\nlost 0.05\nstereo x\n")
+    data = WaveDataset(tmp_path / "wav.scp", sample_frequency=16000, on_error="skip")
+    assert data.lengths(tmp_path / "utt2dur") == [800, 800, 0, 0]
+    (tmp_path / "segments").write_text("s a 0 0.025\nt lost 0 0.025\nu nosuch 0 1\nv a 0.025 -1\nw a 1 2\nx a y 2\n")
+    data = WaveDataset(tmp_path / "wav.scp", tmp_path / "segments", on_error="skip")
+    assert data.lengths() == [400, 0, 0, 400, 0, 0]
+    sampler = BucketBatchSampler(data.lengths(), batch_size=2)
+    batches = list(DataLoader(data, batch_sampler=sampler, collate_fn=collate))
+    assert {key for batch in batches for key in batch.keys} == {"s", "v"}
+    with pytest.raises((ArkError, KaldiCompatError)):
+        WaveDataset(tmp_path / "wav.scp").lengths()
+
+
 @pytest.mark.filterwarnings("ignore:.*skipped")
 def test_a_stream_of_shards_goes_on(feats: Path, tmp_path: Path) -> None:
     whole = (tmp_path / "f.ark").read_bytes()

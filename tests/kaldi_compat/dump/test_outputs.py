@@ -1,0 +1,248 @@
+"""What a dump writes is compared with all that it reads, and with itself, before anything is written."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import io_ark
+from kaldi_compat.dump.cli import main
+from tests.support.dump_data import audio, dump, edited, make_data, matrices, refused, said_by, write_wav
+
+READ_AS_WELL, TWICE = "is read as well, and writing would destroy it", "is written twice"
+TWO_VECTORS = """
+def emb(audio):
+    return {{"{0}": [each[:4] * 1.0 for each in audio], "{1}": [each[:3] * 1.0 for each in audio]}}
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return make_data(tmp_path, 3, samples=(3000,))
+
+
+def digests(root: Path) -> dict[str, str]:
+    """Return a digest of each file below a folder, and the targets of links."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = os.readlink(path)
+        elif path.is_file():
+            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def refused_unchanged(data: Path, *arguments: str) -> str:
+    """Check that a dump is refused in one line, and changes no file; return the line."""
+    root = data.parent.parent
+    before = digests(root)
+    said = refused(data, *arguments)
+    assert digests(root) == before
+    return said
+
+
+def place_recording(data: Path, name: str) -> None:
+    """Make an archive of recordings under a name that the dump will write, and list its entries."""
+    target = data / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with io_ark.writer(f"ark,scp:{target},{data}/new.scp") as writer:
+        for i in range(3):
+            writer[f"spk0-utt{i:03d}"] = io_ark.Wave(16000.0, audio(3000, i))
+    (data / "new.scp").replace(data / "wav.scp")
+
+
+def link_to_recording(data: Path, name: str) -> None:
+    target = data / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(data / "wav" / "spk0-utt001.wav")
+
+
+def hard_link_to_recording(data: Path, name: str) -> None:
+    target = data / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.link(data / "wav" / "spk0-utt001.wav", target)
+
+
+WRITTEN = (
+    "data/raw_fbank_train.1.ark",
+    "data/raw_fbank_train.2.scp",
+    "data/cmvn_train.ark",
+    "data/cmvn_train.scp",
+    "log/dump_fbank_train.plan.jsonl",
+    "log/dump_fbank_train.lock",
+    "log/dump_fbank_train.2.log",
+    "log/dump_fbank_train.1.json",
+    "log/dump_fbank_train.1.utt2dur",
+    "log/dump_fbank_train.2.utt2num_frames",
+    "log/dump_fbank_train.failures",
+    "feats.scp",
+    ".backup/feats.scp",
+    "utt2dur",
+    "utt2num_frames",
+    "frame_shift",
+    "cmvn.scp",
+    "cmvn.ark",
+    "conf/fbank.conf",
+    "feats.tar",
+)
+
+
+@pytest.mark.parametrize("place", [place_recording, link_to_recording, hard_link_to_recording])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_recording_is_not_overwritten(data: Path, name: str, place: Callable[[Path, str], None]) -> None:
+    place(data, name)
+    said = refused_unchanged(data, "--shard-utterances=2", "--cmvn=speaker,global", "--format=webdataset")
+    assert f"{data / name}: {READ_AS_WELL}" in said
+
+
+def test_recording_on_a_late_line_is_not_overwritten(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 1, samples=(2000,))
+    source = data / "wav" / "spk0-utt000.wav"
+    for i in range(1200):
+        os.link(source, data / "wav" / f"{i}.wav")
+    write_wav(data / "wav" / "last.wav", audio(2000, 9))
+    lines = [f"utt{i:04d}\t{data}/wav/{i}.wav\n" for i in range(1200)] + [f"utt9999 {data}/wav/last.wav\n"]
+    (data / "wav.scp").write_text("".join(lines))
+    (data / "utt2spk").unlink()
+    (data / "data").mkdir()
+    os.link(data / "wav" / "last.wav", data / "data" / "raw_fbank_train.1.ark")
+    assert f"raw_fbank_train.1.ark: {READ_AS_WELL}" in refused_unchanged(data)
+
+
+def test_recording_behind_a_change_of_speed_is_not_overwritten(data: Path) -> None:
+    with edited(data / "wav.scp") as places:
+        places.update({key: f"sox -t wav {path} -t wav - speed 0.9 |" for key, path in places.items()})
+    link_to_recording(data, "data/raw_fbank_train.1.ark")
+    assert f"raw_fbank_train.1.ark: {READ_AS_WELL}" in refused_unchanged(data)
+
+
+@pytest.mark.parametrize("option", ["--resume", "--retry-failed", "--shard=1/2"])
+def test_link_that_was_made_after_the_plan_is_seen(data: Path, option: str) -> None:
+    part = "--shard-utterances=2"
+    assert dump(data, part, *(["--shard=2/2"] if "shard" in option else [])) == 0
+    (data / "data" / "raw_fbank_train.1.ark").unlink(missing_ok=True)
+    link_to_recording(data, "data/raw_fbank_train.1.ark")
+    assert f"raw_fbank_train.1.ark: {READ_AS_WELL}" in refused_unchanged(data, part, option)
+
+
+def test_a_second_dump_is_not_refused_for_the_files_of_the_first(data: Path) -> None:
+    arguments = ("--cmvn=speaker,global", "--format=npy", f"--report={data}/page.html")
+    for more in ((), (), ("--resume",), ("--shard=1/1",)):
+        assert dump(data, *arguments, *more) == 0
+    assert len(matrices(data / "feats.scp")) == 3 and len(list((data / "feats").iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", [name for name in WRITTEN if name != ".backup/feats.scp"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_report_that_is_another_output_is_refused(data: Path, name: str, is_there: bool) -> None:
+    arguments = ("--shard-utterances=2", "--cmvn=speaker,global", "--format=webdataset")
+    if is_there:
+        assert dump(data, *arguments) == 0
+    page = data.parent / "page.html"
+    page.symlink_to(data / name)
+    said = refused_unchanged(data, *arguments, f"--report={page}")
+    if (data / name).parent.is_dir():
+        assert TWICE in said or READ_AS_WELL in said
+
+
+def dump_of(data: Path, module: str, *arguments: str) -> tuple[int, str]:
+    with redirect_stderr(io.StringIO()) as said:
+        status = main(["dump", f"--module={module}", str(data), *arguments])
+    return status, said.getvalue()
+
+
+@pytest.mark.parametrize(
+    "one, other, options, name",
+    [
+        ("emb", "spk_emb", ["--per-speaker"], "spk_emb.scp"),
+        ("data", "emb", ["--format=npy"], "data"),
+        ("log", "emb", ["--format=npy"], "log"),
+        ("wav", "emb", ["--format=npy", "--no-compress"], "wav"),
+    ],
+)
+def test_outputs_of_a_module_that_would_replace_a_file_are_refused(
+    data: Path, one: str, other: str, options: list[str], name: str
+) -> None:
+    (data.parent / "m.py").write_text(TWO_VECTORS.format(one, other))
+    before = digests(data)
+    status, said = dump_of(data, f"{data.parent}/m.py:emb", *options)
+    assert status == 255 and name in said.splitlines()[-1]
+    assert digests(data) == before and not (data / "log").exists()
+
+
+def test_foreign_files_in_the_folder_of_arrays_are_refused_before_the_work(data: Path) -> None:
+    (data / "feats").mkdir()
+    (data / "feats" / "notes.txt").write_text("mine")
+    assert "holds notes.txt, which a dump does not write" in refused_unchanged(data, "--format=npy")
+
+
+def test_foreign_array_in_the_folder_of_arrays_stays_and_the_status_says_so(data: Path) -> None:
+    assert dump(data, "--format=npy") == 0
+    np.save(data / "feats" / "mine.npy", np.ones(3))
+    before = digests(data / "feats")
+    said = said_by(data, "--format=npy", status=255)
+    assert "has mine.npy, which is no entry of the source" in said
+    assert f"{data / 'feats'}/ is not complete" in said.splitlines()[-1]
+    assert digests(data / "feats") == before and len(matrices(data / "feats.scp")) == 3
+
+
+def test_links_in_the_folder_of_arrays_are_replaced(data: Path) -> None:
+    assert dump(data, "--format=npy") == 0
+    array = data / "feats" / "spk0-utt001.npy"
+    expected = array.read_bytes()
+    array.unlink()
+    (data.parent / "mine.npy").write_bytes(b"mine")
+    array.symlink_to(data.parent / "mine.npy")
+    assert dump(data, "--format=npy") == 0
+    assert array.read_bytes() == expected and not array.is_symlink()
+    assert (data.parent / "mine.npy").read_bytes() == b"mine"
+
+
+def test_logs_of_other_dumps_in_the_same_folder_stay(data: Path, tmp_path: Path) -> None:
+    mine = [
+        tmp_path / "log" / f"dump_fbank_train.{name}" for name in ("x.1.json", "notes.log", "1.2.json", "y.failures")
+    ]
+    mine[0].parent.mkdir()
+    for path in mine:
+        path.write_text("mine")
+    for _ in range(2):
+        assert main(["dump", "fbank", str(data), str(tmp_path / "log"), str(tmp_path / "ark"), "--dither=0"]) == 0
+    assert [path.read_text() for path in mine] == ["mine"] * 4
+
+
+def test_a_first_dump_looks_at_no_recording(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    stat = os.stat
+
+    def watch(path: object, **options: object) -> os.stat_result:
+        looked_at.append(os.fsdecode(path) if isinstance(path, str | bytes) else str(path))
+        return stat(path, **options)  # type: ignore[arg-type]
+
+    from kaldi_compat.dump import outputs
+    from kaldi_compat.dump.plan import make_plan
+    from tests.support.dump_data import job_of
+
+    job = job_of(data)
+    plan = make_plan(job)
+    monkeypatch.setattr(os, "stat", watch)
+    outputs.check_outputs(job, plan)
+    assert not [path for path in looked_at if path.endswith(".wav")]
+
+
+def test_what_killed_dumps_left_is_removed_and_named(data: Path) -> None:
+    from tests.support.dump_data import left_by_a_dead_process
+
+    assert dump(data, "--format=npy") == 0
+    left_by_a_dead_process(data / "frame_shift").touch()
+    folder = left_by_a_dead_process(data / "feats")
+    folder.mkdir()
+    (folder / "a.npy").touch()
+    assert "removed 2 unfinished files that killed dumps left" in said_by(data, "--format=npy")
+    assert not list(data.rglob("*unfinished*"))
