@@ -177,8 +177,8 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     if job.options.per_speaker:
         for output in trial.vectors:
             write_speaker_means(job, output)
-    for output in trial.outputs if job.options.format != "ark" else ():
-        warnings += converted(layout, output, job.options.format)
+    incomplete = [converted(layout, output, job.options.format)
+                  for output in (trial.outputs if job.options.format != "ark" else ())]  # fmt: skip
     outcome = outcome_of(job, plan)
     if outcome.wanted > plan.count:
         speakers, listing = layout.in_data(UTT2SPK), layout.in_data(plan.listing)
@@ -188,6 +188,8 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
         )
     outcome = replace(outcome, warnings=tuple(warnings), statistics=total)
     write_whole(layout.failures, "".join(f"{key} {reason}\n" for key, reason in outcome.failures))
+    if targets := [target for target in incomplete if target]:
+        raise DumpError(f"{targets[0]} is not complete: see above; all other files of the dump are")
     return outcome
 
 
@@ -258,14 +260,14 @@ def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[s
     _concatenate([script], layout.in_data(f"{name}.scp"))
 
 
-def converted(layout: Layout, output: str, wanted: str) -> list[str]:
-    """Write an output in another format, too, as ``ark convert`` does; return a line if some of it could not be."""
+def converted(layout: Layout, output: str, wanted: str) -> str:
+    """Write an output in another format as well, as ``ark convert`` does; return the target if it is not complete."""
     from io_ark.cli.ark import main
 
     source, target = layout.in_data(f"{output}.scp"), f"{layout.in_data(output)}{FORMATS[wanted]}"
     if source.stat().st_size and main(["convert", str(source), target]):
-        return [f"{target} is not complete: see above"]
-    return []
+        return target
+    return ""
 
 
 def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:

@@ -35,11 +35,11 @@ MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "i
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
 SECONDS_ON_CPU, SECONDS_ON_GPU = 60.0, 300.0
 BATCHES_IN_WINDOW = 8  # utterances of so many batches are sorted by duration
-# Audio of the trial, from the shortest to the longest. At 16 kHz, 20 ms apart, the numbers of samples, frames of 10 ms
-# and rows of 20 ms are odd and even.
-TRIAL_SECONDS = (0.31, 1.0, 1.51, 2.4400625, 3.0)
-# Seconds of the trial's audio that a frame shift is measured with.
-SHORTER, LONGER = 1, 4
+# Audio of the trial, from the shortest to the longest. At 16 kHz it has odd and even numbers of samples, of frames of
+# 10 ms, and of rows of 20 ms.
+TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)
+# Index of the shorter audio that a frame shift is measured with; the other one is the longest audio.
+SHORTER = 1
 # Largest difference that a batch may make, of the largest value.
 TOLERANCE, TOLERANCE_OF_HALF = 1e-5, 3e-2
 # A declared frame shift is off by this many rows, and this share of them, at most.
@@ -107,6 +107,7 @@ class Model:
         self.source = source
         with guard(source.label):
             self.extractor: Extractor = open_extractor(source, device, threads)
+        self.has_reduced = False  # a matrix, to a vector or labels
         self.centroids = _centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
@@ -134,6 +135,7 @@ class Model:
 
     def _reduced(self, value: Array) -> Array:
         if value.ndim == 2 and value.dtype == np.float32 and len(value):
+            self.has_reduced = True
             if self.options.pool:
                 return np.asarray(value.mean(0, dtype=np.float64), np.float32)
             if self.centroids is not None:
@@ -223,12 +225,9 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         raise DumpError(f"{extractor.name} fails for a trial of noise: {_text(error)}") from error
     _check_names(extractor.name, outputs)
     said = list(extractor.notes)
-    if model.centroids is not None and LABEL_VECTOR not in {kind for kind, _ in outputs.values()}:
-        raise DumpError(
-            f"--kmeans needs a matrix for each utterance, and {extractor.name} returns {_kinds_of(outputs)}"
-        )
-    if model.options.pool and VECTOR not in {kind for kind, _ in outputs.values()}:
-        raise DumpError(f"--pool needs a matrix for each utterance, and {extractor.name} returns {_kinds_of(outputs)}")
+    reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
+    if reducing and not model.has_reduced:
+        raise DumpError(f"{reducing} needs matrices, and {extractor.name} returns {_kinds_of(outputs)}: leave it out")
     audio = audio[-len(alone) :]
     batching, first = (extractor.batching, 0) if extractor.batching else _batching(model, audio, alone, said)
     with guard(model.source.label):
@@ -242,7 +241,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     framed = Trial(outputs).framed
     if shift is None and framed:
         shorter, longer = (len(each[framed]) for each in (alone[SHORTER - len(TRIAL_SECONDS)], alone[-1]))
-        seconds = TRIAL_SECONDS[LONGER] - TRIAL_SECONDS[SHORTER]
+        seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHORTER]
         shift = seconds / (longer - shorter) if longer > shorter else 0.0
     _kept[_key(job, device, threads)] = model
     return Trial(

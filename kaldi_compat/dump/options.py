@@ -24,8 +24,9 @@ CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
 # Options that name an extractor; kaldi_compat/dump/sources has a file for each. The first one that is given decides.
 SOURCES = "onnx", "transformers", "module", "preset"
-# Options that need another one, and sources that may be given together: with --onnx, --preset is the front end before it.
+# Options that need another one.
 NEEDED = {"layers": "transformers", "statistics": "preset"}
+# Sources that may be given together: the preset is the front end before the model.
 TOGETHER = ("onnx", "preset")
 MAX_LAYER_DIGITS = 4
 # Names of a dump's outputs by what they hold, if an extractor does not name them.

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from kaldi_compat.dump.errors import DumpError
 
@@ -76,12 +77,15 @@ class _Process:
                 changes += [] if now else [f"closed the standard stream {number}"]
             os.close(copy)
         os.close(self.folder)
-        streams = zip(STANDARD_STREAMS, self.streams, strict=True)
-        sys.stdin, sys.stdout, sys.stderr = (
-            open(number, "w" if number else "r", closefd=False) if stream is not None and stream.closed else stream
-            for number, stream in streams
-        )
+        sys.stdin, sys.stdout, sys.stderr = map(_open_again, STANDARD_STREAMS, self.streams)
         return changes
+
+
+def _open_again(number: int, stream: Any) -> Any:
+    """Return a standard stream, as a new object if user code has closed it."""
+    if stream is None or not getattr(stream, "closed", False):
+        return stream
+    return open(number, "w" if number else "r", closefd=False)
 
 
 def _identity(place: int | str) -> tuple[int, int] | None:
@@ -128,8 +132,8 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: os.kill(child, number))
     _, ending = os.waitpid(child, 0)
-    if status := os.read(reading, 1):
-        os._exit(status[0])
+    if last_word := os.read(reading, 1):
+        os._exit(last_word[0])
     code = os.waitstatus_to_exitcode(ending)
     how = f"by signal {-code}{_signal_name(-code)}" if code < 0 else f"with status {code}"
     say(

@@ -41,7 +41,7 @@ class PresetSource(Source):
 
         statistics: Any = self.options.statistics or None
         engine: Any = self.options.engine
-        frontend: Any = Frontend(self.options.preset, statistics=statistics, engine=engine)  # type: ignore[arg-type]
+        frontend: Any = Frontend(self.options.preset, statistics=statistics, engine=engine)
         return extractor_of_frontend(frontend.to(device), device)
 
     def array_frontend(self) -> Any:
