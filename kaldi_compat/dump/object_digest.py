@@ -7,7 +7,9 @@ seed do not enter. An object without comparable state, such as a session of a C 
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import ctypes
+import dis
 import enum
 import functools
 import hashlib
@@ -21,11 +23,11 @@ import sysconfig
 import threading
 import types
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +47,7 @@ CONTAINERS = (list, tuple, deque, set, frozenset, dict, types.MappingProxyType)
 MAX_DEPTH = 150  # Levels of nested objects. A level takes three of Python's 1000 nested calls.
 MAX_OBJECTS = 2_000_000  # About ten seconds.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
+_PY_TPFLAGS_HEAPTYPE = 1 << 9  # object.h
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _OURS = ("kaldi_compat", "io_ark", "kaldi_standins")
 
@@ -117,7 +120,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     elif walk.is_module(value):
         walk.found.modules.append(value)
     walk.add_files(type(value).__module__)
-    for child in children:
+    for child in walk.compared(children):
         walk.found.parts[child.name] = walk.of_child(child, "").deep.hex()
     return walk.found
 
@@ -153,10 +156,12 @@ class _Walk:
         """Return True for a module of torch."""
         return bool(self.torch and self.torch.is_module(value))
 
+    def compared(self, children: list[_Child]) -> list[_Child]:
+        """Return the values that are part of the digest."""
+        return [child for child in children if child.slot not in self.excluded]
+
     def of_child(self, child: _Child, path: str) -> _Node:
         """Digest a value that an object refers to, and record its slot."""
-        if child.slot and child.slot in self.excluded:
-            return _leaf("changes in calls")
         node = self.of(child.value, f"{path}.{child.name}" if path else child.name)
         if child.slot:
             state = Slot(node.shallow, child.is_users, node.has_arrays, node.has_modules)
@@ -174,13 +179,13 @@ class _Walk:
         if key in self.open:
             return _leaf("cycle", kind.__qualname__)
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
-            return self.report(path, value, "is nested too deeply" if len(self.open) >= MAX_DEPTH else "is too large")
+            return self.report(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
         self.open.add(key)
         self.alive.append(value)
         try:
             node = self._of_new(value, path)
         except Exception as error:
-            node = self.report(path, value, f"fails with {type(error).__name__}")
+            node = self.report(path, value, str(error) or type(error).__name__)
         finally:
             self.open.discard(key)
         self.nodes[key] = node
@@ -189,7 +194,7 @@ class _Walk:
     def report(self, path: str, value: Any, why: str = "") -> _Node:
         """Record an object that has no comparable state."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        self.found.opaque[path] = f"{name}, which {why}" if why else name
+        self.found.opaque[path] = f"{name}: {why}" if why else name
         return _leaf("opaque", name)
 
     def _of_new(self, value: Any, path: str) -> _Node:
@@ -202,19 +207,20 @@ class _Walk:
         label, children, is_ordered = self.expand(value, path)
         if children is None:
             return self.report(path, value)
+        children = self.compared(children)
         nodes = [(child.name, self.of_child(child, path)) for child in children]
         is_module = self.is_module(value)
         if is_module:
             self.found.modules.append(value)
         deep = [_hash(name, node.deep) if is_ordered else node.deep for name, node in nodes]
-        shallow = [node.shallow for _, node in nodes]
+        shallow = [node.shallow for (_, node), child in zip(nodes, children, strict=True) if not child.slot]
         if not is_ordered:
             deep, shallow = sorted(deep), sorted(shallow)
         kind = _name_of(type(value))
         has_modules = is_module or any(node.has_modules for _, node in nodes)
         return _Node(
             _hash(label, kind, *deep),
-            _hash(label, kind) if label == "object" else _hash(label, kind, *shallow),
+            _hash(label, kind, *shallow),
             has_modules or any(node.has_arrays for _, node in nodes),
             has_modules,
         )
@@ -244,6 +250,8 @@ class _Walk:
         if isinstance(value, str | int | float | complex | bytes):  # a class derived from one of them
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
             return "plain", _name_of(type(value)), _plain_bytes(base(value))
+        if isinstance(value, PurePath):
+            return "path", str(value)
         if isinstance(value, types.ModuleType):
             self.add_files(value.__name__)
             return "module", value.__name__
@@ -301,7 +309,8 @@ class _Walk:
 
     def add_files(self, name: str) -> None:
         """Record the file of a module of the user's."""
-        if _is_users(name) and (path := module_path(name)):
+        # A script may change between two runs of it: its functions are compared by their code.
+        if name != "__main__" and _is_users(name) and (path := module_path(name)):
             self.found.files[name] = path
 
 
@@ -341,21 +350,21 @@ def _container_children(value: Any) -> tuple[str, list[_Child], bool]:
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
         if all(type(each) in PLAIN for pair in value.items() for each in pair):
-            return kind, [_Child("", _hash(*sorted(_plain_bytes((_one(k), _one(v))) for k, v in value.items())))], True
+            return kind, [_Child("", sorted(repr((_one(key), _one(each))) for key, each in value.items()))], True
         pairs = [_Child(str(key) if type(key) in PLAIN else "", (key, each)) for key, each in value.items()]
         return kind, pairs, False
     is_ordered = not isinstance(value, set | frozenset)
     if all(type(each) in PLAIN for each in value):
-        content = [_plain_bytes((_one(each),)) for each in value]
-        return kind, [_Child("", _hash(*(content if is_ordered else sorted(content))))], True
+        content = [_one(each) for each in value]
+        return kind, [_Child("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
     return kind, [_Child(str(number), each) for number, each in enumerate(value)], is_ordered
 
 
 def _one(value: Any) -> Any:
     """Return a plain value with devices replaced and large integers as strings."""
-    if isinstance(value, str) or (isinstance(value, int) and abs(value) >= 1 << 64):
-        return _plain_bytes(value)
-    return value
+    kind = type(value)
+    is_special = (kind is str and _DEVICE.fullmatch(value)) or (kind is int and abs(value) >= 1 << 64)
+    return _plain_bytes(value) if is_special else value
 
 
 def _as_container(value: Any) -> Any:
@@ -398,22 +407,23 @@ def _function_children(function: types.FunctionType) -> Iterator[_Child]:
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # the cell is empty
             yield _Child(cell_name, cell.cell_contents, f"{name}.{cell_name}", is_users=True)
-    names = sorted(_names_in(code))
-    for each in names:
-        if each not in function.__globals__:
-            continue
+    global_names, all_names = _names_in(code)
+    for each in sorted(global_names & function.__globals__.keys()):
         value = function.__globals__[each]
         yield _Child(each, value, f"{function.__module__}:{each}", is_users=True)
         if isinstance(value, types.ModuleType) and _is_users(value.__name__):
-            for attribute in names:
-                if attribute in vars(value):
-                    slot = f"{value.__name__}:{attribute}"
-                    yield _Child(f"{each}.{attribute}", vars(value)[attribute], slot, is_users=True)
+            for attribute in sorted(all_names & vars(value).keys()):
+                slot = f"{value.__name__}:{attribute}"
+                yield _Child(f"{each}.{attribute}", vars(value)[attribute], slot, is_users=True)
 
 
-def _names_in(code: types.CodeType) -> set[str]:
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return set(code.co_names).union(*map(_names_in, inner))
+@functools.lru_cache(100_000)
+def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of globals that code refers to, and all names that it uses, attributes included."""
+    loads = (each for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    found = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    found.append((frozenset(each.argval for each in loads), frozenset(code.co_names)))
+    return frozenset().union(*(one for one, _ in found)), frozenset().union(*(every for _, every in found))
 
 
 def _code_digest(code: types.CodeType) -> bytes:
@@ -434,7 +444,8 @@ def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
     try:
-        state = value.__reduce_ex__(4)
+        register = copyreg.dispatch_table.get(type(value))
+        state: Any = register(value) if register else value.__reduce_ex__(4)
     except Exception:
         return "opaque", None, True
     if isinstance(state, str):
@@ -448,12 +459,12 @@ def _has_hidden_state(kind: type) -> bool:
     """Return True if a class, or a base of it, is written in C and has more state than Python's attributes show."""
     for each in kind.__mro__:
         base = each.__base__
-        if base is None or each in CONTAINERS or each is types.SimpleNamespace:
+        if base is None or each in CONTAINERS or each in (types.SimpleNamespace, OrderedDict):
             continue
         # An attribute dictionary and a list of weak references have a pointer each, and so has each slot.
         visible = (2 + len(_slots_of(each))) * _POINTER
-        if each.__basicsize__ - base.__basicsize__ > visible or (each.__itemsize__ and each not in CONTAINERS):
-            return not issubclass(each, tuple)
+        if not each.__flags__ & _PY_TPFLAGS_HEAPTYPE or each.__basicsize__ - base.__basicsize__ > visible:
+            return True
     return False
 
 
