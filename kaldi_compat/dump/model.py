@@ -324,6 +324,8 @@ def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[
                     found.append(float((own[name] != value).any()))
                 else:
                     found.append(float(np.abs(own[name] - value).max()) / (float(np.abs(value).max()) or 1.0))
+    except DumpError:
+        raise
     except Exception as error:
         if model.is_lost():
             raise
@@ -460,6 +462,8 @@ class ModelComputer:
             found = self.model([each.samples for each in group], [each.rate for each in group])
             for each, own in zip(group, found, strict=True):
                 self._check(each.audio, own)
+        except DumpError:  # the extractor has changed the process or ended
+            raise
         except Exception as error:
             if self.model.is_lost():
                 raise
