@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kaldi_compat.dump.errors import DumpError
 
@@ -77,15 +76,12 @@ class _Process:
                 changes += [] if now else [f"closed the standard stream {number}"]
             os.close(copy)
         os.close(self.folder)
-        sys.stdin, sys.stdout, sys.stderr = map(_open_again, STANDARD_STREAMS, self.streams)
+        for number, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):
+            if getattr(stream, "closed", False):
+                stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115  it stays open
+                changes.append(f"closed sys.{name}")
+            setattr(sys, name, stream)
         return changes
-
-
-def _open_again(number: int, stream: Any) -> Any:
-    """Return a standard stream, as a new object if user code has closed it."""
-    if stream is None or not getattr(stream, "closed", False):
-        return stream
-    return open(number, "w" if number else "r", closefd=False)
 
 
 def _identity(place: int | str) -> tuple[int, int] | None:
