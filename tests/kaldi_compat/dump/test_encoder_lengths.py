@@ -139,5 +139,5 @@ def test_chunks_of_a_codec_are_refused(tmp_path: Path) -> None:
     config = transformers.AutoConfig.from_pretrained(folder)
     config.chunk_length_s, config.overlap = 1.0, 0.01
     config.save_pretrained(folder)
-    with pytest.raises(DumpError, match=r"the codec cuts the audio into . chunks"):
+    with pytest.raises(DumpError, match=r"the codec divides the audio into . chunks"):
         computer_of(folder)
