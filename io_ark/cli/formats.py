@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 import threading
 import time
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -129,7 +130,17 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError(f"{wanted} bytes should follow the header, {present} are available")
         values: Array = np.frombuffer(file.read(wanted), kind)
         return np.array(values.reshape(shape, order="F" if order else "C"))
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        ValueError,
+        KeyError,
+        EOFError,
+        OSError,
+        OverflowError,
+        SyntaxError,
+        tokenize.TokenError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise FormatError(f"is not a .npy array: {error}", file=name) from None
 
 

@@ -173,7 +173,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
-        model, found = _load(transformers.AutoModel, folder, use_safetensors=None if options.allow_pickle else True)
+        model, found = _load(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
         raise OptionError(f"{folder} cannot be opened by transformers: {_one_line(error)[:300]}") from error
     if missing := sorted(name for name in found["missing_keys"] if not name.endswith(UNUSED)):
@@ -187,18 +187,24 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     return made
 
 
-def _load(kind: Any, folder: Path, **options: Any) -> Any:
-    """Load a model and its loading report, with PyTorch's own attention kernel if the model has it.
+def _load(transformers: Any, folder: Path, **options: Any) -> Any:
+    """Load a model and its loading report, with PyTorch's own attention kernel if the model supports that.
 
-    Otherwise the folder's configuration chooses the kernel, which may be a package or downloaded code.
+    An argument alone would not do: a configuration may name another kernel, which is downloaded and run.
     """
     options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
+    config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
+
+    def load(attention: str) -> Any:
+        config._attn_implementation = attention
+        return transformers.AutoModel.from_pretrained(folder, config=config, attn_implementation=attention, **options)
+
     try:
-        return kind.from_pretrained(folder, attn_implementation="sdpa", **options)
+        return load("sdpa")
     except ValueError as error:
         if "scaled_dot_product_attention" not in str(error):
             raise
-    return kind.from_pretrained(folder, attn_implementation="eager", **options)
+    return load("eager")
 
 
 @dataclass(frozen=True)

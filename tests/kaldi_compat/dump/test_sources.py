@@ -374,7 +374,7 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
 
     folder = save_tiny("hubert", tmp_path / "m")
     config = json.loads((folder / "config.json").read_text())
-    kernel = {"_attn_implementation": "flash_attention_2", "attn_implementation": "somebody/kernel"}
+    kernel = {"_attn_implementation": "somebody/kernel", "attn_implementation": "flash_attention_2"}
     (folder / "config.json").write_text(json.dumps(config | kernel))
     made = open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
     assert made.model.config._attn_implementation == "sdpa"
