@@ -10,6 +10,7 @@ from kaldi_compat.cli.command_line import CommonOptions, from_script_style, pars
 from kaldi_compat.cli.info import info
 from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, check_overrides, feature_flags
 from kaldi_compat.dump.options import FEATURES, DumpOptions, Job, Layout
+from kaldi_compat.dump.sources import extractor_name
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import nearest_name
 from kaldi_compat.options.config import UsageError, flag_table, normalize, spell_as_flags
@@ -91,7 +92,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         given = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
         expected = " ".join([*wanted, "<data> [<log> [<archives>]]"])
         raise UsageError(f"expected {expected}, but {given} given: {HELP}")
-    feature, *places = (*([options.source_name] if options.source else []), *line.arguments)
+    feature, *places = (*([extractor_name(options)] if options.source else []), *line.arguments)
     of_feature = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
     if options.source and of_feature:
         name = of_feature[0].name

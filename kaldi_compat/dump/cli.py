@@ -30,10 +30,10 @@ from kaldi_compat.dump.finalize import (
     prepare_archives,
     start_over,
 )
-from kaldi_compat.dump.inputs import InputWatch, stamps_of
+from kaldi_compat.dump.inputs import InputWatch, digests_of_files, stamps_of
 from kaldi_compat.dump.lock import check_system, lock, share
 from kaldi_compat.dump.model import MATRIX, try_extractor
-from kaldi_compat.dump.options import FEATURES, MODULE, PRESET, SOURCES, TRANSFORMERS, Job, Layout
+from kaldi_compat.dump.options import FEATURES, SOURCES, Job, Layout
 from kaldi_compat.dump.outputs import check_outputs, clear_all_unfinished
 from kaldi_compat.dump.plan import (
     DumpPlan,
@@ -47,9 +47,11 @@ from kaldi_compat.dump.plan import (
     write_plan,
 )
 from kaldi_compat.dump.progress import HOUR, Monitor
+from kaldi_compat.dump.sources import option_of, source_of
 from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
+from kaldi_compat.dump.user_code import Interrupted, supervise
 from kaldi_compat.dump.workers import complete, cores, run_local, verify_archives
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
@@ -76,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run this command line and return the exit status; without one, this process's, which may end here."""
     if argv is None:
         open_closed_streams()
-        status = _run(sys.argv[1:])
+        status = _run(sys.argv[1:], is_program=True)
         if status == INTERRUPTED_STATUS:
             os._exit(status)  # Python would wait for threads, which may wait for a file that nobody writes
         return end_of_process(status)
@@ -89,18 +91,24 @@ def main(argv: Sequence[str] | None = None) -> int:
                 signal.signal(number, handler)
 
 
-def _run(argv: Sequence[str]) -> int:
+def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
     try:
         given = parse_arguments(argv)
     except OptionError as error:
         return _say(str(error), INVALID_STATUS)
     if isinstance(given, str):
         return printing(lambda: print(given) or 0)
+    if is_program and (source := source_of(given)) and hasattr(os, "fork"):
+        return supervise(lambda: _run_job(given), source.label, _say)
+    return _run_job(given)
+
+
+def _run_job(job: Job) -> int:
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     take_signals(deadline)
     try:
         with COMMANDS.allowed():
-            outcome = run(given)
+            outcome = run(job)
         if not outcome.good_enough:
             return _say("fewer than 95% of the utterances have features: probably a serious error", FAILED_STATUS)
         return 0
@@ -162,7 +170,7 @@ def take_signals(deadline: Deadline) -> None:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
         COMMANDS.end()  # which frees the threads that read from them
-        raise KeyboardInterrupt
+        raise Interrupted
 
     for number in taken:
         signal.signal(number, end_in_order)
@@ -177,10 +185,7 @@ def _say(message: str, status: int = 0) -> int:
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
     """Run the job of a call from Python (see :func:`kaldi_compat.dump.dump`): that of a command line."""
     is_object = not isinstance(extractor, str)
-    if is_object:
-        source = {MODULE: f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
-    else:
-        source = {} if extractor in ("", *FEATURES) else {MODULE if ":" in extractor else PRESET: extractor}
+    source = {} if not is_object and extractor in ("", *FEATURES) else option_of(extractor, name)
     is_given = bool(extractor) or not options.keys().isdisjoint(SOURCES)
     require(is_given, "no extractor is given: a feature, a preset, package.module:name, or an object")
     require(source.keys().isdisjoint(options), f"{next(iter(source), '')} is given twice: {extractor!r} is one")
@@ -245,7 +250,9 @@ def run(job: Job) -> Outcome:
         check_cluster(job.options.address)
     for name in [name for name, path in job.conf_paths().items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
-    job = with_model_here(with_speeds(job))
+    job = with_speeds(job)
+    if source := source_of(job):
+        job = source.local_job()
     stamps = stamps_of(job, conf_texts(job))
     if not (job.options.shard and job.layout.plan.exists()):
         listing = job.layout.in_data(listing_of(job))
@@ -315,16 +322,6 @@ def with_speeds(job: Job) -> Job:
     return changed
 
 
-def with_model_here(job: Job) -> Job:
-    """Return the job with the folder of a model of the hub, which is downloaded if it is not here."""
-    if job.source != TRANSFORMERS:
-        return job
-    from kaldi_compat.torch.extractors import local_folder
-
-    folder = local_folder(job.options.transformers, allow_pickle=job.options.allow_pickle)
-    return replace(job, options=replace(job.options, transformers=folder))
-
-
 def _follows_plan(job: Job) -> bool:
     return (job.options.resumes or bool(job.options.shard)) and job.layout.plan.exists()
 
@@ -336,7 +333,9 @@ def _made_plan(job: Job) -> DumpPlan:
         trial, lines = try_extractor(job, cores())
         for line in lines:
             _say(line)
-        plan = replace(plan, settings=plan.settings | {"trial": asdict(trial)})
+        used = digests_of_files({name: Path(path) for name, path in trial.files.items()})
+        inputs = plan.settings["inputs"] | used
+        plan = replace(plan, settings=plan.settings | {"trial": asdict(trial), "inputs": inputs})
     if options.cmvn and (kind := plan.trial.outputs[plan.trial.first][0]) != MATRIX:
         raise DumpError(f"--cmvn needs matrices of features, and {plan.trial.first} is a {kind}")
     if options.per_speaker and not plan.trial.vectors:

@@ -15,9 +15,9 @@ from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier, parse_rxfilename
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.errors import PlanError
-from kaldi_compat.dump.extractors import module_file
 from kaldi_compat.dump.files import chunks_of
-from kaldi_compat.dump.options import MODULE, ONNX, PRESET, TRANSFORMERS, Job
+from kaldi_compat.dump.options import Job
+from kaldi_compat.dump.sources import source_of
 
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
 # Files of the data directory, if they are present.
@@ -48,17 +48,9 @@ def input_paths(job: Job, confs: Mapping[str, str]) -> dict[str, Path]:
 
 def extractor_paths(job: Job) -> dict[str, Path]:
     """Return the files that decide what an extractor computes, by the flags that name them."""
-    options = job.options
-    found = {name: Path(getattr(options, name)) for name in (ONNX, "statistics", "kmeans") if getattr(options, name)}
-    if (preset := Path(options.preset)).suffix == ".json":
-        found[PRESET] = preset
-    if options.source == MODULE and (path := module_file(options.module)):
-        found[MODULE] = path
-    if options.source == TRANSFORMERS:
-        folder = Path(options.transformers)
-        files = [path for path in sorted(folder.glob("*")) if path.suffix in (".json", ".safetensors", ".bin")]
-        found |= {f"{TRANSFORMERS}/{path.name}": path for path in files}
-    return {f"--{name}": path for name, path in found.items()}
+    source = source_of(job)
+    files = source.files() if source else {}
+    return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})
 
 
 def _file_of_table(rspecifier: str) -> Path | None:
@@ -75,9 +67,14 @@ def stamps_of(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
     return {name: _stamp(path) for name, path in input_paths(job, confs).items()}
 
 
-def digests_of(job: Job, confs: Mapping[str, str]) -> dict[str, str]:
-    """Return a digest of each input that exists."""
-    return {name: digest(path) for name, path in input_paths(job, confs).items() if path.is_file()}
+def digests_of(job: Job, confs: Mapping[str, str], used: Mapping[str, str]) -> dict[str, str]:
+    """Return a digest of each input that exists, and of the files that an extractor has ``used`` when it was opened."""
+    return digests_of_files(input_paths(job, confs) | {name: Path(path) for name, path in used.items()})
+
+
+def digests_of_files(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Return a digest of each file that exists."""
+    return {name: digest(path) for name, path in paths.items() if path.is_file()}
 
 
 class InputWatch:
@@ -91,7 +88,8 @@ class InputWatch:
     """
 
     def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:
-        self._paths = input_paths(job, settings["confs"])
+        used = settings.get("trial", {}).get("files", {})
+        self._paths = input_paths(job, settings["confs"]) | {name: Path(path) for name, path in used.items()}
         self._digests = settings["inputs"]
         self._stamps = dict(stamps)
 

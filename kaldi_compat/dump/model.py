@@ -7,30 +7,24 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from io_ark.blocks import block_of
+from io_ark.errors import ArkError
+from io_ark.numpy_files import load_npy
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.errors import DumpError, PlanError, one_line
-from kaldi_compat.dump.extractors import (
-    ALONE,
-    DEFAULT_RATE,
-    EQUAL,
-    PADDED,
-    Array,
-    Extractor,
-    as_array,
-    by_utterance,
-    open_extractor,
-    with_torch,
-)
+from kaldi_compat.dump.extractors import as_array, by_utterance, with_torch
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
+from kaldi_compat.dump.sources import open_extractor, source_of
+from kaldi_compat.dump.sources.base import ALONE, DEFAULT_RATE, EQUAL, PADDED, Array, Extractor
+from kaldi_compat.dump.user_code import guard
 from kaldi_compat.exact.resample import resample_waveform
 
 logger = logging.getLogger(__name__)
@@ -40,7 +34,11 @@ MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "i
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
 SECONDS_ON_CPU, SECONDS_ON_GPU = 60.0, 300.0
 BATCHES_IN_WINDOW = 8  # utterances of so many batches are sorted by duration
-TRIAL_SECONDS = (1.0, 1.44, 3.0, 2.0)
+# Audio of the trial, from the shortest to the longest. At 16 kHz it has odd and even numbers of samples, of frames of
+# 10 ms, and of rows of 20 ms.
+TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)
+# Index of the shorter audio that a frame shift is measured with; the other one is the longest audio.
+SHORTER = 1
 # Largest difference that a batch may make, of the largest value.
 TOLERANCE, TOLERANCE_OF_HALF = 1e-5, 3e-2
 # A declared frame shift is off by this many rows, and this share of them, at most.
@@ -58,14 +56,23 @@ class Trial:
         batching: how utterances are computed together: "padded", "equal" or "alone".
         frame_shift: seconds from row to row of the matrices; 0 if they have no constant one.
         threads: of a model on a CPU, which may decide the last digits.
-        weights: digest of the weights of a Python object.
+        shortest: samples of the shortest audio that the trial has shown to be the same in a batch. Shorter audio is
+            computed alone.
+        digests: digests of what decides the numbers besides files, by name.
+        opaque: what cannot be digested, with the reason.
+        volatile: names of attributes that calls change, which are not part of the digests.
+        files: files that the extractor has used, by name.
     """
 
     outputs: dict[str, tuple[str, int]] = field(default_factory=lambda: {FEATS: (MATRIX, 0)})
     batching: str = ALONE
     frame_shift: float = 0.0
     threads: int = 1
-    weights: str = ""
+    shortest: int = 0
+    digests: Mapping[str, str] = field(default_factory=dict)
+    opaque: Mapping[str, str] = field(default_factory=dict)
+    volatile: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first(self) -> str:
@@ -94,13 +101,18 @@ class Model:
 
     def __init__(self, job: Job, device: str, threads: int) -> None:
         self.options, self.device, self.threads = job.options, device, threads
-        self.extractor: Extractor = open_extractor(job, device, threads)
+        source = source_of(job)
+        assert source is not None
+        self.source = source
+        with guard(source.label):
+            self.extractor: Extractor = open_extractor(source, device, threads)
+        self.has_reduced = False  # a matrix, to a vector or labels
         self.centroids = _centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name, unchecked."""
         torch, settings = with_torch(), (self.device, self.options.dtype, self.threads)
-        with torch.inference(*settings) if torch else contextlib.nullcontext():
+        with guard(self.source.label), torch.inference(*settings) if torch else contextlib.nullcontext():
             return [self._finished(each) for each in by_utterance(self.extractor.call(audio, rates), len(audio))]
 
     def is_full(self, error: BaseException) -> bool:
@@ -122,6 +134,7 @@ class Model:
 
     def _reduced(self, value: Array) -> Array:
         if value.ndim == 2 and value.dtype == np.float32 and len(value):
+            self.has_reduced = True
             if self.options.pool:
                 return np.asarray(value.mean(0, dtype=np.float64), np.float32)
             if self.centroids is not None:
@@ -145,13 +158,34 @@ def kind_of(value: Array) -> str:
 
 
 def _centroids(path: str) -> Array:
+    """Read centroids of shape (clusters, dim).
+
+    Raises:
+        DumpError: the file holds something else.
+    """
     try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind != "f" or not found.size:
-            raise ValueError("expected an array of floats of shape (clusters, dim)")
-    except (OSError, ValueError, EOFError) as error:
-        raise DumpError(f"--kmeans={path}: {one_line(error)}") from None
-    return np.asarray(found, np.float32)
+        found = load_npy(path)
+    except ArkError as error:
+        raise DumpError(f"--kmeans: {one_line(error)}: save an array of floats with numpy.save") from None
+    if found.ndim != 2 or found.dtype.kind != "f" or not found.size:
+        raise DumpError(
+            f"--kmeans={path}: expected an array of floats of shape (clusters, dim), not {found.dtype} of shape "
+            f"{found.shape}"
+        )
+    centroids = np.asarray(found, np.float32)
+    if not np.isfinite(centroids).all():
+        raise DumpError(f"--kmeans={path} has NaN or infinities: every frame would get the same label")
+    return centroids
+
+
+def describe_opaque(opaque: Mapping[str, str]) -> str:
+    """Describe what cannot be digested.
+
+    >>> describe_opaque({"session": "onnxruntime.InferenceSession", "file": "TextIOWrapper"})
+    'session (onnxruntime.InferenceSession) and 1 more'
+    """
+    name, reason = next(iter(opaque.items()))
+    return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
 
 _kept: dict[Any, Model] = {}  # the model of a trial, for the first computer in this process
@@ -178,47 +212,100 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
     audio = [_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
     try:
-        alone = [model([each], [rate])[0] for each in audio]
-        outputs = {name: (kind := kind_of(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
-                   for name, value in alone[0].items()}  # fmt: skip
-        for each in alone:
-            check_outputs_of(each, outputs)
+        with guard(model.source.label):
+            before = model.source.digests()
+        alone, outputs = _outputs_alone(model, audio, rate)
     except DumpError:
         raise
     except Exception as error:
         raise DumpError(f"{extractor.name} fails for a trial of noise: {_text(error)}") from error
+    _check_names(extractor.name, outputs)
+    said = list(extractor.notes)
+    reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
+    if reducing and not model.has_reduced:
+        raise DumpError(f"{reducing} needs matrices, and {extractor.name} returns {_kinds_of(outputs)}: leave it out")
+    audio = audio[-len(alone) :]
+    batching, first = (extractor.batching, 0) if extractor.batching else _batching(model, audio, alone, said)
+    with guard(model.source.label):
+        digests = model.source.digests_after_trial(before)
+    if digests.opaque and not job.options.trust_extractor:
+        said.append(
+            f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared by --resume, which is refused "
+            "unless the object has a version or --trust-extractor is added"
+        )
+    shift = extractor.frame_shift
+    framed = Trial(outputs).framed
+    if shift is None and framed:
+        shorter, longer = (len(each[framed]) for each in (alone[SHORTER - len(TRIAL_SECONDS)], alone[-1]))
+        seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHORTER]
+        shift = seconds / (longer - shorter) if longer > shorter else 0.0
+    _kept[_key(job, device, threads)] = model
+    return Trial(
+        outputs,
+        batching,
+        frame_shift=float(f"{shift or 0.0:.5g}"),
+        threads=threads,
+        shortest=len(audio[first]),
+        digests=digests.parts,
+        opaque=digests.opaque,
+        volatile=list(digests.volatile),
+        files={name: str(path) for name, path in digests.files.items()},
+    ), said
+
+
+def _outputs_alone(
+    model: Model, audio: list[Array], rate: int
+) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
+    """Return the outputs of each utterance, and kind and columns of each output by name.
+
+    An extractor may need more than the shortest audio, which is left out then.
+    """
+    alone = [model([samples], [rate])[0] for samples in audio[1:]]
+    outputs = {name: (kind := kind_of(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
+               for name, value in alone[0].items()}  # fmt: skip
+    for own in alone:
+        check_outputs_of(own, outputs)
+    try:
+        shortest = model([audio[0]], [rate])[0]
+        check_outputs_of(shortest, outputs)
+    except DumpError:
+        raise
+    except Exception:
+        if model.is_lost():
+            raise
+        return alone, outputs
+    return [shortest, *alone], outputs
+
+
+def _check_names(extractor: str, outputs: Mapping[str, tuple[str, int]]) -> None:
+    """Raise :class:`DumpError` if an output cannot be the name of a script file."""
     for name in outputs:
         if not _NAME.fullmatch(name) or name in RESERVED:
-            raise DumpError(
-                f"{extractor.name} returns an output {name!r}, which cannot be the name of a file {name}.scp"
-            )
-    said = list(extractor.notes)
-    batching = extractor.batching or _batching(model, audio, alone, said)
-    trial = Trial(outputs, batching, threads=threads, weights=extractor.weights)
-    shift = extractor.frame_shift
-    if shift is None and trial.framed:
-        first, second = (len(alone[i][trial.framed]) for i in (0, 2))
-        shift = (TRIAL_SECONDS[2] - TRIAL_SECONDS[0]) / (second - first) if second > first else 0.0
-    _kept[_key(job, device, threads)] = model
-    return replace(trial, frame_shift=float(f"{shift or 0.0:.5g}")), said
+            raise DumpError(f"{extractor} returns an output {name!r}, which cannot be the name of a file {name}.scp")
+
+
+def _kinds_of(outputs: Mapping[str, tuple[str, int]]) -> str:
+    return ", ".join(f"{name}, a {kind}" for name, (kind, _) in outputs.items())
 
 
 def _key(job: Job, device: str, threads: int) -> Any:
     return job.options, id(job.extractor), device, threads
 
 
-def _batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], said: list[str]) -> str:
+def _batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], said: list[str]) -> tuple[str, int]:
+    """Return how utterances may share a batch, and the index of the shortest audio that may."""
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
-    if (off := _difference(model, audio, rates, alone)) is None:
-        return PADDED
-    other = audio[0][::-1] / 2
+    for first in (0, 1):
+        if (off := _difference(model, audio[first:], rates[first:], alone[first:])) is None:
+            return PADDED, first
+    other = audio[1][::-1] / 2
     of_other = model([other], rates[:1])[0]
-    if _difference(model, [audio[0], other], rates[:2], [alone[0], of_other]) is None:
+    if _difference(model, [audio[1], other], rates[:2], [alone[1], of_other]) is None:
         said.append(f"a padded batch of {name} {off}: only utterances of equal length share a batch")
-        return EQUAL
+        return EQUAL, 0
     said.append(f"a batch of {name} {off}: its utterances are computed one by one")
-    return ALONE
+    return ALONE, 0
 
 
 def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]) -> str | None:
@@ -233,6 +320,8 @@ def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[
                     found.append(float((own[name] != value).any()))
                 else:
                     found.append(float(np.abs(own[name] - value).max()) / (float(np.abs(value).max()) or 1.0))
+    except DumpError:
+        raise
     except Exception as error:
         if model.is_lost():
             raise
@@ -277,6 +366,16 @@ class PreparedAudio(NamedTuple):
     rate: float
 
 
+def _compare(now: Mapping[str, str], before: Mapping[str, str], name: str) -> None:
+    """Raise :class:`PlanError` unless the digests of an extractor are the plan's."""
+    if changed := sorted(part for part in now.keys() | before.keys() if now.get(part) != before.get(part)):
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise PlanError(
+            f"{changed[0]}{more} of {name} is not what the plan was made for: each process must load or initialize it "
+            "alike; give the same extractor, add --trust-extractor, or start again without --resume"
+        )
+
+
 class ModelComputer:
     """Computes the outputs of a job's extractor.
 
@@ -293,11 +392,10 @@ class ModelComputer:
         self.model = _kept.get(_key(job, device, trial.threads)) or Model(job, device, trial.threads)
         _kept.clear()
         extractor = self.model.extractor
-        if extractor.weights != trial.weights:
-            raise PlanError(
-                f"the weights of {extractor.name} are not those that the plan was made for: give the same, which each "
-                "process must load or initialize alike, or start again without --resume"
-            )
+        if not job.options.trust_extractor:
+            with guard(self.model.source.label):
+                digests = self.model.source.digests(trial.volatile).parts
+            _compare(digests, trial.digests, extractor.name)
         usual = SECONDS_ON_CPU if device == CPU else SECONDS_ON_GPU
         self.limit = job.options.batch_seconds or extractor.max_batch_seconds or usual
         self.window = job.options.window_utterances, BATCHES_IN_WINDOW * self.limit
@@ -341,7 +439,7 @@ class ModelComputer:
     def _next_group(self, left: deque[PreparedAudio]) -> list[PreparedAudio]:
         """Take utterances of a batch, the shortest first, whose padded audio has at most the limit of seconds."""
         group = [left.popleft()]
-        if self.trial.batching == ALONE:
+        if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
             return group
         while left:
             following = left[0]
@@ -360,6 +458,8 @@ class ModelComputer:
             found = self.model([each.samples for each in group], [each.rate for each in group])
             for each, own in zip(group, found, strict=True):
                 self._check(each.audio, own)
+        except DumpError:  # the extractor has changed the process or ended
+            raise
         except Exception as error:
             if self.model.is_lost():
                 raise

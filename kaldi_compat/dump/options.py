@@ -23,12 +23,16 @@ BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
-# Options that name an extractor. The first one that is given decides; with --onnx, --preset is the front end before it.
-SOURCES = ONNX, TRANSFORMERS, MODULE, PRESET = "onnx", "transformers", "module", "preset"
+# Options that name an extractor; kaldi_compat/dump/sources has a file for each. The first one that is given decides.
+SOURCES = "onnx", "transformers", "module", "preset"
+# Options that need another one.
+NEEDED = {"layers": "transformers", "statistics": "preset"}
+# Sources that may be given together: the preset is the front end before the model.
+TOGETHER = ("onnx", "preset")
+MAX_LAYER_DIGITS = 4
 # Names of a dump's outputs by what they hold, if an extractor does not name them.
 FEATS, XVECTOR, LABELS, CODES = "feats", "xvector", "labels", "codes"
 FORMATS = {"ark": "", "npy": "/", "safetensors": ".safetensors", "webdataset": ".tar"}
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +97,9 @@ class DumpOptions(BaseOptions):
     )
     compile: bool = option(False, "compile the model with torch.compile")
     allow_pickle: bool = option(False, "read pickled weights of --transformers (.bin), which may run any code")
+    trust_extractor: bool = option(
+        False, "resume although some of the extractor cannot be compared with that of the plan: you vouch for it"
+    )
     per_speaker: bool = option(False, "write the mean vector of each speaker, spk_<name>.scp")
     format: str = option("ark", "also write the outputs in this format, as `ark convert` does", choices=tuple(FORMATS))
     engine: str = option(
@@ -118,13 +125,16 @@ class DumpOptions(BaseOptions):
             "pool=... and kmeans=... exclude each other: pooled vectors have no frames",
         )
         require(
-            all(each.isdecimal() for each in self.layers.split(",")) or not self.layers,
+            all(each.isdecimal() and len(each) <= MAX_LAYER_DIGITS for each in self.layers.split(","))
+            or not self.layers,
             f"layers are numbers such as 9,12; not {self.layers!r}",
         )
-        for name, needed in (("layers", TRANSFORMERS), ("statistics", PRESET)):
+        layers = self.layer_numbers
+        require(len(set(layers)) == len(layers), f"layers={self.layers} names a layer twice: name it once")
+        for name, needed in NEEDED.items():
             require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=..., too")
         given = [name for name in SOURCES if getattr(self, name)]
-        require(len(given) < 2 or given == [ONNX, PRESET], f"{'=... and '.join(given)}=... exclude each other")
+        require(len(given) < 2 or tuple(given) == TOGETHER, f"{'=... and '.join(given)}=... exclude each other")
         parse_part(self.shard)
         parse_speeds(self.speeds)
 
@@ -157,11 +167,9 @@ class DumpOptions(BaseOptions):
         return next((name for name in SOURCES if getattr(self, name)), "")
 
     @property
-    def source_name(self) -> str:
-        """Name of the extractor, as part of file names."""
-        given: str = getattr(self, self.source, "").rstrip("/")
-        names = {MODULE: given.rpartition(":")[2], TRANSFORMERS: Path(given).name}
-        return _NOT_IN_NAMES.sub("-", names.get(self.source, Path(given).stem))
+    def layer_numbers(self) -> list[int]:
+        """The numbers of ``layers``."""
+        return [int(number) for number in self.layers.split(",") if number]
 
     @property
     def resumes(self) -> bool:

@@ -25,14 +25,14 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.failures import shorten
 from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of, extractor_paths
-from kaldi_compat.dump.model import Trial
+from kaldi_compat.dump.model import Trial, describe_opaque
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.config import normalize
 
 logger = logging.getLogger(__name__)
 
-VERSION = 4
+VERSION = 5
 # Options that decide the bytes of the archives. The others may differ when a dump is resumed.
 DECISIVE = (
     "engine",
@@ -154,7 +154,7 @@ def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
     check_places(job.layout)
     needed = [job.layout.in_data(SCRIPT), *filter(None, job.conf_paths().values())]
-    needed += [path for name, path in extractor_paths(job).items() if name != "--preset"]
+    needed += extractor_paths(job).values()
     if job.layout.in_data("spk2warp").exists():
         needed.append(job.layout.in_data(UTT2SPK))
     for path in needed:
@@ -163,15 +163,20 @@ def check_inputs(job: Job) -> None:
             raise DumpError(f"{path} {fault}: it is needed for {job.feature} features of {job.layout.data}")
 
 
-def settings_of(job: Job) -> dict[str, Any]:
-    """Return everything that decides the bytes of the archives, to be stored with the plan."""
+def settings_of(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return everything that decides the bytes of the archives, to be stored with the plan.
+
+    Args:
+        job: the job.
+        used: files that the extractor of the plan has used, by name.
+    """
     confs = conf_texts(job)
     return {
         "version": VERSION,
         "program": __version__,
         "feature": job.feature,
         "options": {name: getattr(job.options, name) for name in DECISIVE},
-        "inputs": digests_of(job, confs),
+        "inputs": digests_of(job, confs, used or {}),
         "confs": confs,
     }
 
@@ -210,7 +215,7 @@ def changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
         the options and files that decide bytes of the archives and have changed, and whether the change can only turn
         failures into features, and leaves the other features as they are.
     """
-    now, before = settings_of(job), plan.settings
+    now, before = settings_of(job, plan.trial.files), plan.settings
     changes = {name: False for name in ("feature", "program") if before[name] != now[name]}
     changes |= {name: False for name, _, _ in _differences(before["inputs"], now["inputs"])}
     for conf, *texts in _differences(before["confs"], now["confs"]):
@@ -249,6 +254,12 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
     Raises:
         PlanError: the settings changed such that complete archives would have to be made again; says which.
     """
+    if plan.trial.opaque and not job.options.trust_extractor:
+        raise PlanError(
+            f"{describe_opaque(plan.trial.opaque)} of {job.feature} cannot be compared with the extractor of the plan "
+            f"{path}: give the object a version, add --trust-extractor if it is the same, or "
+            f"{how_to_start_over(job.options)}"
+        )
     changes = changes_since(plan, job)
     if not changes:
         return plan
@@ -263,7 +274,7 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
             f"{since}: archives {_ranges(with_failures)} would be made again, which have failed utterances: do so with "
             "--retry-failed, or set it back"
         )
-    return replace(plan, settings=plan.settings | settings_of(job))
+    return replace(plan, settings=plan.settings | settings_of(job, plan.trial.files))
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -41,13 +41,18 @@ class Monitor:
     ):
         self.total = total
         self.max_failures = max_failures
-        self.stream = sys.stderr if stream is None else stream
+        self._stream = stream
         self.start = time.monotonic()
         self._counts = dict(done or {})
         self._before = self.totals
         self._shown = self.start
         self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
         self._bar = _bar(self.total, self.totals[0], self.stream)
+
+    @property
+    def stream(self) -> TextIO:
+        """Where the progress is shown; standard error may be another object after a call of user code."""
+        return sys.stderr if self._stream is None else self._stream
 
     @property
     def totals(self) -> Counts:

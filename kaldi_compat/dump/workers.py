@@ -32,6 +32,7 @@ from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
+SECONDS_TO_DIE = 5.0  # From the end of a worker's connection to its exit status.
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -162,17 +163,21 @@ class _Workers:
         """
         if worker not in self.workers:
             return
+        if error is None:
+            worker.process.join(
+                SECONDS_TO_DIE
+            )  # its pipe is closed before it has a status; _end() would give it another
         self.workers[self.workers.index(worker)] = _start_worker(self.job, self.plan, worker.device)
+        code = worker.process.exitcode
         _end(worker)
-        shard, code = worker.shard, worker.process.exitcode
-        cause = f"by signal {-code}" if code and code < 0 else f"with status {code}"
+        shard, cause = worker.shard, describe_ending(code)
         number = shard.number if shard else 0
         self.tries[number] += 1
         if self.tries[number] >= TRIES:
             raise error or DumpError(
-                f"{TRIES} workers died at archive {number}, the last one {cause}: is there enough memory?"
+                f"{TRIES} workers died at archive {number}, the last one {cause}"
                 if shard
-                else f"worker processes end before they start ({cause})"
+                else f"worker processes end before they start: {cause}"
             )
         if shard:
             self.monitor.lost(number)
@@ -183,6 +188,25 @@ class _Workers:
             _end(worker)
             if worker.shard:
                 clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
+
+
+def describe_ending(code: int | None) -> str:
+    """Describe how a worker process ended that should have gone on.
+
+    >>> describe_ending(-9)
+    'killed by SIGKILL: is there enough memory?'
+    >>> describe_ending(0)
+    'with status 0: code that it ran has ended the process, as os._exit does'
+    """
+    if code is None:
+        return "without a status: it has closed its connection"
+    if code >= 0:
+        return f"with status {code}: code that it ran has ended the process, as os._exit does"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"killed by {name}" + (": is there enough memory?" if name == "SIGKILL" else "")
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,12 @@ SECONDS_FOR_HUB = 10
 # Weights that only training uses.
 UNUSED = ("masked_spec_embed",)
 FULL_MEMORY = "DefaultCPUAllocator"
+# Attributes that every module has.
+_OF_ANY_MODULE = frozenset(vars(nn.Module()))
+# Parts of the text of a scripted module that differ from process to process.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+|\.?___torch_mangle_\d+")
+# A folder's own code never runs, and nothing asks whether it may.
+FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
@@ -59,23 +66,61 @@ def is_lost(device: str) -> bool:
     return is_broken(torch.device(device))
 
 
-def prepare(made: Any, device: str, *, compiled: bool) -> tuple[Any, str]:
-    """Move the modules of a Python object to a device, ready for inference.
+def is_module(value: Any) -> bool:
+    """Return True for a module."""
+    return isinstance(value, nn.Module)
 
-    Returns:
-        the object, compiled on request if it is a module; and a digest of the weights, "" if there are none.
+
+def move(modules: Sequence[Any], device: str) -> None:
+    """Move modules to a device, ready for inference."""
+    for module in modules:
+        module.to(device).eval()
+
+
+def compile_module(value: Any) -> Any:
+    """Return a module compiled; return anything else as it is."""
+    return torch.compile(value, dynamic=True) if isinstance(value, nn.Module) else value
+
+
+def constant_name(value: Any) -> str:
+    """Return the name of a device, type or layout; "" for other values."""
+    return str(value) if isinstance(value, torch.device | torch.dtype | torch.layout | torch.memory_format) else ""
+
+
+def tensor_content(value: Any) -> tuple[Any, ...] | None:
+    """Return the type, shape and bytes of a tensor, which do not depend on its device; None for other values.
+
+    Raises:
+        ValueError: the tensor has no values yet.
     """
-    hasher, weights = hashlib.sha256(), False
-    own = [made] if isinstance(made, nn.Module) else getattr(made, "__dict__", {}).values()
-    for module in (each for each in own if isinstance(each, nn.Module)):
-        for name, tensor in module.to(device).eval().state_dict().items():
-            if isinstance(tensor, Tensor):
-                weights = True
-                hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                hasher.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    if compiled and isinstance(made, nn.Module):
-        made = torch.compile(made, dynamic=True)
-    return made, hasher.hexdigest() if weights else ""
+    if not isinstance(value, Tensor):
+        return None
+    if value.is_meta or nn.parameter.is_lazy(value):
+        raise ValueError("the tensor has no values")
+    content = value.detach()
+    if content.is_quantized:
+        content = content.dequantize()
+    if content.layout != torch.strided:
+        content = content.to_dense()
+    content = content.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    content = torch.view_as_real(content) if content.is_complex() else content
+    return f"{value.dtype} {tuple(value.shape)}", content.view(torch.uint8).numpy().data
+
+
+def module_state(module: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what decides the output of a module by name: weights, buffers, modules, hooks and other attributes."""
+    if isinstance(module, torch.jit.ScriptModule):
+        yield from module.state_dict().items()
+        yield "script", [_ADDRESS.sub("", str(each.code)) for each in module.modules() if hasattr(each, "code")]
+        yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(False, True, False))
+        return
+    own = vars(module)
+    for name in ("_parameters", "_buffers", "_modules"):
+        yield from own[name].items()
+    for name in ("_forward_hooks", "_forward_pre_hooks"):
+        yield name, list(own[name].values())
+    if "_orig_mod" not in own["_modules"]:  # a compiled module has attributes of the compiler
+        yield from ((name, value) for name, value in own.items() if name not in _OF_ANY_MODULE)
 
 
 def local_folder(name: str, *, allow_pickle: bool) -> str:
@@ -123,13 +168,12 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     for name in ("config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
             raise OptionError(f"{folder / name} is missing: it says how the model takes audio")
+    if (folder / "adapter_config.json").is_file():
+        raise OptionError(f"{folder} is an adapter for the weights of another model: merge them and save the result")
     transformers.utils.logging.disable_progress_bar()
     try:
-        processor = transformers.AutoFeatureExtractor.from_pretrained(folder, local_files_only=True)
-        model, found = transformers.AutoModel.from_pretrained(
-            folder, use_safetensors=None if options.allow_pickle else True, dtype=torch.float32,
-            output_loading_info=True, local_files_only=True,
-        )  # fmt: skip
+        processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
+        model, found = _load(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
         raise OptionError(f"{folder} cannot be opened by transformers: {_one_line(error)[:300]}") from error
     if missing := sorted(name for name in found["missing_keys"] if not name.endswith(UNUSED)):
@@ -143,12 +187,48 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     return made
 
 
+def _load(transformers: Any, folder: Path, **options: Any) -> Any:
+    """Load a model and its loading report, with PyTorch's own attention kernel if the model supports that.
+
+    An argument alone would not do: a configuration may name another kernel, which is downloaded and run.
+    """
+    options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
+    config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
+
+    def load(attention: str) -> Any:
+        config._attn_implementation = attention
+        return transformers.AutoModel.from_pretrained(folder, config=config, attn_implementation=attention, **options)
+
+    try:
+        return load("sdpa")
+    except ValueError as error:
+        if "scaled_dot_product_attention" not in str(error):
+            raise
+    return load("eager")
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What a model takes for a batch.
+
+    Attributes:
+        tensors: its arguments. They include a mask only if the mask marks padding.
+        width: length of the padded time axis, in the unit of ``lengths``. 0 if the feature extractor does not tell it.
+        lengths: samples or frames of each utterance before padding.
+    """
+
+    tensors: dict[str, Tensor]
+    width: int
+    lengths: list[int]
+
+
 class _Pretrained:
     """A model of transformers; called with a list of audio.
 
     Attributes:
         sample_rate: sampling rate of the audio, in Hz.
         frame_shift: seconds from frame to frame, if the model's configuration says it.
+        longest: samples that the feature extractor pads or cuts all audio to; None if it does neither.
     """
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
@@ -156,29 +236,82 @@ class _Pretrained:
         self.sample_rate = int(processor.sampling_rate)
         stride = getattr(model.config, "inputs_to_logits_ratio", None)
         self.frame_shift = stride / self.sample_rate if stride else None
-        self.longest = getattr(processor, "n_samples", None)  # of Whisper, which takes windows of 30 s
+        self.longest = _window_of(processor)
+        self.length_functions = _length_functions(model)
 
-    def inputs(self, audio: Audio, mask_name: str, **wanted: Any) -> tuple[dict[str, Tensor], list[int]]:
-        """Return what the model takes, without a mask if it would mask nothing, and the lengths in it."""
+    def inputs(self, audio: Audio, mask_name: str, **wanted: Any) -> _Inputs:
+        """Return what the model takes for a batch."""
         rate, device = self.sample_rate, next(self.model.parameters()).device
         if self.longest and max(map(len, audio)) > self.longest:
             raise ValueError(f"the audio is longer than the model's {self.longest / rate:g} s: cut it into segments")
         wanted |= {} if self.longest else {"padding": True}
         found = dict(self.processor(list(audio), sampling_rate=rate, return_tensors="pt", **wanted))
         mask = found.pop("attention_mask", found.pop("padding_mask", None))
-        lengths = [] if mask is None else mask.sum(-1).reshape(-1).tolist()
+        if mask is not None:
+            width, lengths = mask.shape[-1], mask.sum(-1).reshape(-1).tolist()
+        elif "input_values" in found and not self.longest:
+            width, lengths = found["input_values"].shape[-1], [len(each) for each in audio]
+        else:
+            width, lengths = 0, []
         if mask is not None and not bool(mask.all()) and not self.longest:
             found[mask_name] = mask
-        return {name: value.to(device) for name, value in found.items()}, lengths
+        return _Inputs({name: value.to(device) for name, value in found.items()}, width, lengths)
+
+    def counts(self, inputs: _Inputs, rows: int, utterances: int, mask: Tensor | None = None) -> list[int]:
+        """Return the number of each utterance's rows that are not padding.
+
+        Args:
+            inputs: the model's inputs.
+            rows: rows of the padded output.
+            utterances: number of utterances.
+            mask: mask of the output (B, rows), if the model returns one.
+
+        Raises:
+            ValueError: the model does not tell which rows of several utterances are padding.
+        """
+        if mask is not None and mask.shape == (utterances, rows):
+            return [int(count) for count in mask.sum(-1)]
+        functions: list[Callable[[int], int]] = [*self.length_functions, int]
+        for output_length in functions:
+            # A function that does not give the rows of the whole batch is about another output.
+            if inputs.width and output_length(inputs.width) == rows:
+                return [output_length(length) for length in inputs.lengths]
+        if utterances > 1:
+            raise ValueError("the model does not tell which of its rows are padding")
+        return [rows]
+
+
+def _window_of(processor: Any) -> int | None:
+    """Return the samples that a feature extractor pads or cuts all audio to: 30 s for Whisper, 10.2 s for AST."""
+    if (samples := getattr(processor, "n_samples", None)) is not None:
+        return int(samples)
+    frames = getattr(processor, "max_length", None)  # frames of 10 ms
+    return int(frames) * int(processor.sampling_rate) // 100 if frames else None
+
+
+def _length_functions(model: Any) -> list[Callable[[int], int]]:
+    """Return the functions of a model that map the length of an input to the length of an output."""
+    names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
+    functions = [getattr(model, name) for name in names if hasattr(model, name)]
+    if getattr(model.config, "add_adapter", False):  # hidden states are before the adapter, the output is behind it
+        functions += [partial(function, add_adapter=False) for function in functions]
+    found: list[Callable[[int], int]] = [partial(_output_length, function) for function in functions]
+    if hop := getattr(model.config, "hop_length", None):  # of codecs, which pad the last frame
+        found.append(lambda length: -(-length // int(hop)))
+    return found
+
+
+def _output_length(function: Callable[[Tensor], Any], length: int) -> int:
+    value = function(torch.tensor(length))
+    return int(value[-1] if isinstance(value, tuple) else value)
 
 
 class _Encoder(_Pretrained):
     """Hidden states of an encoder: layer 0 is the input of the first layer, the last one the model's output."""
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
-        super().__init__(model, processor, layers)
         folder = model.name_or_path
-        self.lengths_of = getattr(model, "_get_feat_extract_output_lengths", None)
+        super().__init__(model, processor, layers)
         if model.config.is_encoder_decoder:
             model = self.model = model.get_encoder()
         inner = getattr(model, "encoder", model)
@@ -205,17 +338,13 @@ class _Encoder(_Pretrained):
         self.states[number] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
-        inputs, lengths = self.inputs(audio, "attention_mask", return_attention_mask=True)
-        last = self.model(**inputs).last_hidden_state
-        states = [last if number == self.count else self.states.pop(number) for number in self.layers]
-        samples, rows = [len(each) for each in audio], states[0].shape[1]
-        if self.longest:  # the encoder computes its whole window
-            counts = [max(1, rows * number // self.longest) for number in samples]
-        elif self.lengths_of is not None and "input_values" in inputs:
-            counts = self.lengths_of(torch.tensor(samples)).tolist()
-        else:
-            counts = [min(rows, -(-number * rows // max(lengths))) for number in lengths]
-        found = {f"layer{n}": (state, np.array(counts)) for n, state in zip(self.layers, states, strict=True)}
+        inputs = self.inputs(audio, "attention_mask", return_attention_mask=True)
+        output = self.model(**inputs.tensors)
+        mask, found = getattr(output, "attention_mask", None), {}
+        for number in self.layers:
+            state = output.last_hidden_state if number == self.count else self.states.pop(number)
+            counts = self.counts(inputs, state.shape[1], len(audio), mask)
+            found[f"layer{number}"] = state, np.array(counts)
         return found if len(found) > 1 else next(iter(found.values()))
 
 
@@ -223,14 +352,17 @@ class _Codec(_Pretrained):
     """Codes of a neural codec: a matrix with a column for each codebook, or chosen codebooks as vectors."""
 
     def __call__(self, audio: Audio) -> Any:
-        inputs, _ = self.inputs(audio, "padding_mask")
+        inputs = self.inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):
-            inputs.pop("padding_mask", None)
-        codes = self.model.encode(**inputs).audio_codes
-        if codes.dim() == 4:  # EnCodec: a chunk for all of it
+            inputs.tensors.pop("padding_mask", None)
+        codes = self.model.encode(**inputs.tensors).audio_codes
+        if codes.dim() == 4:  # EnCodec's chunks
+            if len(codes) > 1:
+                raise ValueError(
+                    f"the codec divides the audio into {len(codes)} chunks: only codecs without are supported"
+                )
             codes = codes[0]
-        longest, frames = max(map(len, audio)), codes.shape[-1]
-        counts = np.array([-(-len(each) * frames // longest) for each in audio])
+        counts = np.array(self.counts(inputs, codes.shape[-1], len(audio)))
         if self.layers:
             if max(self.layers) >= codes.shape[1]:
                 raise ValueError(f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}")

@@ -19,8 +19,18 @@ CONV: dict[str, Any] = {
     "num_conv_pos_embedding_groups": 2,
 }
 STABLE: dict[str, Any] = {"feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True}
+STABLE_SEW: dict[str, Any] = {
+    "conv_dim": (16,) * 13,
+    "num_conv_pos_embeddings": 16,
+    "num_conv_pos_embedding_groups": 2,
+    "feat_extract_norm": "layer",
+    "conv_bias": True,
+}
 WAVES = ("hubert", "hubert-base", "wavlm", "wav2vec2")
 ENCODERS = (*WAVES, "w2v-bert", "whisper")
+# Other encoders: lengths by a function, by a mask of the output, behind an adapter, and none at all.
+MORE_WAVES = ("sew", "unispeech-sat", "data2vec", "adapter", "moonshine")
+MORE_ENCODERS = (*MORE_WAVES, "parakeet", "w2v-bert-adapter", "ast")
 CODECS = ("encodec", "mimi", "dac")
 
 
@@ -37,6 +47,25 @@ def _model(name: str) -> Any:
         return t.Wav2Vec2Model(t.Wav2Vec2Config(**SMALL, **CONV, **STABLE))
     if name == "w2v-bert":
         return t.Wav2Vec2BertModel(t.Wav2Vec2BertConfig(**SMALL))
+    if name == "sew":
+        return t.SEWModel(t.SEWConfig(**SMALL, **STABLE_SEW))
+    if name == "unispeech-sat":
+        return t.UniSpeechSatModel(t.UniSpeechSatConfig(**SMALL, **CONV, **STABLE))
+    if name == "data2vec":
+        groups = {"conv_dim": (16,) * 7, "num_conv_pos_embeddings": 2, "num_conv_pos_embedding_groups": 2}
+        return t.Data2VecAudioModel(t.Data2VecAudioConfig(**SMALL, **groups))
+    if name == "adapter":
+        return t.Wav2Vec2Model(t.Wav2Vec2Config(**SMALL, **CONV, **STABLE, add_adapter=True))
+    if name == "moonshine":
+        sizes = {f"{part}_{what}": 2 for part in ("encoder", "decoder")
+                 for what in ("num_hidden_layers", "num_attention_heads")}  # fmt: skip
+        return t.MoonshineModel(t.MoonshineConfig(vocab_size=50, hidden_size=32, intermediate_size=48, **sizes))
+    if name == "parakeet":
+        return t.ParakeetEncoder(t.ParakeetEncoderConfig(**SMALL, subsampling_conv_channels=8))
+    if name == "w2v-bert-adapter":
+        return t.Wav2Vec2BertModel(t.Wav2Vec2BertConfig(**SMALL, add_adapter=True))
+    if name == "ast":
+        return t.ASTModel(t.ASTConfig(**SMALL))
     if name == "whisper":
         sizes = {f"{part}_{what}": value for part in ("encoder", "decoder")
                  for what, value in (("layers", 3), ("attention_heads", 2), ("ffn_dim", 48))}  # fmt: skip
@@ -58,11 +87,15 @@ def _model(name: str) -> Any:
 def _processor(name: str, model: Any) -> Any:
     import transformers as t
 
-    if name in WAVES:
+    if name in (*WAVES, *MORE_WAVES):
         masked = name != "hubert-base"
         return t.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=masked)
-    if name == "w2v-bert":
+    if name.startswith("w2v-bert"):
         return t.SeamlessM4TFeatureExtractor()
+    if name == "parakeet":
+        return t.ParakeetFeatureExtractor()
+    if name == "ast":
+        return t.ASTFeatureExtractor()
     if name == "whisper":
         return t.WhisperFeatureExtractor()
     if name == "dac":

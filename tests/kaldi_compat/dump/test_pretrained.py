@@ -38,7 +38,7 @@ def hidden_states(folder: Path, samples: np.ndarray) -> list[np.ndarray]:
     inputs = processor(samples, sampling_rate=16000, return_tensors="pt")
     with torch.no_grad():
         found = model(**inputs, output_hidden_states=True)
-    rows = len(samples) // 320 if "Whisper" in type(model).__name__ else found[0].shape[1]
+    rows = -(-len(samples) // 320) if "Whisper" in type(model).__name__ else found[0].shape[1]
     # Versions of transformers differ in whether the last of hidden_states is normalized; the model's output is.
     return [each[0, :rows].numpy() for each in (*found.hidden_states[:-1], found.last_hidden_state)]
 

@@ -1,0 +1,51 @@
+"""Sources of extractors: one file for each, named after its option."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from kaldi_compat.dump.options import DumpOptions, Job
+from kaldi_compat.dump.sources.base import Extractor, Source
+from kaldi_compat.options.config import spell_as_flags
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def source_class(option: str) -> type[Source]:
+    """Return the class of an option, which the file of that name defines."""
+    importlib.import_module(f"{__name__}.{option}")
+    return Source.by_option[option]
+
+
+def extractor_name(options: DumpOptions) -> str:
+    """Return the name of the extractor as a part of file names."""
+    value = getattr(options, options.source).rstrip("/")
+    return _NOT_IN_NAMES.sub("-", source_class(options.source).name_of(value))
+
+
+def option_of(extractor: Any, name: str) -> dict[str, str]:
+    """Return the option for an extractor that a call from Python gives: an object, ``module:name`` or a preset."""
+    if not isinstance(extractor, str):
+        return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
+    return {"module" if ":" in extractor else "preset": extractor}
+
+
+def source_of(job: Job) -> Source | None:
+    """Return the source of a job's extractor; None if the job computes Kaldi's features."""
+    return source_class(job.options.source)(job) if job.options.source else None
+
+
+def open_extractor(source: Source, device: str, threads: int) -> Extractor:
+    """Open the extractor of a source, and take what it warns about as notes.
+
+    Raises:
+        DumpError: it cannot be opened; says why in one line.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        opened = source.open(device, threads)
+    return replace(opened, notes=tuple(spell_as_flags(str(warning.message), DumpOptions) for warning in caught))

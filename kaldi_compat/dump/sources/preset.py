@@ -1,0 +1,70 @@
+"""``--preset``: the front end of a published model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.dump.options import CPU
+from kaldi_compat.dump.sources.base import (
+    ALONE,
+    NO_DIGESTS,
+    Array,
+    Digests,
+    Extractor,
+    Source,
+    padded_call,
+    shift_of_steps,
+)
+
+
+class PresetSource(Source):
+    """A preset by its name or file, with statistics."""
+
+    option = "preset"
+
+    def files(self) -> dict[str, Path]:
+        """Return the preset's file, if it is not one of this package, and the statistics."""
+        path, statistics = Path(self.options.preset), self.options.statistics
+        # A missing file is reported by the reader of presets, which knows similar names.
+        preset = {"--preset": path} if path.suffix == ".json" and path.exists() else {}
+        return preset | ({"--statistics": Path(statistics)} if statistics else {})
+
+    def open(self, device: str, threads: int) -> Extractor:
+        """Open the front end on an engine."""
+        if self.options.engine == "exact":
+            return extractor_of_frontend(self.array_frontend(), device)
+        from kaldi_compat.torch.frontend import Frontend
+
+        statistics: Any = self.options.statistics or None
+        engine: Any = self.options.engine
+        frontend: Any = Frontend(self.options.preset, statistics=statistics, engine=engine)
+        return extractor_of_frontend(frontend.to(device), device)
+
+    def array_frontend(self) -> Any:
+        """Return the front end without torch."""
+        from kaldi_compat.frontends.numpy import Frontend
+
+        return Frontend(self.options.preset, statistics=self.options.statistics or None)
+
+    def digests(self, volatile: Sequence[str] = ()) -> Digests:
+        """Return nothing: the files and this program decide all numbers."""
+        return NO_DIGESTS
+
+
+def extractor_of_frontend(frontend: Any, device: str) -> Extractor:
+    """Return the extractor that a front end is, on arrays or tensors."""
+    name, shift = frontend.preset.name, shift_of_steps(frontend)
+    if device != CPU:
+        return Extractor(padded_call(frontend, device), name, frontend.sampling_rate, shift)
+    convert: Callable[[Array], Any] = np.asarray
+    if hasattr(frontend, "parameters"):
+        from torch import from_numpy as convert
+
+    def call(audio: Sequence[Array], rates: Sequence[float]) -> list[Any]:
+        return [frontend(convert(samples), sampling_rate=int(rate)) for samples, rate in zip(audio, rates, strict=True)]
+
+    return Extractor(call, name, None, shift, batching=ALONE)

@@ -1,0 +1,154 @@
+"""Run code of the user and of libraries so that the job's status says what happened, whatever this code does."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+
+from kaldi_compat.dump.errors import DumpError
+
+STANDARD_STREAMS = (0, 1, 2)
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal has interrupted the job. User code can raise a plain KeyboardInterrupt itself."""
+
+
+@contextlib.contextmanager
+def guard(name: str) -> Iterator[None]:
+    """Run user code in this block, which may not exit, read standard input, or change the working directory.
+
+    Args:
+        name: name of the extractor for messages.
+
+    Raises:
+        DumpError: the code has called ``sys.exit``, raised another exception that is no :class:`Exception`, changed
+            the working directory, or closed a standard stream. What it has changed is restored.
+    """
+    process = _Process()
+    sys.stdin = io.StringIO()
+    changes: list[str] = []
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or _is_from_signal(error):
+            raise
+        what = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"
+        raise DumpError(f"{name} has {what}: an extractor returns its outputs or raises an error") from error
+    finally:
+        changes += process.restore()
+    if changes:
+        raise DumpError(f"{name} has {' and '.join(changes)}: it must undo that before it returns")
+
+
+def _is_from_signal(error: BaseException) -> bool:
+    """Return True for ^C. Python's own handler raises it where a program has not installed another one."""
+    if isinstance(error, Interrupted):
+        return True
+    is_blocked = hasattr(signal, "pthread_sigmask") and signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler and not is_blocked
+    return isinstance(error, KeyboardInterrupt) and is_default
+
+
+class _Process:
+    """Properties of this process that user code might change."""
+
+    def __init__(self) -> None:
+        self.folder = os.open(".", os.O_RDONLY)
+        self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _identity(number)}
+        self.streams = sys.stdin, sys.stdout, sys.stderr
+
+    def restore(self) -> list[str]:
+        """Undo the changes, and return those that the user should know."""
+        changes = []
+        if _identity(self.folder) != _identity("."):
+            changes.append(f"changed the working directory to {_folder_name()}")
+            os.fchdir(self.folder)
+        for number, copy in self.copies.items():
+            if (now := _identity(number)) != _identity(copy):
+                os.dup2(copy, number)
+                changes += [] if now else [f"closed the standard stream {number}"]
+            os.close(copy)
+        os.close(self.folder)
+        for number, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):
+            if getattr(stream, "closed", False):
+                stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115  it stays open
+                changes.append(f"closed sys.{name}")
+            setattr(sys, name, stream)
+        return changes
+
+
+def _identity(place: int | str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(place)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _folder_name() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "a folder that is gone"
+
+
+def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -> int:
+    """Run a job in a child process, and say so if it ends without a status of its own.
+
+    ``os._exit``, an exit inside a C library and a fatal signal cannot be seen from within.
+
+    Args:
+        run: runs the job and returns its exit status.
+        name: name of the extractor for messages.
+        say: prints a line.
+
+    Returns:
+        the status: that of the job, or 255.
+    """
+    reading, writing = os.pipe()
+    parent, child = os.getpid(), os.fork()
+    if not child:
+        os.close(reading)
+        os.setpgid(0, 0)  # so that ^C arrives once, through the parent
+        _end_with(parent)
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
+        status = run()
+        os.write(writing, bytes([status]))
+        return status
+    os.close(writing)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: os.kill(child, number))
+    _, ending = os.waitpid(child, 0)
+    if last_word := os.read(reading, 1):
+        os._exit(last_word[0])
+    code = os.waitstatus_to_exitcode(ending)
+    how = f"by signal {-code}{_signal_name(-code)}" if code < 0 else f"with status {code}"
+    say(
+        f"{name} has ended the process {how} before the job was done; what is complete is kept, and --resume continues "
+        "with what is missing"
+    )
+    os._exit(255)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:
+        return ""
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent ends."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,357 @@
+"""The digest of a Python object has all that decides its numbers, and nothing else; what cannot be compared is said."""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import dataclasses
+import enum
+import functools
+import itertools
+import logging
+import re
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import kaldi_compat.numpy
+from kaldi_compat.dump.object_digest import changed_slots, digest_object
+from kaldi_compat.torch import extractors as wing
+
+
+class Holder:
+    """An extractor with one attribute."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, audio: Any) -> Any:
+        return audio
+
+
+class Slotted:
+    __slots__ = ("__hidden", "weights")
+
+    def __init__(self, weights: Any, hidden: int) -> None:
+        self.weights, self.__hidden = weights, hidden
+
+
+@dataclasses.dataclass
+class Settings:
+    gain: float
+    window: Any
+
+
+class Kind(enum.Enum):
+    A = 1
+    B = 2
+
+
+class Words(list):  # type: ignore[type-arg]
+    pass
+
+
+def linear(fill: float) -> torch.nn.Module:
+    module = torch.nn.Linear(2, 2)
+    torch.nn.init.constant_(module.weight, fill)
+    torch.nn.init.zeros_(module.bias)
+    return module
+
+
+def hooked(fill: float) -> torch.nn.Module:
+    module = linear(1.0)
+    module.register_forward_hook(functools.partial(lambda scale, *_: scale, fill))
+    return module
+
+
+def with_list(fill: float) -> torch.nn.Module:
+    module = linear(1.0)
+    module.others = [linear(fill)]  # type: ignore[assignment]  torch does not register it
+    return module
+
+
+def closure(value: Any) -> Callable[..., Any]:
+    return lambda audio: [value for _ in audio]
+
+
+def with_default(value: Any) -> Callable[..., Any]:
+    def function(audio: Any, weights: Any = value) -> Any:
+        return weights
+
+    return function
+
+
+def with_attribute(value: Any) -> Callable[..., Any]:
+    def function(audio: Any) -> Any:
+        return audio
+
+    function.weights = value  # type: ignore[attr-defined]
+    return function
+
+
+def in_dictionary_class(value: Any) -> type:
+    return type("Made", (), {"weights": value, "__call__": lambda self, audio: audio})
+
+
+def array(fill: float) -> np.ndarray:
+    return np.full((2, 3), fill, np.float32)
+
+
+def objects(fill: float) -> np.ndarray:
+    made = np.empty(2, object)
+    made[:] = ["a", array(fill)]
+    return made
+
+
+def ring(fill: float) -> list[Any]:
+    made: list[Any] = [array(fill)]
+    made.append(made)
+    return made
+
+
+VALUES: dict[str, Callable[[float], Any]] = {
+    "number": lambda x: x,
+    "large integer": lambda x: 10**5000 + int(x),
+    "text": str,
+    "bytes": lambda x: str(x).encode(),
+    "array": array,
+    "scalar of NumPy": np.float32,
+    "masked array": lambda x: np.ma.MaskedArray(array(1), mask=[[x > 1, False, False]] * 2),
+    "structured array": lambda x: np.array([(1, x)], dtype=[("a", "i4"), ("b", "f4")]),
+    "array of objects": objects,
+    "type of an array": lambda x: array(0).astype("f4" if x > 1 else "f8"),
+    "shape of an array": lambda x: np.zeros((2, 3) if x > 1 else (3, 2)),
+    "list of arrays": lambda x: [array(1), array(x)],
+    "order of a list": lambda x: [array(x), array(3 - x)],
+    "tuple of a dictionary": lambda x: ({"a": [array(x)]},),
+    "key of a dictionary": lambda x: {str(x): array(1)},
+    "values exchanged in a dictionary": lambda x: {"a": array(x), "b": array(3 - x)},
+    "set": lambda x: {"a", "b", x},
+    "deque": lambda x: collections.deque([x]),
+    "default dictionary": lambda x: collections.defaultdict(list, {"a": [array(x)]}),
+    "ordered dictionary": lambda x: collections.OrderedDict(a=array(x)),
+    "subclass of list": lambda x: Words([array(x)]),
+    "named tuple": lambda x: collections.namedtuple("Pair", "a b")(1, array(x)),
+    "dataclass": lambda x: Settings(x, array(1)),
+    "array in a dataclass": lambda x: Settings(1, array(x)),
+    "slots": lambda x: Slotted(array(x), 1),
+    "private slot": lambda x: Slotted(array(1), int(x)),
+    "namespace": lambda x: types.SimpleNamespace(a=array(x)),
+    "attribute of an attribute": lambda x: Holder(Holder(Holder(array(x)))),
+    "enumeration": lambda x: Kind(int(x)),
+    "path": lambda x: Path(str(x)),
+    "regular expression": lambda x: re.compile(str(x)),
+    "date": lambda x: __import__("datetime").date(2000, 1, int(x)),
+    "random generator": lambda x: np.random.default_rng(int(x)),
+    "old random generator": lambda x: np.random.RandomState(int(x)),
+    "counter": lambda x: itertools.count(int(x)),
+    "partial": lambda x: functools.partial(np.add, array(x)),
+    "keyword of a partial": lambda x: functools.partial(np.add, out=array(x)),
+    "method": lambda x: Holder(array(x)).__call__,
+    "method of a C object": lambda x: [array(x)].append,
+    "closure": lambda x: closure(array(x)),
+    "default of a function": lambda x: with_default(array(x)),
+    "attribute of a function": lambda x: with_attribute(array(x)),
+    "attribute of a class": lambda x: in_dictionary_class(array(x))(),
+    "class": lambda x: in_dictionary_class(array(x)),
+    "cycle": ring,
+    "tensor": lambda x: torch.full((2,), x),
+    "tensor in half precision": lambda x: torch.full((2,), x, dtype=torch.bfloat16),
+    "complex tensor": lambda x: torch.full((2,), x * 1j),
+    "sparse tensor": lambda x: torch.eye(2).mul(x).to_sparse(),
+    "type of a tensor": lambda x: torch.zeros(2, dtype=torch.float32 if x > 1 else torch.int32),
+    "type of torch": lambda x: torch.float32 if x > 1 else torch.float64,
+    "module": linear,
+    "modules in a list": lambda x: [linear(1.0), linear(x)],
+    "order of modules in a list": lambda x: [linear(x), linear(3 - x)],
+    "modules in a dictionary": lambda x: {"a": {"b": linear(x)}},
+    "list in a module": with_list,
+    "hook of a module": hooked,
+    "attribute of a module": lambda x: torch.nn.Dropout(x / 10),
+    "buffer that is not saved": lambda x: _with_buffer(x),
+    "name of a weight": lambda x: torch.nn.ModuleDict({f"a{int(x)}": linear(1.0)}),
+    "shape of a weight": lambda x: torch.nn.Parameter(torch.zeros(2, 3) if x > 1 else torch.zeros(3, 2)),
+    "scripted module": lambda x: torch.jit.script(linear(x)),
+    "attribute of a scripted module": lambda x: torch.jit.script(torch.nn.Softplus(x)),
+    "state of a C object": lambda x: __import__("decimal").Decimal(x),
+}
+
+
+def _with_buffer(fill: float) -> torch.nn.Module:
+    module = torch.nn.Identity()
+    module.register_buffer("hidden", torch.tensor(fill), persistent=False)
+    return module
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.filterwarnings("ignore")
+def test_other_value_gives_another_digest(kind: str) -> None:
+    first, again, other = (digest_object(Holder(VALUES[kind](value)), wing) for value in (1.0, 1.0, 2.0))
+    assert first.parts == again.parts and not first.opaque
+    assert {name for name in first.parts if first.parts[name] != other.parts[name]} == {"value"}
+
+
+OPAQUE: dict[str, Callable[[], Any]] = {
+    "open file": lambda: open(__file__),  # noqa: SIM115  the object holds it
+    "generator": lambda: (i for i in range(3)),
+    "iterator": lambda: iter([1]),
+    "library": lambda: ctypes.CDLL(None),
+    "pointer": lambda: ctypes.pointer(ctypes.c_int(3)),
+    "process": lambda: subprocess.Popen(["true"]),
+    "weights that do not exist yet": lambda: torch.nn.LazyLinear(3),
+    "tensor without values": lambda: torch.zeros(2, device="meta"),
+    "deep list": lambda: functools.reduce(lambda inner, _: [inner, array(1)], range(2000), []),
+}
+
+
+@pytest.mark.parametrize("kind", OPAQUE)
+@pytest.mark.filterwarnings("ignore")
+def test_state_outside_of_python_is_reported(kind: str) -> None:
+    opaque = digest_object(Holder([{"a": OPAQUE[kind]()}]), wing).opaque
+    assert opaque and all(path.startswith("value.0.a") for path in opaque)
+
+
+def test_session_of_onnxruntime_is_reported() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    assert digest_object(Holder(runtime.SessionOptions()), wing).opaque.keys() == {"value"}
+
+
+IRRELEVANT: dict[str, Callable[[], Any]] = {
+    "logger": lambda: logging.getLogger("x"),
+    "lock": threading.Lock,
+    "reentrant lock": threading.RLock,
+    "thread": lambda: threading.Thread(target=print),
+    "standard error": lambda: sys.stderr,
+    "library module": lambda: np,
+    "library function": lambda: np.add,
+    "library class": lambda: np.ndarray,
+    "device": lambda: torch.device("cpu"),
+    "front end of NumPy": lambda: kaldi_compat.numpy.Fbank(),
+    "front end of torch": lambda: kaldi_compat.Frontend("wespeaker"),
+    "generic type": lambda: list[int],
+    "warnings": lambda: __import__("warnings").catch_warnings(),
+}
+
+
+@pytest.mark.parametrize("kind", IRRELEVANT)
+def test_ordinary_attributes_are_no_false_alarm(kind: str) -> None:
+    first, again = (digest_object(Holder(IRRELEVANT[kind]()), wing) for _ in range(2))
+    assert not first.opaque and first.parts == again.parts
+
+
+@pytest.mark.parametrize("devices", [("cpu", "cuda:1"), (torch.device("cpu"), torch.device("cuda", 0))])
+def test_device_is_no_part_of_the_digest(devices: tuple[Any, Any]) -> None:
+    first, other = (digest_object(Holder([device, linear(1.0)]), wing).parts for device in devices)
+    assert first == other
+
+
+def test_training_mode_and_gradients_are_no_part_of_the_digest() -> None:
+    module = linear(1.0)
+    first = digest_object(module, wing).parts
+    assert digest_object(module.eval().requires_grad_(False), wing).parts == first
+
+
+def test_every_module_in_reach_is_reported() -> None:
+    modules = [linear(1.0) for _ in range(5)]
+    held = Holder([modules[0], {"a": (modules[1],)}, Holder(modules[2]), closure(modules[3]), with_list(2.0)])
+    found = digest_object(held, wing).modules
+    assert all(any(each is module for each in found) for module in modules[:4]) and len(found) == 6
+
+
+PROGRAM = """
+import numpy as np, sys
+import helper
+from kaldi_compat.dump.object_digest import digest_object
+
+GAIN, UNUSED = np.ones(3), object()
+
+
+class Extractor:
+    names = {"a", "b", "c", "d", "e"}
+
+    def __init__(self):
+        self.table = {name: np.ones(2) for name in self.names}
+        self.pairs = {(name, len(name)) for name in self.names}
+        self.helper = helper.Helper()
+
+    def __call__(self, audio):
+        return [GAIN * helper.scale(each) for each in audio]
+
+
+found = digest_object(Extractor(), None)
+assert not found.opaque, found.opaque
+print(sorted(found.parts.items()), sorted(found.files))
+"""
+HELPER = """
+import numpy as np
+
+W = np.ones(2)
+
+
+class Helper:
+    pass
+
+
+def scale(x):
+    return W * x
+"""
+
+
+def printed(root: Path, seed: int, program: str = PROGRAM, helper: str = HELPER) -> str:
+    (root / "helper.py").write_text(helper)
+    (root / "program.py").write_text(program)
+    path = str(Path(kaldi_compat.numpy.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "program.py"], cwd=root, env={"PYTHONHASHSEED": str(seed), "PYTHONPATH": path},
+        capture_output=True, text=True, check=True, timeout=100,
+    ).stdout  # fmt: skip
+
+
+def test_processes_agree_and_globals_and_code_count(tmp_path: Path) -> None:
+    first = printed(tmp_path, 1)
+    assert first == printed(tmp_path, 2) and first.endswith("['helper']\n")
+    assert printed(tmp_path, 1, PROGRAM.replace("np.ones(3)", "np.zeros(3)")) != first
+    assert printed(tmp_path, 1, PROGRAM.replace("[GAIN * h", "[GAIN + h")) != first
+    assert printed(tmp_path, 1, helper=HELPER.replace("W = np.ones(2)", "W = np.zeros(2)")) != first
+    assert printed(tmp_path, 1, PROGRAM + "\n# a comment, and another unused = 3\n") == first
+
+
+class Lazy:
+    """Counts its calls, and loads its weights in the first one."""
+
+    def __init__(self) -> None:
+        self.calls, self.weights, self.other = 0, None, array(1)
+
+    def __call__(self, audio: Any) -> Any:
+        self.calls += 1
+        self.weights: Any = array(2)
+        return audio
+
+
+def test_slots_that_calls_change_are_named_and_excluded() -> None:
+    made, name = Lazy(), f"{__name__}.Lazy"
+    before = digest_object(made, wing)
+    made([])
+    changed = changed_slots(before, digest_object(made, wing))
+    assert changed == {f"{name}.calls": False, f"{name}.weights": True}
+    excluded = frozenset(changed)
+    made([])
+    fresh = Lazy()
+    assert digest_object(made, wing, excluded).parts == digest_object(fresh, wing, excluded).parts
+    fresh.other = array(3)
+    assert digest_object(made, wing, excluded).parts != digest_object(fresh, wing, excluded).parts
+
+
+def test_cache_of_a_library_is_no_late_weight() -> None:
+    made = Holder(kaldi_compat.numpy.Fbank())
+    before = digest_object(made, wing)
+    made.value(np.zeros(4000, np.float32))
+    assert not any(changed_slots(before, digest_object(made, wing)).values())

@@ -1,0 +1,493 @@
+"""What decides an extractor's numbers is in the plan: files beside the model, helper modules, anything in reach."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import kaldi_compat
+from kaldi_compat.dump import cli as command
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.extractors import as_array, by_utterance
+from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
+from kaldi_compat.dump.sources import Source, source_class, source_of
+from kaldi_compat.errors import OptionError
+from tests.support.dump_data import audio, keys_of, results, write_wav
+from tests.support.extractors import arrays, module_data, waves
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield module_data(tmp_path, 4)
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def said(*arguments: str, status: int = 0) -> str:
+    with redirect_stderr(io.StringIO()) as stderr:
+        assert command.main(["dump", *arguments, "--nj=1"]) == status, stderr.getvalue()
+    return stderr.getvalue()
+
+
+def refused(*arguments: str, status: int = 255) -> str:
+    line = said(*arguments, status=status)
+    assert line.startswith("kaldi-compat: ") and len(line.splitlines()) == 1 and "internal" not in line, line
+    return line
+
+
+def test_every_source_is_a_class_in_the_file_of_its_option() -> None:
+    fields = DumpOptions.__dataclass_fields__
+    for name in SOURCES:
+        assert name in fields and source_class(name).option == name and not source_class(name).__abstractmethods__
+
+
+def test_source_without_files_or_digests_cannot_be_made() -> None:
+    class Half(Source):
+        def open(self, device: str, threads: int) -> Any:
+            raise NotImplementedError
+
+    assert Half.__abstractmethods__ == {"files", "digests"}
+    with pytest.raises(TypeError, match="abstract"):
+        Half(Job(Layout.of(".", "x")))  # type: ignore[abstract]
+
+
+def save_external(path: Path, scale: float, place: str = "graph") -> list[str]:
+    """Save an ONNX model whose weights are in another file; return the names of the files outside."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    weights = onnx.numpy_helper.from_array(np.full((1, 1), scale, np.float32), "w")
+    node = make.make_node("ReduceMean", ["x"], ["mean"], axes=[1], keepdims=1)
+    opset = [make.make_opsetid("", 13)]
+    if place == "graph":
+        nodes, initializers, functions = [node, make.make_node("Mul", ["mean", "w"], ["y"])], [weights], []
+    elif place == "branch":
+        inner = make.make_graph([make.make_node("Mul", ["mean", "w"], ["z"])], "b", [],
+                                [make.make_tensor_value_info("z", kind, None)], [weights])  # fmt: skip
+        condition = make.make_node(
+            "Constant", [], ["c"], value=make.make_tensor("c", onnx.TensorProto.BOOL, [], [True])
+        )
+        nodes = [node, condition, make.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)]
+        initializers, functions = [], []
+    else:
+        nodes = [
+            node,
+            make.make_node("Constant", [], ["w"], value=weights),
+            make.make_node("Mul", ["mean", "w"], ["y"]),
+        ]
+        initializers, functions = [], []
+    graph = make.make_graph(nodes, "g", [make.make_tensor_value_info("x", kind, ["B", "T"])],
+                            [make.make_tensor_value_info("y", kind, ["B", 1])], initializers)  # fmt: skip
+    model = make.make_model(graph, opset_imports=opset, ir_version=8, functions=functions)
+    name = f"{path.name}.data" if place == "graph" else "weights.bin"
+    for tensor in onnx.external_data_helper._get_all_tensors(model):
+        if tensor.name == "w" and tensor.HasField("raw_data"):
+            onnx.external_data_helper.set_external_data(tensor, name)
+    onnx.save(model, path)
+    return [name]
+
+
+@pytest.mark.parametrize("place", ["graph", "branch", "constant"])
+def test_resume_refuses_other_weights_beside_an_onnx_graph(data: Path, tmp_path: Path, place: str) -> None:
+    (name,) = save_external(tmp_path / "e.onnx", 1.0, place)
+    graph = (tmp_path / "e.onnx").read_bytes()
+    job = Job(Layout.of(data, "e"), DumpOptions(onnx="e.onnx"))
+    source = source_of(job)
+    assert source and source.files() == {"--onnx": Path("e.onnx"), f"--onnx/{name}": Path(name)}
+    if place == "constant":
+        return  # onnxruntime reads no external tensor from an attribute
+    said("--onnx=e.onnx", str(data), "--shard-utterances=2")
+    before = results(data)
+    assert "nothing was left" in said("--onnx=e.onnx", str(data), "--resume")
+    (tmp_path / name).write_bytes(np.full(1, 3, np.float32).tobytes())
+    assert (tmp_path / "e.onnx").read_bytes() == graph
+    (data / "log" / "dump_e_train.1.json").unlink()
+    for more in (["--resume"], ["--shard=1/2"]):
+        assert f"--onnx/{name} changed since the plan" in refused("--onnx=e.onnx", str(data), *more)
+    assert results(data) == before
+    (tmp_path / name).unlink()
+    assert f"{name} is missing" in refused("--onnx=e.onnx", str(data))
+
+
+def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (name,) = save_external(tmp_path / "e.onnx", 1.0)
+    runner = command._runner
+
+    def disturbed(job: Any) -> Any:
+        def run(*arguments: Any) -> None:
+            runner(job)(*arguments)
+            (tmp_path / name).write_bytes(np.full(1, 3, np.float32).tobytes())
+
+        return run
+
+    monkeypatch.setattr(command, "_runner", disturbed)
+    assert f"{name} changed while it was being used" in said("--onnx=e.onnx", str(data), status=255)
+    assert not (data / "feats.scp").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x3a", b"\x3a\xff\xff\xff\xff\x0f", b"\xff" * 40, b"\x0b" * 9, b"\x3a\x02\x2a" * 50]
+)
+def test_damaged_graph_has_no_files_outside(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content)
+    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(onnx=str(path))))
+    assert source and source.files() == {"--onnx": path}
+
+
+def test_onnx_output_without_a_batch_is_one_line(data: Path, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    for axes, keep, shape in (([0, 1], 0, "()"), ([0], 0, "(4960,)")):
+        node = make.make_node("ReduceMean", ["x"], ["y"], axes=axes, keepdims=keep)
+        graph = make.make_graph([node], "g", [make.make_tensor_value_info("x", kind, ["B", "T"])],
+                                [make.make_tensor_value_info("y", kind, None)])  # fmt: skip
+        onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8), tmp_path / "s.onnx")
+        assert "the output y is (" in refused("--onnx=s.onnx", str(data)), shape
+
+
+OBJECT = """
+import torch, numpy as np
+import helper
+
+
+class Model:
+    def __init__(self):
+        torch.manual_seed(0)
+        self.parts = {"a": [torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.Dropout(0.5))]}
+        self.inner = helper.Inner()
+
+    def __call__(self, audio):
+        found = [torch.tensor([[float(abs(samples).mean())]]) for samples in audio]
+        return [self.parts["a"][0](each)[0] * float(self.inner.table["w"][0]) * helper.SCALE for each in found]
+"""
+HELPER = """
+import numpy as np
+
+SCALE = 2
+
+
+class Inner:
+    def __init__(self):
+        self.table = {"w": np.load("w.npy")}
+"""
+
+
+def test_resume_refuses_what_a_module_reaches(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(OBJECT)
+    (tmp_path / "helper.py").write_text(HELPER)
+    np.save("w.npy", np.ones(1))
+    arguments = ("--module=model:Model", str(data), "--shard-utterances=2")
+
+    def forget() -> None:
+        for name in ("model", "helper"):
+            sys.modules.pop(name, None)
+
+    said(*arguments)
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(1, 2)
+    for key, (samples, _) in waves(data).items():
+        expected = 2 * linear(torch.tensor([[float(abs(samples).mean())]]))[0].detach().numpy()
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], expected, rtol=1e-5)  # without dropout
+    before = results(data)
+    forget()
+    assert "nothing was left" in said(*arguments, "--resume")
+    (data / "log" / "dump_Model_train.1.json").unlink()
+    np.save("w.npy", np.full(1, 5.0))
+    forget()
+    assert "inner of Model is not what the plan was made for" in said(*arguments, "--resume", status=255)
+    np.save("w.npy", np.ones(1))
+    (tmp_path / "helper.py").write_text(HELPER.replace("SCALE = 2", "SCALE = 3"))
+    forget()
+    assert "--module helper changed since the plan" in refused(*arguments, "--resume")
+    (tmp_path / "helper.py").write_text(HELPER)
+    forget()
+    said(*arguments, "--resume")
+    assert results(data) == before
+
+
+class Holder:
+    """Returns the loudness, times the first value of something in its reach."""
+
+    def __init__(self, held: Any, value: Callable[[Any], float]) -> None:
+        self.held, self.value = held, value
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.abs(each).mean(keepdims=True) * np.float32(self.value(self.held)) for each in samples]
+
+
+class Outside(Holder):
+    """Holds an iterator, whose state cannot be compared."""
+
+    def __init__(self) -> None:
+        super().__init__(iter([1]), lambda _: 1.0)
+
+
+def test_what_cannot_be_compared_is_said_and_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kaldi_compat.dump(data, Outside(), nj=1, shard_utterances=2)
+    assert (
+        "held (list_iterator) of Outside cannot be compared by resume=True, which is refused" in capsys.readouterr().err
+    )
+    with pytest.raises(
+        DumpError, match=r"^held \(list_iterator\) of Outside cannot be compared .* trust_extractor=True"
+    ):
+        kaldi_compat.dump(data, Outside(), nj=1, resume=True)
+    assert kaldi_compat.dump(data, Outside(), nj=1, resume=True, trust_extractor=True).utterances == 4
+
+
+def test_version_of_an_object_vouches_for_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Outside()
+    made.version = "1"  # type: ignore[attr-defined]
+    kaldi_compat.dump(data, made, nj=1, shard_utterances=2)
+    assert "cannot be compared" not in capsys.readouterr().err
+    assert kaldi_compat.dump(data, made, nj=1, resume=True).utterances == 4
+    (data / "log" / "dump_Outside_train.1.json").unlink()
+    made.version = "2"  # type: ignore[attr-defined]
+    with pytest.raises(DumpError, match=r"^version of Outside is not what the plan was made for"):
+        kaldi_compat.dump(data, made, nj=1, resume=True)
+
+
+class Late:
+    """Makes its weights in its first call, and counts its calls."""
+
+    def __init__(self) -> None:
+        self.weights: Any = None
+        self.calls = 0
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self.calls += 1
+        self.weights = np.ones(1, np.float32)
+        return [np.abs(each).mean() * self.weights for each in samples]
+
+
+class Counting(Late):
+    """Counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = np.ones(1, np.float32)
+
+
+def test_weights_made_in_a_call_are_said_and_counters_are_not(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kaldi_compat.dump(data, Late(), nj=1)
+    assert "Late.weights (made in its first call) of Late cannot be compared" in capsys.readouterr().err
+    made = Counting()
+    kaldi_compat.dump(data, made, nj=1, shard_utterances=2)
+    assert "cannot be compared" not in capsys.readouterr().err
+    (data / "log" / "dump_Counting_train.1.json").unlink()
+    assert kaldi_compat.dump(data, made, nj=1, resume=True).utterances == 4
+    (data / "log" / "dump_Counting_train.1.json").unlink()
+    assert kaldi_compat.dump(data, Counting(), nj=1, resume=True).utterances == 4
+
+
+def test_index_of_divided_weights_names_files(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("config.json", "sub/a.safetensors", "b.safetensors", "notes.txt"):
+        (tmp_path / name).touch()
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"x": "sub/a.safetensors", "y": "b.safetensors"}}))
+    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    names = {"config.json", "sub/a.safetensors", "b.safetensors", index.name}
+    assert source and source.files() == {f"--transformers/{name}": tmp_path / name for name in names}
+    index.write_text("[" * 10_000)
+    assert source.files().keys() == {f"--transformers/{name}" for name in names - {"sub/a.safetensors"}}
+
+
+CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "NaN": (lambda path: np.save(path, np.full((3, 4), np.nan)), "has NaN or infinities"),
+    "infinity": (lambda path: np.save(path, np.full((3, 4), np.inf)), "has NaN or infinities"),
+    "another dimension": (lambda path: np.save(path, np.ones((3, 5))), "4 columns, but the centroids have 5"),
+    "one axis": (lambda path: np.save(path, np.ones(3)), "of shape (clusters, dim), not float64 of shape (3,)"),
+    "integers": (lambda path: np.save(path, np.ones((3, 4), int)), "of shape (clusters, dim), not int64"),
+    "nothing": (lambda path: np.save(path, np.ones((0, 4))), "of shape (clusters, dim)"),
+    "objects": (lambda path: np.save(path, np.array([[{}]]), allow_pickle=True), "Object arrays cannot be loaded"),
+    "text": (lambda path: path.write_text("0 0 0 0\n"), "is not a .npy array"),
+    "zip file": (lambda path: path.write_bytes(b"PK\3\4" + bytes(30)), "is not a .npy array"),
+    "emptiness": (lambda path: path.write_bytes(b""), "is not a .npy array"),
+    "petabytes": (lambda path: path.write_bytes(_header("(1000000000000, 1000)")), "bytes should follow the header"),
+    "no Python": (lambda path: path.write_bytes(_header("(3, 4")), "is not a .npy array"),
+    "cut off": (lambda path: path.write_bytes(_header("(3, 4)") + bytes(8)), "bytes should follow the header"),
+}
+
+
+def _header(shape: str) -> bytes:
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize("kind", CENTROIDS)
+def test_bad_centroids_are_one_line(data: Path, tmp_path: Path, kind: str) -> None:
+    write, message = CENTROIDS[kind]
+    write(tmp_path / "c.npy")
+    assert message in refused("--module=extract.py:Mean", "--kmeans=c.npy", str(data))
+    assert not (data / "log").exists()
+
+
+@pytest.mark.parametrize("option", ["--kmeans=c.npy", "--pool=mean"])
+def test_reducing_vectors_is_refused(data: Path, tmp_path: Path, option: str) -> None:
+    np.save("c.npy", np.ones((2, 1), np.float32))
+    (tmp_path / "loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
+    assert "needs matrices, and f returns xvector, a vector: leave it out" in refused(
+        "--module=loud.py:f", option, str(data)
+    )
+
+
+def test_layer_that_is_named_twice_is_refused(data: Path) -> None:
+    with pytest.raises(OptionError, match="names a layer twice"):
+        DumpOptions(transformers="x", layers="1,01")
+    assert "names a layer twice" in refused("--transformers=x", "--layers=1,1", str(data), status=2)
+    assert "layers are numbers" in refused("--transformers=x", f"--layers={'9' * 5000}", str(data), status=2)
+
+
+def test_code_of_a_folder_neither_runs_nor_asks(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers", minversion="5")
+    folder = tmp_path / "remote"
+    folder.mkdir()
+    code = f"open({str(tmp_path / 'ran')!r}, 'w')\nclass A: pass\n"
+    (folder / "code.py").write_text(code)
+    auto = {"auto_map": {"AutoConfig": "code.A", "AutoModel": "code.A", "AutoFeatureExtractor": "code.A"}}
+    (folder / "config.json").write_text(json.dumps({"model_type": "unknown", **auto}))
+    (folder / "preprocessor_config.json").write_text(json.dumps({"feature_extractor_type": "Unknown", **auto}))
+    (folder / "model.safetensors").touch()
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asks"))
+    assert "cannot be opened by transformers" in refused(f"--transformers={folder}", str(data))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", minversion="5")
+    from kaldi_compat.torch.extractors import open_pretrained
+    from tests.support.tiny_models import save_tiny
+
+    folder = save_tiny("hubert", tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    kernel = {"_attn_implementation": "somebody/kernel", "attn_implementation": "flash_attention_2"}
+    (folder / "config.json").write_text(json.dumps(config | kernel))
+    made = open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
+    assert made.model.config._attn_implementation == "sdpa"
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(OptionError, match="is an adapter for the weights of another model"):
+        open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
+    for output in ([np.ones(2)] * count, np.ones((count, 2)), (np.ones((2, 2)), np.ones(count, int))):
+        with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
+            by_utterance(output, 2)
+    with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
+        by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
+
+
+@pytest.mark.parametrize("lengths", [[-1, 2], [2, 4]])
+def test_lengths_are_those_of_the_rows(lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"returned 3 rows where its lengths say"):
+        by_utterance((np.ones((2, 3, 1)), np.array(lengths)), 2)
+    first, second = by_utterance((np.ones((2, 3, 1)), np.array([0, 3])), 2)
+    assert len(first) == 0 and len(second) == 3
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.uint64, torch.int64])
+@pytest.mark.parametrize("value", [2**31, 2**31 + 5, 2**32 - 1, -(2**31) - 1])
+def test_integers_that_do_not_fit_are_refused(value: int, kind: Any) -> None:
+    if value < 0 and kind in (np.uint32, np.uint64):
+        return
+    made = torch.tensor([value, 0]) if kind is torch.int64 else np.array([value, 0], kind)
+    with pytest.raises(ValueError, match="do not fit 32 bits"):
+        as_array(made)
+
+
+def test_integers_at_the_limits_keep_their_value() -> None:
+    limits = np.array([2**31 - 1, -(2**31)], np.int64)
+    assert as_array(limits).dtype == np.int32 and as_array(limits).tolist() == limits.tolist()
+    assert as_array(np.zeros(0, np.int64)).shape == (0,)
+
+
+class Poisoned:
+    """Returns NaN for audio that is padded."""
+
+    takes = "padded"
+
+    def __call__(self, samples: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        poison = torch.where(lengths == samples.shape[1], 0.0, torch.nan)
+        mask = torch.arange(samples.shape[1]) < lengths[:, None]
+        return (samples.abs() * mask).sum(1, keepdim=True) / lengths[:, None] + poison[:, None]
+
+
+class ByLength:
+    """Divides by the padded length, so that audio of other lengths must not share a batch."""
+
+    takes = "padded"
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[int, ...]] = set()
+
+    def __call__(self, samples: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        self.seen.add(tuple(lengths.tolist()))
+        return samples.abs().mean(1, keepdim=True)
+
+
+class Short(Poisoned):
+    """Returns other numbers for padded audio that is shorter than half a second."""
+
+    def __call__(self, samples: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        mask = torch.arange(samples.shape[1]) < lengths[:, None]
+        means = (samples.abs() * mask).sum(1, keepdim=True) / lengths[:, None]
+        return means * torch.where((lengths < 8000) & (lengths < samples.shape[1]), 2.0, 1.0)[:, None]
+
+
+def trial_of(data: Path) -> Any:
+    header = next((data / "log").glob("*.plan.jsonl")).read_text().splitlines()[0]
+    return json.loads(header)["trial"]
+
+
+def test_padding_that_gives_nan_is_found_by_the_trial(data: Path) -> None:
+    kaldi_compat.dump(data, Poisoned(), nj=1)
+    assert trial_of(data)["batching"] == "equal"
+
+
+def test_lengths_that_differ_by_one_sample_share_no_batch(data: Path) -> None:
+    for i, key in enumerate(keys_of(data / "wav.scp")):
+        write_wav(data / "wav" / f"{key}.wav", audio(6000 + i // 2, seed=i))
+    made = ByLength()
+    kaldi_compat.dump(data, made, nj=1)
+    assert trial_of(data)["batching"] == "equal"
+    assert {(6000, 6000), (6001, 6001)} <= made.seen and (6000, 6000, 6001, 6001) not in made.seen
+
+
+def test_audio_shorter_than_the_trial_shows_is_computed_alone(data: Path) -> None:
+    for i, key in enumerate(keys_of(data / "wav.scp")):
+        write_wav(data / "wav" / f"{key}.wav", audio((6000, 7000, 20000, 30000)[i], seed=i))
+    kaldi_compat.dump(data, Short(), nj=1)
+    assert trial_of(data)["batching"] == "padded" and trial_of(data)["shortest"] == 16000
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [np.abs(samples).mean()], rtol=1e-5)
+
+
+def test_extractor_that_needs_a_second_is_opened(data: Path) -> None:
+    def long_only(samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.abs(each[8000:]).max(keepdims=True) for each in samples]
+
+    assert kaldi_compat.dump(data, long_only, nj=1).utterances == 3
+    assert trial_of(data)["shortest"] == 16000
+
+
+def test_incomplete_files_of_another_format_are_an_error(data: Path) -> None:
+    (data / "xvector").mkdir()
+    np.save(data / "xvector" / "foreign.npy", np.ones(2))
+    Path("loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
+    assert "xvector/ is not complete" in said("--module=loud.py:f", "--format=npy", str(data), status=255)
+    assert len(arrays(data / "xvector.scp")) == 4

@@ -1,0 +1,170 @@
+"""Whatever the code of an extractor does, the status of the dump and its line say what happened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kaldi_compat
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.workers import describe_ending
+from tests.support.extractors import arrays, module_data
+
+MAIN = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
+MODULE = """
+import os, signal, sys
+
+import numpy as np
+
+ACT, WHERE, FILE = sys.argv and {act!r}, {where!r}, "calls"
+
+
+class Custom(BaseException):
+    pass
+
+
+def act():
+    {act}
+
+
+if WHERE == "import":
+    act()
+
+
+class Extractor:
+    def __init__(self):
+        if WHERE == "construction":
+            act()
+
+    def __call__(self, audio):
+        with open(FILE, "a") as file:
+            file.write(".")
+        # The trial calls with noise, whose length is no length of the data.
+        if WHERE == "trial" or (WHERE == "call" and len(audio[0]) in (6000, 9037, 16074, 30111)):
+            act()
+        return [np.abs(samples).mean(keepdims=True) for samples in audio]
+"""
+ACTS = {
+    "sys.exit(0)": "called sys.exit(0)",
+    "sys.exit('no')": "called sys.exit('no')",
+    "os._exit(0)": "status 0",
+    "os._exit(3)": "status 3",
+    "os.kill(os.getpid(), signal.SIGKILL)": "SIGKILL",
+    "os.kill(os.getpid(), signal.SIGSEGV)": "SIGSEGV",
+    "os.chdir('/')": "changed the working directory to /",
+    "os.close(2)": "closed the standard stream 2",
+    "sys.stderr.close()": "closed sys.stderr",
+    "sys.stderr = None; os._exit(1)": "status 1",
+    "raise KeyboardInterrupt": "raised KeyboardInterrupt",
+    "raise Custom": "raised Custom",
+    "raise GeneratorExit": "raised GeneratorExit",
+}
+
+
+def dumped(root: Path, act: str, where: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a dump of a module that acts somewhere, as a program."""
+    (root / "hostile.py").write_text(MODULE.format(act=act, where=where))
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, "dump", "--module=hostile.py:Extractor", "data/train", *arguments],
+        cwd=root, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_act_in_a_call_is_named(tmp_path: Path, act: str) -> None:
+    data = module_data(tmp_path, 4)
+    found = dumped(tmp_path, act, "call", "--nj=1")
+    line = found.stderr.splitlines()[-1]
+    assert found.returncode == 255, found.stderr
+    assert ACTS[act] in line and "--module=hostile.py:Extractor" in line and "Traceback" not in found.stderr
+    assert not (data / "feats.scp").exists()
+
+
+@pytest.mark.parametrize("where", ["import", "construction", "trial"])
+@pytest.mark.parametrize("act", ["sys.exit(0)", "os._exit(0)", "os.chdir('/')", "sys.stderr.close()", "raise Custom"])
+def test_act_at_the_start_is_named(tmp_path: Path, act: str, where: str) -> None:
+    data = module_data(tmp_path, 2)
+    found = dumped(tmp_path, act, where, "--nj=1")
+    named = "SystemExit: 0" if act == "sys.exit(0)" and where != "trial" else ACTS[act]
+    assert found.returncode == 255, found.stderr
+    assert named in found.stderr.splitlines()[-1] and "hostile.py:Extractor" in found.stderr.splitlines()[-1]
+    assert not (data / "log").exists()
+
+
+@pytest.mark.parametrize("act", ["sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)", "raise Custom"])
+def test_act_in_one_of_two_workers_is_named(tmp_path: Path, act: str) -> None:
+    module_data(tmp_path, 4)
+    found = dumped(tmp_path, act, "call", "--nj=2")
+    line = found.stderr.splitlines()[-1]
+    assert found.returncode == 255, found.stderr
+    assert ACTS[act] in line and "internal error" not in line
+    assert ("enough memory" in line) == ("SIGKILL" in act)
+
+
+def test_resumed_dump_without_the_act_is_complete(tmp_path: Path) -> None:
+    data = module_data(tmp_path, 4)
+    assert dumped(tmp_path, "os._exit(0)", "call", "--nj=1").returncode == 255
+    assert dumped(tmp_path, "pass", "call", "--nj=1").returncode == 0
+    assert len(arrays(data / "xvector.scp")) == 4 and not list(data.glob("**/*unfinished*"))
+
+
+def test_nothing_is_read_from_standard_input(tmp_path: Path) -> None:
+    data = module_data(tmp_path, 2)
+    (tmp_path / "asks.py").write_text("import os\nanswer = os.read(0, 100)\ndef f(audio):\n"
+                                      "    return [abs(x[:1]) + len(answer) for x in audio]\n")  # fmt: skip
+    found = subprocess.run(
+        [sys.executable, "-c", MAIN, "dump", "--module=asks.py:f", "data/train", "--nj=1"],
+        cwd=tmp_path, capture_output=True, text=True, input="yes\n" * 10, timeout=100,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert all(value < 1 for value in arrays(data / "xvector.scp").values())
+
+
+def test_object_that_asks_gets_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = module_data(tmp_path, 2)
+
+    def asks(audio: list[np.ndarray]) -> list[np.ndarray]:
+        input("y/N?")
+        return audio
+
+    with pytest.raises(DumpError, match="EOF"):
+        kaldi_compat.dump(data, asks, nj=1)
+
+
+def test_objects_that_exit_or_move_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = module_data(tmp_path, 2)
+    monkeypatch.chdir(tmp_path)
+
+    def exits(audio: list[np.ndarray]) -> list[np.ndarray]:
+        raise SystemExit(0)
+
+    def moves(audio: list[np.ndarray]) -> list[np.ndarray]:
+        os.chdir("/")
+        return audio
+
+    with pytest.raises(DumpError, match=r"^exits has called sys.exit\(0\)"):
+        kaldi_compat.dump(data, exits, nj=1)
+    with pytest.raises(DumpError, match=r"^moves has changed the working directory to /"):
+        kaldi_compat.dump(data, moves, nj=1)
+    assert Path.cwd() == tmp_path
+
+
+def test_interruption_of_an_object_stays_one(tmp_path: Path) -> None:
+    data = module_data(tmp_path, 2)
+
+    def slow(audio: list[np.ndarray]) -> list[np.ndarray]:
+        raise KeyboardInterrupt  # as Python's own handler of ^C does
+
+    with pytest.raises(KeyboardInterrupt):
+        kaldi_compat.dump(data, slow, nj=1)
+
+
+@pytest.mark.parametrize("code, text", [(-9, "enough memory"), (-11, "SIGSEGV"), (0, "os._exit"), (None, "without")])
+def test_ending_of_a_worker_is_described(code: int | None, text: str) -> None:
+    assert text in describe_ending(code)
