@@ -179,7 +179,8 @@ def test_every_option_is_in_the_plan_or_does_not_change_archives() -> None:
         "write_utt2num_frames", "write_utt2dur", "nj", "shard_utterances", "readers", "max_device_memory", "resume",
         "max_failures", "cmvn", "speed_dir", "report", "runner", "address", "shard",
         "device", "batch_seconds", "window_utterances",  # see processor
-        "max_duration", "command_timeout", "verify", "retry_failed", "trust_extractor",  # which decide about failures alone
+        "max_duration", "command_timeout", "verify", "retry_failed",  # which decide about failures alone
+        "trust_extractor",  # which allows a resumption
     }  # fmt: skip
     from kaldi_compat.dump.plan import DECISIVE
 
