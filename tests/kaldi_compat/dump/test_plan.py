@@ -181,6 +181,7 @@ def test_every_option_is_in_the_plan_or_does_not_change_archives() -> None:
         "max_failures", "cmvn", "speed_dir", "report", "runner", "address", "shard",
         "device", "batch_seconds", "window_utterances",  # see processor
         "max_duration", "command_timeout", "verify", "retry_failed",  # which decide about failures alone
+        "trust_extractor",  # which allows a resumption
     }  # fmt: skip
     from kaldi_compat.dump.plan import DECISIVE
 
