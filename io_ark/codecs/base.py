@@ -38,6 +38,7 @@ LONGEST_NUMBER = 400
 LONGEST_TOKEN = 4096
 
 WHITE_SPACE = b" \t\n\v\f\r"
+_STARTS_OF_NUMBERS = [b"%c" % byte for byte in b" 0123456789-"]
 _TOKEN = re.compile(rb"(\S{1,%d})\s" % LONGEST_TOKEN)
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -191,7 +192,8 @@ def read_marker(source: Source) -> bool:
     if marker == BINARY_MARKER:
         source.skip(2)
         return True
-    refuse_foreign_file(source, "object")
+    if marker[:1] not in _STARTS_OF_NUMBERS:
+        refuse_foreign_file(source, "object")
     if marker == BINARY_MARKER[:1]:
         source.read(2)  # raises TruncatedError
     if marker[:1] == b"\0":
