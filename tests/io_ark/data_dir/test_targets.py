@@ -144,6 +144,10 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
         lambda: links(alias_a=A, alias_b=B, two_a="alias_a", two_b="alias_b") or "two_{name}",
         "is a source",
     ),
+    "the parent of a folder behind a link": (
+        lambda: links(sub_a=f"{A}/sub", sub_b=f"{B}/split1") or "sub_{name}/..",
+        "is a source",
+    ),
     "the source's backup": (lambda: "{source}/.backup", "belongs to the source"),
     "the source's split folder": (lambda: "{source}/split1", "belongs to the source"),
     "a part of the source": (lambda: "{source}/split1/1", "belongs to the source"),
@@ -273,6 +277,16 @@ def test_root_is_a_target(project: Any) -> None:
         refuse_target("/", A)
     with pytest.raises(DataDirError, match="is or contains the working directory"):
         refuse_target("/")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_folder_far_above_a_source_is_a_target(project: Any, depth: int) -> None:
+    root = project("one")
+    data(root / "w/x/y/z", "z", segments=False)
+    before = listing(root)
+    with pytest.raises(DataDirError, match="contains the source w/x/y/z"):
+        DataDir("w/x/y/z").copy("w/x/y/z" + "/.." * depth)
+    assert listing(root) == before
 
 
 def test_source_is_known_only_by_the_name_of_its_path(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
