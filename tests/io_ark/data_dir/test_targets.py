@@ -279,6 +279,27 @@ def test_root_is_a_target(project: Any) -> None:
         refuse_target("/")
 
 
+@pytest.mark.parametrize("kind", REFUSED)
+def test_source_is_changed_before_its_target_is_refused(kind: str, project: Any) -> None:
+    root = project("one")
+    (root / "run.d").mkdir()
+    Path(B, "utt2dur").unlink()  # these jobs make it of segments
+    target = REFUSED[kind][0]().format(source=B, name="b")
+    before = listing(root.parent)
+    for words in (
+        ("perturb_data_dir_speed_3way.sh", B, target),
+        ("perturb_data_dir_speed.sh", "0.9", B, target),
+        ("modify_speaker_info.sh", "--seconds-per-spk-max", "2", B, target),
+        ("combine_data.sh", target, B, A),
+    ):
+        with pytest.raises(DataDirError):
+            script(*words)
+        assert listing(root.parent) == before, words
+    with pytest.raises(DataDirError):
+        DataDir(B).subset(target, durations=(0, 9))
+    assert listing(root.parent) == before
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_folder_far_above_a_source_is_a_target(project: Any, depth: int) -> None:
     root = project("one")
