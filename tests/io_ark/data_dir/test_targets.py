@@ -144,6 +144,10 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
         lambda: links(alias_a=A, alias_b=B, two_a="alias_a", two_b="alias_b") or "two_{name}",
         "is a source",
     ),
+    "the parent of a folder behind a link": (
+        lambda: links(sub_a=f"{A}/sub", sub_b=f"{B}/split1") or "sub_{name}/..",
+        "is a source",
+    ),
     "the source's backup": (lambda: "{source}/.backup", "belongs to the source"),
     "the source's split folder": (lambda: "{source}/split1", "belongs to the source"),
     "a part of the source": (lambda: "{source}/split1/1", "belongs to the source"),
@@ -273,6 +277,37 @@ def test_root_is_a_target(project: Any) -> None:
         refuse_target("/", A)
     with pytest.raises(DataDirError, match="is or contains the working directory"):
         refuse_target("/")
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_source_is_changed_before_its_target_is_refused(kind: str, project: Any) -> None:
+    root = project("one")
+    (root / "run.d").mkdir()
+    Path(B, "utt2dur").unlink()  # these jobs make it of segments
+    target = REFUSED[kind][0]().format(source=B, name="b")
+    before = listing(root.parent)
+    for words in (
+        ("perturb_data_dir_speed_3way.sh", B, target),
+        ("perturb_data_dir_speed.sh", "0.9", B, target),
+        ("modify_speaker_info.sh", "--seconds-per-spk-max", "2", B, target),
+        ("combine_data.sh", target, B, A),
+    ):
+        with pytest.raises(DataDirError):
+            script(*words)
+        assert listing(root.parent) == before, words
+    with pytest.raises(DataDirError):
+        DataDir(B).subset(target, durations=(0, 9))
+    assert listing(root.parent) == before
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_folder_far_above_a_source_is_a_target(project: Any, depth: int) -> None:
+    root = project("one")
+    data(root / "w/x/y/z", "z", segments=False)
+    before = listing(root)
+    with pytest.raises(DataDirError, match="contains the source w/x/y/z"):
+        DataDir("w/x/y/z").copy("w/x/y/z" + "/.." * depth)
+    assert listing(root) == before
 
 
 def test_source_is_known_only_by_the_name_of_its_path(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
