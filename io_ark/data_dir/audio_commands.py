@@ -16,6 +16,8 @@ from io_ark.specifier import is_table_rspecifier
 HEAD_BYTES = 64  # More than the tag of any audio format.
 OFFSET = re.compile(rb":[0-9]+$")
 _PLAIN_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz@%+=:,./-" + bytes(range(128, 256))
+_PLAIN_FILE = _PLAIN_BYTES.replace(b":", b"")
+_PLAIN_LINES = _PLAIN_FILE + b" \n"
 _EXPANDED_BY_SOX = re.compile(rb"[*?\[\]{}~\\]|://")
 # File name extensions, in lower case. sox reads these formats without additional packages.
 _READ_BY_SOX = (b".flac", b".aif", b".aiff", b".au", b".snd", b".sph")
@@ -57,7 +59,7 @@ def audio_input(name: bytes) -> AudioInput:
     >>> audio_input(b"wav.ark:17").command
     b'wav-copy wav.ark:17 - |'
     """
-    if name.endswith(b".wav") and not name.translate(None, _PLAIN_BYTES) and name[:1] != b"-" and b":" not in name:
+    if name[-4:] == b".wav" and name[:1] != b"-" and not name.translate(None, _PLAIN_FILE):
         return AudioInput(b"", name)
     if name.endswith(b"|"):
         return AudioInput(name[:-1].strip() + b" |")
@@ -96,8 +98,8 @@ def head_of(name: bytes, count: int) -> bytes:
 
 
 def are_plain(lines: bytes) -> bool:
-    """Return True if a shell reads each word of the lines as itself, without quotes."""
-    return not lines.translate(None, _PLAIN_BYTES + b" \n")
+    """Return True if each word of the lines is a file without an offset that a shell reads without quotes."""
+    return not lines.translate(None, _PLAIN_LINES)
 
 
 def quote(name: bytes) -> bytes:

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.audio_commands import head_of
@@ -189,7 +189,8 @@ def recording_durations(src: SourceDir, names: set[bytes], entire: bool = False)
     if (missing := names.difference(found)) and (path := src.path("wav.scp")):
         from io_ark.api import load_scp
 
-        recordings = load_scp(FileName(path), kind=_codec(entire))
+        codec: Any = _codec(entire)  # Not one of the names that the signature lists.
+        recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
             if (key := shown(name)) in recordings:
                 found[name] = seconds_of(recordings[key], path, key)

@@ -15,7 +15,7 @@ from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
 from io_ark.data_dir.lists import bad_line
-from io_ark.data_dir.segment_times import at_speed
+from io_ark.data_dir.segment_times import is_to_the_end
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, passing, refuse_target
 from io_ark.data_dir.validate import validate
 
@@ -67,11 +67,9 @@ def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
         before, after: what comes before and after the name of a file, with the spaces and the newline.
     """
     count = chunk.count(b"\n")
-    if not lines.is_plain(chunk):
-        return b""
     if chunk.count(b" |\n") == count:
-        return chunk.replace(b" |\n", piped)
-    if b"|" in chunk or b":" in chunk or chunk.count(b" ") != count or chunk.count(b".wav\n") != count:
+        return chunk.replace(b" |\n", piped) if lines.is_plain(chunk) else b""
+    if chunk.count(b".wav\n") != count or chunk.count(b" ") != count or not chunk.endswith(b"\n"):
         return b""
     if b" -" in chunk or not are_plain(chunk) or Fields(chunk, 2).lacking:
         return b""
@@ -89,9 +87,11 @@ def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
         out = []
         for line in chunk.split(b"\n")[:-1]:
             key, name, start, end, *_ = line.split(b" ") + [b""] * 3
-            seconds, times = at_speed(start, end, speed)
-            if seconds > SHORTEST:
-                out.append(b"%b %b %b\n" % (key, name, times))
+            first, last = number_of(start) / speed, number_of(end) / speed
+            if last > first + SHORTEST:
+                out.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
+            elif is_to_the_end(end):
+                out.append(b"%b %b %.2f -1\n" % (key, name, first))
         yield b"".join(out)
 
 
@@ -304,7 +304,8 @@ def each_recording(
             yield made
             continue
         for number, line in enumerate(lines.split_lines(chunk), before + 1):
-            key, name = [*line.split(None, 1), b"", b""][:2]
+            parts = line.split(None, 1)
+            key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:
                 blank = blank or number
             if blank and (key or not may_end_blank):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from io_ark.data_dir.lines import chunks, columns, is_above, is_number, number_of, numbered, numbers_in
+from io_ark.data_dir.lines import chunks, columns, is_above, is_number, numbers_in
 from io_ark.data_dir.stage import DataDirError
 
 TO_THE_END = -1.0
@@ -17,7 +17,7 @@ def is_to_the_end(end: bytes) -> bool:
     >>> is_to_the_end(b"-1.00"), is_to_the_end(b"-1.25"), is_to_the_end(b"1")
     (True, False, False)
     """
-    return is_number(end) and float(end) == TO_THE_END
+    return end[:1] == b"-" and is_number(end) and float(end) == TO_THE_END
 
 
 def is_interval(start: bytes, end: bytes) -> bool:
@@ -39,7 +39,8 @@ def durations_of_segments(
     """
     names = {name for chunk in chunks(segments) for _, name in _open_ends(chunk)}
     durations = measure(names) if names else {}
-    for before, chunk in numbered(chunks(segments)):
+    before = 0
+    for chunk in chunks(segments):
         starts, ends = numbers_in(chunk, 3), numbers_in(chunk, 4)
         for at, name in _open_ends(chunk) if names else ():
             ends[at] = durations.get(name, math.nan)
@@ -49,6 +50,7 @@ def durations_of_segments(
                 if name not in durations:
                     why = "ends at -1, but its recording has no duration: add the recording to wav.scp"
                 raise DataDirError(why, segments, before + at + 1, keys[at])
+        before += chunk.count(b"\n") if names else 0
         yield chunk, list(map(float.__sub__, ends, starts))
 
 
@@ -67,9 +69,3 @@ def _open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
         return []
     ends, names = columns(chunk, 4, 2)
     return [(at, names[at]) for at, end in enumerate(ends) if is_to_the_end(end)]
-
-
-def at_speed(start: bytes, end: bytes, speed: float) -> tuple[float, bytes]:
-    """Return the duration of a segment at another speed, and its times as perturb_data_dir_speed.sh writes them."""
-    first, last = number_of(start) / speed, number_of(end) / speed
-    return (math.inf, b"%.2f -1" % first) if is_to_the_end(end) else (last - first, b"%.2f %.2f" % (first, last))
