@@ -39,6 +39,7 @@ from kaldi_compat.dump.outputs import (
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.speakers import KEYS_AT_ONCE, speakers_of
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
+from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_compat.functional.block_cmvn import statistics
 
@@ -245,7 +246,10 @@ def converted(layout: Layout, output: str, wanted: str) -> str:
 
     source, target = layout.in_data(f"{output}.scp"), converted_path(layout, output, wanted)
     named = f"{target}/" if FORMATS[wanted].endswith("/") else str(target)
-    return named if source.stat().st_size and main(["convert", str(source), named]) else ""
+    status = main(["convert", str(source), named]) if source.stat().st_size else 0
+    if status == INTERRUPTED_STATUS:
+        raise KeyboardInterrupt
+    return named if status else ""
 
 
 def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:

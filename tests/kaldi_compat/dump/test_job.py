@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import kaldiio
@@ -21,7 +22,9 @@ from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import finalize as finish
 from kaldi_compat.dump.finalize import link_to_storage
 from kaldi_compat.dump.lock import lock
+from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral import SpectralComputer
+from kaldi_compat.dump.write import Manifest
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_compat.programs import (
@@ -41,6 +44,7 @@ from tests.support.dump_data import (
     dump,
     edited,
     failures,
+    job_of,
     keys_of,
     make_data,
     matrices,
@@ -668,3 +672,19 @@ def test_closed_standard_streams_do_not_change_the_archives(data: Path, tmp_path
         by_programs(data, f"scp,p:{data}/wav.scp", tmp_path / "ref")
         expected = stored(tmp_path / "ref.scp")
         assert stored(data / "feats.scp") == expected
+
+
+def test_outcome_adds_up_the_archives_and_takes_the_largest_peak(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifests = [
+        Manifest(1, utterances=5, seconds=2.5, failures=[("a", "why")], work={"read": 1.0, "peak_device_memory": 7.0}),
+        Manifest(2, utterances=3, seconds=1.25, failures=[("b", "why")], work={"read": 2.0, "peak_device_memory": 4.0}),
+    ]
+    monkeypatch.setattr(finish, "_manifests", lambda layout, plan: iter(manifests))
+    job = job_of(data)
+    outcome = finish.outcome_of(job, make_plan(job))
+    assert (outcome.utterances, outcome.wanted, outcome.seconds) == (8, 12, 3.75)
+    assert outcome.failures == (("a", "why"), ("b", "why"))
+    assert outcome.work == {"read": 3.0, "peak_device_memory": 7.0}
+    assert not outcome.good_enough and outcome.bound == "read"
+    for done, wanted, is_enough in ((19, 20, True), (18, 20, False), (95, 100, True), (94, 100, False), (0, 0, True)):
+        assert replace(outcome, utterances=done, wanted=wanted).good_enough is is_enough

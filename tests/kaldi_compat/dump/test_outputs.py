@@ -193,6 +193,16 @@ def test_foreign_array_in_the_folder_of_arrays_stays_and_the_status_says_so(data
     assert digests(data / "feats") == before and len(matrices(data / "feats.scp")) == 3
 
 
+def test_interrupted_conversion_ends_the_dump(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("io_ark.cli.convert.progress", interrupted)
+    page = data.parent / "page.html"
+    assert "interrupted" in said_by(data, "--format=npy", f"--report={page}", status=130)
+    assert not page.exists() and not (data / "feats").exists() and not list(data.rglob("*unfinished*"))
+
+
 def test_links_in_the_folder_of_arrays_are_replaced(data: Path) -> None:
     assert dump(data, "--format=npy") == 0
     array = data / "feats" / "spk0-utt001.npy"

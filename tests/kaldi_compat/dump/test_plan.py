@@ -194,6 +194,7 @@ def test_frame_shift_is_written_as_the_scripts_write_it() -> None:
     assert frame_shift("--num-mel-bins=3\n--frame-shift=8\n") == "0.008"
     assert frame_shift("# --frame-shift=8\n") == "0.01"
     assert frame_shift("--frame-shift=8# ms\n") == "0.008"  # a comment needs no space before it
+    assert frame_shift("--frame-shift=8\n--frame_shift=16\n") == "0.016"  # the last one holds
 
 
 def test_file_is_complete_or_not_there(tmp_path: Path) -> None:
