@@ -162,11 +162,8 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
         place, later = (run[-1] + 1, distance) if is_start else (run[0], -distance)
         missing[1 if is_end else 0] = distance
         plural = "s" * (abs(later) > 1)
-        said.append(
-            f"{-later} frame{plural} left out before frame {place + first}"
-            if later < 0
-            else f"{later} frame{plural} inserted before frame {place + first}"
-        )
+        change = "left out" if later < 0 else "inserted"
+        said.append(f"{abs(later)} frame{plural} {change} before frame {place + first}")
     named = [*_copies_in_words([(row + first, source + first) for row, source in copies])]
     more = len(named) - MAX_NAMED
     return [*said, *named[:MAX_NAMED], *([f"{more} more copies of frames"] if more > 0 else [])], (
@@ -177,11 +174,10 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
 
 def _runs(rows: Places, sources: Places) -> Iterator[tuple[int, list[int]]]:
     """Yield runs of neighbouring frames that are equally far from their sources, with that distance."""
-    pairs = zip(rows.tolist(), sources.tolist(), strict=True)
-    numbered = enumerate(pairs)
-    for _, group in itertools.groupby(numbered, key=lambda each: (each[1][1] - each[1][0], each[1][0] - each[0])):
-        run = [row for _, (row, _) in group]
-        yield int(sources[rows.tolist().index(run[0])] - run[0]), run
+    numbered = enumerate(zip(rows.tolist(), sources.tolist(), strict=True))
+    keyed = itertools.groupby(numbered, key=lambda each: (each[1][1] - each[1][0], each[1][0] - each[0]))
+    for (distance, _), group in keyed:
+        yield distance, [row for _, (row, _) in group]
 
 
 def _copies_in_words(copies: list[tuple[int, int]]) -> Iterator[str]:

@@ -164,7 +164,8 @@ def _maps(
     )
     slope, offset = line(chosen[inside], wanted[inside])
     if abs(offset) < 1e-6 * np.abs(wanted).max():
-        yield f"times {slope:.6g}", slope * features, WORDS_OF_NUMBERS
+        name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
+        yield name, slope * features, WORDS_OF_NUMBERS
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, WORDS_OF_NUMBERS
     if len(chosen) >= LEAST_FRAMES_PER_COLUMN:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
