@@ -152,7 +152,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
         counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
         audio, ends = prepared_audio(array, counts, rate, self.preset, resample_rows)
-        return self._model_input(torch.from_numpy(audio), None if ends is None else torch.from_numpy(ends))
+        return self._model_input(torch.from_numpy(audio), None if ends is None else torch.as_tensor(ends))
 
     def stream(self, slots: int = 1) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks, for ``slots`` utterances at once.

@@ -93,12 +93,13 @@ def engine_for(
         OptionError: the engine that the module asks for cannot compute this; says why.
     """
     wanted: Engine = module.engine
-    is_exact_asked = wanted == "exact" or (wanted == "auto" and NATIVE.in_use)
+    has_kernels = samples.device.type == kernels.DEVICE_TYPE  # also a CPU, where Triton interprets them
+    is_exact_asked = wanted == "exact" or (wanted == "auto" and NATIVE.in_use and not has_kernels)
     is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
     if is_exact_asked and is_on_host and type(module) in _accelerated:
         return "exact"
     fastest: Engine = "exact"
-    if samples.device.type == kernels.DEVICE_TYPE:
+    if has_kernels:
         fastest = "torch" if module._has_accurate_fft else "triton"  # the kernels' FFT is less accurate
     engine = fastest if wanted == "auto" else wanted
     if engine == "torch":

@@ -89,7 +89,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """Process features as :meth:`_process` does, with the bits of arrays."""
         counts = None if lengths is None else lengths.numpy(force=True)
         processed = self._process(features.numpy(force=True), counts)
-        return tuple(map(torch.from_numpy, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
+        return tuple(map(torch.as_tensor, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""

@@ -42,13 +42,15 @@ library = signatures.library()
 assert library, library.reason
 native.NATIVE.in_use = True
 def use(level):
-    native.function = lambda name: signatures.function(name, level)
+    native.function = lambda name, **kind: signatures.function(name, level, **kind)
 rng = np.random.default_rng(0)
 samples = (rng.standard_normal(9000) * 1000).astype(np.int16)
 for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
     short = {"snip_edges": False, "frame_length": 17.3}
-    for frames in ({}, {"round_to_power_of_two": False}, short, {"frame_shift": 0.1}):
-        plan = plan_of(kind(**frames))
+    mixed, dense = {"round_to_power_of_two": False}, {"frame_shift": 0.1}
+    cases = [({}, True), ({}, False), (mixed, False), (short, False), (dense, False)]
+    for frames, accurate_fft in cases:
+        plan = plan_of(kind(**frames), accurate_fft=accurate_fft)
         for lengths in ([9000], [3000, 1, 0, 400, 5000]):
             warps = 1.0 if kind is SpectrogramOptions else np.resize([1.0, 0.9], len(lengths))
             batch = make_batch(plan, samples[: sum(lengths)].copy(), lengths, vtln_warp=warps)
