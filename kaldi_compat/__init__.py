@@ -75,8 +75,8 @@ def __getattr__(name: str) -> object:
 def _is_imported() -> bool:
     """Return True if ``__getattr__`` is called by ``from kaldi_compat import name``.
 
-    hasattr(), getattr() with a default and the inspect module expect an AttributeError. An import statement replaces the
-    message of an AttributeError by its own.
+    hasattr(), getattr() with a default and the inspect module expect an AttributeError. An import statement replaces
+    the message of an AttributeError by its own.
     """
     import sys
 
