@@ -164,7 +164,10 @@ Model.forward.__annotations__ = {
 
 @pytest.mark.parametrize("is_part", [False, True])
 def test_a_scripted_module_has_the_mode_of_the_module_and_can_be_frozen(is_part: bool) -> None:
-    module: Any = torch.nn.Sequential(Fbank(dither=0.0)) if is_part else Fbank(dither=0.0)
+    from kaldi_compat import Fbank
+
+    fbank = Fbank(dither=0.0)
+    module: Any = torch.nn.Sequential(fbank) if is_part else fbank
     audio = 1000 * torch.randn(8000, generator=torch.Generator().manual_seed(0))
     for mode in (True, False):
         scripted: Any = torch.jit.script(module.train(mode))
