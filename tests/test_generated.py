@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import figures
+from tools.generate import targets
 from tools.generate.packages import sources
 from tools.generate.targets import ROOT, TARGETS
 
@@ -47,3 +48,20 @@ def test_page_shows_the_figures_of_the_file_and_their_quotients(
 def test_every_table_of_figures_is_on_a_page() -> None:
     shown = "".join(path.read_text() for path in figures.pages(ROOT))
     assert set(re.findall(r"<!-- figures?: ([\w-]+)", shown)) == set(figures.load())
+
+
+def test_nothing_is_written_if_a_text_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> str:
+        raise RuntimeError("the library is older than the sources")
+
+    monkeypatch.setattr(targets, "ROOT", tmp_path)
+    monkeypatch.setattr(targets, "TARGETS", {"a.txt": lambda: "new", "b.txt": fails, "c.txt": lambda: "new"})
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(
+        SystemExit, match=r"cannot make b\.txt .*older than the sources.*Nothing was written.*pip install"
+    ):
+        targets.write()
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.txt", "old")]
+    monkeypatch.setattr(targets, "TARGETS", {"a.txt": lambda: "new", "c.txt": lambda: "new"})
+    targets.write()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "new", "c.txt": "new"}

@@ -40,13 +40,13 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
 
 
 def check_samples(samples: Any) -> None:
-    """Raise unless an array or tensor can hold audio: plain real numbers, and no integers of 8 bits or without sign.
+    """Raise unless an array or tensor can hold audio: real numbers, and no integers of 8 bits or without sign.
 
     Raises:
         AudioError: the samples have another type.
     """
     check_plain(samples, AudioError)
-    if not is_real(samples):
+    if samples.ndim < 1 or not is_real(samples):
         raise AudioError(
             f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {tuple(samples.shape)}"
         )
@@ -179,8 +179,6 @@ class AudioFeature:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
         """
         check_samples(samples)
-        if samples.ndim < 1:
-            raise AudioError("samples must have the shape (T,) or (B, T), not ()")
         if not recorded.traced:
             check_shape(samples.shape, self.size, has_lengths=lengths is not None)
             if self._warns_of_scale and not recorded.traced_or_differentiated:

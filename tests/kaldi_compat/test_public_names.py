@@ -119,3 +119,20 @@ def test_modules_show_no_hooks_of_the_project() -> None:
     own = {"dft", "dim", "energies", "engine", "features_of_energies", "from_feature_extractor"}
     assert {name for name in dir(kaldi_compat.Fbank()) if name[0] != "_"} - inherited == shared | tables | own
     assert {name for name in dir(kaldi_compat.Deltas()) if name[0] != "_"} - inherited == shared
+
+
+def test_names_without_torch_are_no_attributes_and_an_import_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('No module named torch', name='torch')")
+    script = f"""
+import inspect, sys
+sys.path.insert(0, {str(tmp_path)!r})
+import kaldi_compat
+assert not hasattr(kaldi_compat, "Fbank") and getattr(kaldi_compat, "Fbank", 3) == 3
+assert "OptionError" in dict(inspect.getmembers(kaldi_compat))
+for line in ("from kaldi_compat import Fbank", "from kaldi_compat import *", "kaldi_compat.Fbank"):
+    try:
+        exec(line)
+    except (ModuleNotFoundError, AttributeError) as error:
+        print(type(error).__name__, "pip install torch" in str(error))
+"""
+    assert output_of(script).split() == ["ModuleNotFoundError", "True"] * 2 + ["AttributeError", "True"]

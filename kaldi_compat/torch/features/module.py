@@ -46,7 +46,8 @@ def refuse_unsupported_compilers(forward: Function) -> Function:
             torch._dynamo.comptime.comptime(refuse)
         if torch.jit.is_tracing() and torch.onnx.is_in_onnx_export():  # type: ignore[attr-defined, no-untyped-call]
             raise FeatureError(by_tracing)
-        if is_old and "torch._dynamo" in sys.modules:
+        # A tracer refuses functions of torch._dynamo.
+        if is_old and "torch._dynamo" in sys.modules and not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
 

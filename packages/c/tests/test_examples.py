@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,74 @@ def test_wave_file_to_features(tmp_path: Path, compiler: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as error:
         printed([program, "whisper", wave])
     assert b"no option or preset has this name" in error.value.stderr
+
+
+def chunk(name: bytes, content: bytes) -> bytes:
+    return name + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2)
+
+
+def wave_file(chunks: bytes) -> bytes:
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+
+def wave_format(tag: int = 1, channels: int = 1, rate: int = 16000, bits: int = 16) -> bytes:
+    block = channels * bits // 8
+    return chunk(b"fmt ", struct.pack("<HHIIHH", tag, channels, rate, rate * block, block, bits))
+
+
+AUDIO = (3000 * np.sin(np.arange(4001) / 5)).astype("<i2").tobytes()
+DATA = chunk(b"data", AUDIO)
+EXTENSIBLE = struct.pack("<HHIIHHHHIH14s", 0xFFFE, 1, 16000, 32000, 2, 16, 22, 16, 4, 1, bytes(14))
+# Chunks of wave files, and why the files are refused; "" for files that have the features of AUDIO.
+WAVES = {
+    "plain": (wave_format() + DATA, ""),
+    "chunk before": (chunk(b"LIST", b"title") + wave_format() + chunk(b"fact", b"1234567") + DATA, ""),
+    "chunk after": (wave_format() + DATA + chunk(b"LIST", b"title"), ""),
+    "extensible": (chunk(b"fmt ", EXTENSIBLE) + DATA, ""),
+    "from a pipe": (wave_format() + b"data\xff\xff\xff\xff" + AUDIO, ""),
+    "stereo": (wave_format(channels=2) + DATA, "more than one channel"),
+    "8 kHz": (wave_format(rate=8000) + DATA, "8000 Hz, but the features are those of 16000 Hz: resample it"),
+    "8 bits": (wave_format(bits=8) + DATA, "not 16-bit PCM"),
+    "float": (wave_format(tag=3, bits=32) + DATA, "not 16-bit PCM"),
+    "mu-law": (wave_format(tag=7, bits=8) + DATA, "not 16-bit PCM"),
+    "cut": (wave_format() + DATA[:-100], "the file ends before its samples"),
+    "cut chunk": (wave_format() + b"LIST\xff\0\0\0ab", "the file ends within a chunk"),
+    "no format": (DATA, "no format or no samples"),
+    "no samples": (wave_format(), "no format or no samples"),
+    "small format": (chunk(b"fmt ", b"\1\0\1\0") + DATA, "no format or no samples"),
+    "nothing": (b"", "no format or no samples"),
+}
+
+
+def test_chunks_of_wave_files_are_walked_and_other_formats_refused(tmp_path: Path) -> None:
+    program = compiled(tmp_path, FOLDER / "examples" / "wav_to_fbank.c", "-std=c99", "-O1", *WARNINGS)
+    expected, file = Frontend.from_preset("zipformer")(np.frombuffer(AUDIO, "<i2")), tmp_path / "a.wav"
+    for name, (chunks, reason) in WAVES.items():
+        file.write_bytes(wave_file(chunks))
+        ended = subprocess.run([program, "zipformer", file], capture_output=True, text=True)
+        if reason:
+            assert (ended.returncode, ended.stdout) == (1, ""), name
+            assert ended.stderr.startswith(f"wav_to_fbank: {file}: ") and reason in ended.stderr, name
+        else:
+            assert ended.returncode == 0, ended.stderr
+            found = np.array([line.split() for line in ended.stdout.splitlines()], np.float32)
+            assert found.tobytes() == expected.tobytes(), name
+    file.write_bytes(b"OggS" + bytes(100))
+    paths = {file: "not a wave file", tmp_path / "absent.wav": "cannot open", tmp_path: "cannot read"}
+    for path, reason in paths.items():
+        ended = subprocess.run([program, "zipformer", path], capture_output=True, text=True)
+        assert ended.returncode == 1 and reason in ended.stderr
+    count = 1800 * 16000  # half an hour
+    with open(file, "wb") as stream:
+        stream.write(wave_file(wave_format() + b"data" + struct.pack("<I", 2 * count)))
+        stream.truncate(44 + 2 * count)
+    assert len(printed([program, "zipformer", file, "frame_shift=10000", "snip_edges=1"])) == 180
+
+
+def test_a_wave_file_is_no_raw_audio(tmp_path: Path) -> None:
+    program = compiled(tmp_path, FOLDER / "examples" / "online.c", "-std=c99", "-O1", *WARNINGS)
+    ended = subprocess.run([program], input=wave_file(wave_format() + DATA), capture_output=True)
+    assert ended.returncode == 1 and b"expected raw samples, not a wave file" in ended.stderr and not ended.stdout
 
 
 def test_samples_from_standard_input(tmp_path: Path) -> None:

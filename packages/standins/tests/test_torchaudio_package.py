@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +183,53 @@ def test_files_are_read_and_written_as_by_torchaudio_2_8(tmp_path: Path) -> None
     found = dict(torchaudio_files.outcomes(ours, tmp_path))
     assert found.keys() == stored.keys()
     assert [(call, found[call], value) for call, value in stored.items() if found[call] != value] == []
+
+
+ABSENT: list[tuple[Any, dict[str, Any], str]] = [
+    ("absent.wav", {}, "LibsndfileError"),
+    ("no_audio.wav", {}, "LibsndfileError"),
+    (io.BytesIO(b"no audio"), {}, "LibsndfileError"),
+    (None, {}, "TypeError"),
+    (["a.wav"], {}, "TypeError"),
+    (str(WAV / "speech16k.wav"), {"frame_offset": "a"}, "TypeError"),
+    (str(WAV / "speech16k.wav"), {"num_frames": 1.5}, "TypeError"),
+]
+
+
+@pytest.mark.parametrize(("source", "options", "kind"), ABSENT, ids=lambda value: str(value)[:30])
+def test_errors_are_caught_by_handlers_of_torchaudio_2_8(
+    source: Any, options: dict[str, Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    monkeypatch.chdir(tmp_path)
+    Path("no_audio.wav").write_bytes(b"nothing")
+    expected = {"TypeError": TypeError, "LibsndfileError": soundfile.LibsndfileError}[kind]
+    with pytest.raises(expected, match="cannot read ") as caught:
+        ours.load(source, **options)
+    assert isinstance(caught.value, AudioError)
+    assert isinstance(caught.value, TypeError) == (kind == "TypeError")
+    if kind == "LibsndfileError":
+        assert caught.value.code > 0 and caught.value.error_string
+    # A worker of a DataLoader sends it to the main process.
+    sent = pickle.loads(pickle.dumps(caught.value))
+    assert type(sent) is type(caught.value) and str(sent) == str(caught.value)
+
+
+@pytest.mark.parametrize("bits", [None, 8, 16, 24, 32, 64])
+def test_a_law_in_sphere_files_takes_any_bits(bits: int | None, tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    ours.save(tmp_path / "a.sph", noise(1, 100), 8000, encoding="ALAW", bits_per_sample=bits)
+    assert soundfile.info(tmp_path / "a.sph").subtype == "ALAW"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_written"), [("a.wav", True), ("a.flac", True), ("a.ogg", False), ("a.sph", False)]
+)
+def test_an_empty_encoding_is_none_in_some_formats(name: str, is_written: bool, tmp_path: Path) -> None:
+    pytest.importorskip("soundfile")
+    with nullcontext() if is_written else pytest.raises(ValueError, match="encoding=,"):
+        ours.save(tmp_path / name, noise(1, 100), 8000, encoding="")
+    assert (tmp_path / name).exists() == is_written
 
 
 def test_bytes_of_a_file_are_read() -> None:

@@ -168,3 +168,30 @@ def test_every_draw_and_every_number_is_as_in_the_c_library(level: str, tmp_path
     done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
     assert done.stdout.startswith("0 draws are wrong"), done.stdout[-2000:]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+@pytest.mark.parametrize("flag", ["-Ofast", "-ffast-math", "-funsafe-math-optimizations"])
+def test_libraries_linked_with_fast_math_leave_denormals_to_the_process(
+    flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "source.c").write_text("int number(void) { return 3; }")
+    objects = [str(tmp_path / "source.o")]
+    subprocess.run([str(COMPILER), "-fPIC", "-c", str(tmp_path / "source.c"), "-o", *objects], check=True)
+    monkeypatch.setenv("CC", f"{COMPILER} {flag}")
+    monkeypatch.setenv("LDFLAGS", flag)
+    build.run(build.link_command(objects, tmp_path / "library.so"))
+    script = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print(5e-324 * 1.0 != 0)"
+    command = [sys.executable, "-c", script, str(tmp_path / "library.so")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+@pytest.mark.skipif(COMPILER is None or platform.machine() != "x86_64", reason="needs a C compiler on x86-64")
+def test_flags_of_the_user_that_our_own_do_not_undo_are_refused(tmp_path: Path) -> None:
+    source = str(ROOT / "kaldi_compat/native/spectral_simd.c")
+    includes = [f"-I{ROOT / 'io_ark/native'}", f"-I{ROOT / 'kaldi_compat/native'}"]
+    command = [str(COMPILER), "-mfpmath=387", *build.FLAGS, "-DSIMD_LEVEL=sse2", *includes, "-fsyntax-only", source]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "387" in done.stderr and "instruction set" in done.stderr:
+        pytest.skip("not a flag of this compiler")
+    assert done.returncode and "leave -mfpmath=387 out of CFLAGS" in done.stderr

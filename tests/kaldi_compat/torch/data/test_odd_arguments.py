@@ -102,6 +102,8 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: collate([item(torch.zeros(3, 2)), item(torch.zeros(3, 4))]), "float32, 2.*float32, 4"),
     (lambda: collate([item(np.zeros(3))]), "cannot pad .*ndarray"),
     (lambda: collate([]), "cannot pad nothing"),
+    (lambda: collate([np.zeros(3)]), "collate takes a list of Utterance.*not of ndarray: .* pad"),  # type: ignore[list-item]
+    (lambda: collate([item(torch.zeros(3)), torch.zeros(3)]), "not of Tensor"),  # type: ignore[list-item]
     (lambda: collate([item(torch.zeros(3), label=MASKED)]), "one that is masked"),
     (lambda: pad([torch.tensor(1.0)]), "cannot pad .*Tensor"),
     (lambda: unpad(torch.zeros(2, 3), torch.tensor([9, 1])), "lengths from 1 to 9 must lie in 0 to 3"),

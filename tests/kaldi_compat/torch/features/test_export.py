@@ -162,6 +162,20 @@ Model.forward.__annotations__ = {
 }
 
 
+@pytest.mark.parametrize("is_part", [False, True])
+def test_a_scripted_module_has_the_mode_of_the_module_and_can_be_frozen(is_part: bool) -> None:
+    from kaldi_compat import Fbank
+
+    fbank = Fbank(dither=0.0)
+    module: Any = torch.nn.Sequential(fbank) if is_part else fbank
+    audio = 1000 * torch.randn(8000, generator=torch.Generator().manual_seed(0))
+    for mode in (True, False):
+        scripted: Any = torch.jit.script(module.train(mode))
+        assert {part.training for part in scripted.modules()} == {mode}
+    frozen: Any = torch.jit.freeze(scripted)
+    torch.testing.assert_close(frozen(audio), module(audio), rtol=0, atol=1e-4)
+
+
 def test_model_is_not_scripted_or_changed_by_it() -> None:
     model = Model()
     x, lengths = SPECTRAL[0].input(LENGTHS[0], 2), torch.tensor([4000, 1000])
