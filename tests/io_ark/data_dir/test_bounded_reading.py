@@ -77,8 +77,10 @@ def test_header_of_sphere_is_bounded(tmp_path: Path, count: str, expected: float
 
 def test_a_command_is_read_as_far_as_its_header(tmp_path: Path) -> None:
     (tmp_path / "head").write_bytes(header(100000))
-    data = directory(tmp_path / "data", u=f"cat {tmp_path}/head /dev/zero |")
-    assert limited(data) == "{'u': 100000.0}\n"
+    # The file is made if more than a pipe holds is read.
+    command = f"cat {tmp_path}/head /dev/zero | (head -c 300000 && touch {tmp_path}/READ; cat) |"
+    assert limited(directory(tmp_path / "data", u=command)) == "{'u': 100000.0}\n"
+    assert not (tmp_path / "READ").exists()
 
 
 @pytest.mark.parametrize("entry", ["cat /dev/zero |", "yes |", "/dev/zero"])
