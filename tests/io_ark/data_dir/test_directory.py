@@ -84,6 +84,7 @@ def test_subset_has_other_utterances(data: DataDir, given: dict[str, Any], keys:
         (lambda d: d.split(0), "number of parts"),
         (lambda d: d.combine("x", "none"), "no such file none/utt2spk"),
         (lambda d: d.combine(d, d), "is a source"),
+        (lambda d: d.combine("x"), "give one source or more"),
         (lambda d: d.perturb_speed("x", 0), "factor must be a number above 0"),
         (lambda d: d.copy(d), "to be different"),
     ],

@@ -318,3 +318,29 @@ def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: 
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(descriptor)
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_source_changes_or_is_locked_while_it_is_only_read(tmp_path: Path, changes: bool) -> None:
+    directory(tmp_path / "data", 2)
+    descriptor = os.open(tmp_path / "data", os.O_RDONLY)
+    with Stage(str(tmp_path / "out"), Say("x"), sources=[str(tmp_path / "data")], changes_sources=changes):
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if changes:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+def test_signal_that_is_ignored_ends_a_script(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
+    try:
+        with scripts.ending_in_order(), Stage(str(tmp_path), Say("x")) as changed:
+            changed.write("a", [b"new\n"])
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and (tmp_path / "a").exists()
+    finally:
+        signal.signal(signal.SIGHUP, before)
