@@ -236,3 +236,8 @@ def test_plan_is_lines_of_json(data: Path, tmp_path: Path) -> None:
     header, *shards, _ = map(json.loads, (tmp_path / "plan").read_text().splitlines())
     assert header["listing"] == "wav.scp" and header["archives"] == 2 and header["options"]["seed"] == 0
     assert [shard["count"] for shard in shards] == [5, 5]
+
+
+def test_parts_of_a_plan_take_turns(data: Path) -> None:
+    plan = make_plan(job_of(data, nj=8))
+    assert [[shard.number for shard in plan.part(part, 3)] for part in (1, 2, 3)] == [[1, 4, 7], [2, 5, 8], [3, 6]]
