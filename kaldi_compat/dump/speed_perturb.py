@@ -18,16 +18,13 @@ import numpy as np
 import io_ark
 from io_ark import data_dir
 from io_ark.data_dir import combine_speeds
-from io_ark.data_dir.directories import refuse_same
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage
+from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
-# Other files of a data directory, which an older job may have left in the target.
-REPLACED = "cmvn.scp ctm frame_shift glm spk2warp stm utt2num_frames utt2warp vad.scp"
 # Features and what else the source has besides these are not those of other speeds.
 TAKEN = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 
@@ -73,7 +70,7 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
     say = Say("speeds", _warn_of_loss, as_script=False)
-    refuse_same(str(source), str(target), f"speed_dir must be another directory than {source}", say)
+    refuse_target(str(target), str(source))
     _check_lines(source)
     with TemporaryDirectory() as folder:
         try:
@@ -81,10 +78,7 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
         except DataDirError as error:
             error.file = error.file.replace(os.path.join(folder, "all"), str(target))
             raise
-        with Stage(str(target), say) as stage:
-            for name in (*TAKEN.split(), *REPLACED.split()):
-                if stage.path(name):
-                    stage.move_to_backup(name)
+        with Stage(str(target), say, sources=[str(source)]) as stage:
             stage.each(made, TAKEN)
 
 
