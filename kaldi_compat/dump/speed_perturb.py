@@ -18,7 +18,7 @@ import numpy as np
 import io_ark
 from io_ark import data_dir
 from io_ark.data_dir import combine_speeds
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, refuse_target
+from io_ark.data_dir.stage import DATA_FILES, DataDirError, Say, SourceDir, Stage, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import is_speed
@@ -79,6 +79,8 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
             error.file = error.file.replace(os.path.join(folder, "all"), str(target))
             raise
         with Stage(str(target), say, sources=[str(source)]) as stage:
+            for name in filter(stage.path, DATA_FILES):
+                stage.move_to_backup(name)
             stage.each(made, TAKEN)
 
 
