@@ -45,7 +45,8 @@ def test_declared_names_exist(name: str) -> None:
 PROMISED = ("codecs", "errors", "models")
 # What kaldi_compat may use as it likes.
 SHARED = (
-    *PROMISED, "blocks", "data_dir", "data_dir.scripts", "extras", "logs", "specifier", "streams", "tables", "text",
+    *PROMISED, "blocks", "data_dir", "data_dir.scripts", "extras", "logs", "numpy_files", "specifier", "streams",
+    "tables", "text",
 )  # fmt: skip
 # Internal modules that kaldi_compat uses, and why.
 INTERNAL = {

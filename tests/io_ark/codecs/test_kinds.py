@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark.codecs import KINDS, codec, kind_of, read_any
 from io_ark.codecs.compressed import CompressedMatrix, compress
+from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.fst import Fst, read_acceptor
 from io_ark.codecs.htk import HtkFeatures
 from io_ark.codecs.packed import PackedMatrixCodec
@@ -404,3 +406,17 @@ def test_arrays_of_a_table_have_natural_strides_and_are_writable(kind: str, rspe
     found = list(io_ark.SequentialReader(rspecifier.format(tmp_path / "t"), kind=kind))  # type: ignore[call-overload]
     assert len(found) == 300
     assert_natural_layout([value for _, value in found])
+
+
+def test_samples_beyond_16_bits_are_clipped_and_rates_beyond_32_refused() -> None:
+    written = io.BytesIO()
+    codec("wave").write(written, Wave(8000.0, np.array([[32768.0, -32769.0, 7.0]])))
+    assert codec("wave").read(BytesSource(written.getvalue())).samples.tolist() == [[32767, -32768, 7]]
+    with pytest.raises(FormatError, match="do not fit into a wave file"):
+        codec("wave").write(io.BytesIO(), Wave(2.0**31, np.ones((1, 3), np.int16)))
+
+
+def test_columns_and_lines_of_words_are_told_from_triangles_and_integers() -> None:
+    assert detect_kind(BytesSource(b" [\n 1\n 2 ]\n"))[0] == "matrix"
+    assert detect_kind(BytesSource(b" [\n 1\n 2 3 ]\n"))[0] == "packed-matrix"
+    assert detect_kind(BytesSource(b"1\nword\n"))[0] == "lines"

@@ -143,6 +143,14 @@ def test_matrices_with_both_peers(tmp_path: Path, matrix: npt.NDArray[Any]) -> N
     assert archive_entries(data, kind)[0][1].tobytes() == matrix.tobytes()
 
 
+@pytest.mark.parametrize("padding", [b"\0", b""])
+def test_audio_after_a_format_chunk_of_odd_size(padding: bytes) -> None:
+    plain = archive_bytes([(b"key", (8000.0, np.arange(1, 6, dtype="<i2")))], "wave")[len(b"key ") :]
+    odd = plain[:16] + struct.pack("<I", 19) + plain[20:36] + b"\1\0\7" + padding + plain[36:]
+    assert archive_entries(b"key " + odd, "wave")[0][1].samples.tolist() == [[1, 2, 3, 4, 5]]
+    assert archive_entries(b"key " + odd, "wave-info")[0][1].sample_count == 5
+
+
 @pytest.mark.parametrize("where", ["before fmt", "after fmt"])
 def test_audio_after_a_chunk_of_odd_size(tmp_path: Path, where: str) -> None:
     samples = np.arange(1, 6, dtype="<i2")

@@ -211,11 +211,44 @@ FINAL = HmmState()
         ((state(1, 1, (1, 1.0)), FINAL), "pdf-classes"),
         ((state(-1, -1, (1, 1.0)), FINAL), "emits nothing"),
         ((state(0, 0), FINAL), "has no transitions"),
+        ((state(0, 0, (0, 1.0)), FINAL), "no transition leads to state 1"),
+        ((state(-1, -1, (2, 0.5), (1, 0.5)), state(0, 0, (2, 1.0)), state(0, 0, (3, 1.0)), FINAL), "no self-loop"),
     ],
 )
 def test_invalid_topology_is_refused(entry: tuple[HmmState, ...], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         HmmTopology.of({1: entry})
+
+
+def test_probabilities_that_do_not_add_up_to_one_get_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    for total, warns in ((1.005, False), (1.05, True), (0.95, True)):
+        caplog.clear()
+        HmmTopology.of({1: (state(0, 0, (0, 0.5), (1, total - 0.5)), FINAL)})
+        assert ("Total probability for state 0" in caplog.text) == warns
+
+
+def test_states_that_emit_nothing_take_no_frame() -> None:
+    entry = (state(-1, -1, (1, 1.0)), state(0, 0, (1, 0.5), (2, 0.5)), FINAL)
+    assert HmmTopology.of({1: entry}).min_length(1) == 1
+
+
+@pytest.mark.parametrize("phone", [b"0", b"-1", b"2147483648", b"2000000000"])
+def test_phone_out_of_range_is_refused(phone: bytes) -> None:
+    text = (FILES / "topo").read_bytes()
+    begin = text.index(b"<ForPhones>") + len(b"<ForPhones>")
+    end = text.index(b"</ForPhones>")
+    with pytest.raises(FormatError, match=r"expected the number of a phone|invalid phone of a topology"):
+        HmmTopologyCodec().read(BytesSource(text[:begin] + b"\n" + phone + b"\n" + text[end:]))
+
+
+@pytest.mark.parametrize(
+    ("tuples", "message"),
+    [([(3, 0, 0, 0)] * 2, "has a state twice"), ([(3, -1, 0, 0)], "is not in the topology")],
+)
+def test_invalid_states_of_a_model_are_refused(tuples: list[tuple[int, ...]], message: str) -> None:
+    topology = HmmTopology.of({3: (state(0, 0, (0, 0.75), (1, 0.25)), FINAL)})
+    with pytest.raises(FormatError, match=message):
+        TransitionModel(topology, np.array(tuples, np.int32), np.log(np.full(5, 0.5, np.float32))).check()
 
 
 def test_model_of_a_topology_has_its_probabilities() -> None:
