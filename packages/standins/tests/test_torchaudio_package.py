@@ -196,7 +196,10 @@ ABSENT: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "options", "kind"), ABSENT, ids=lambda value: str(value)[:30])
+IDS = ["absent", "other_file", "other_file_object", "none", "list", "offset_of_text", "fraction_of_a_frame"]
+
+
+@pytest.mark.parametrize(("source", "options", "kind"), ABSENT, ids=IDS)
 def test_errors_are_caught_by_handlers_of_torchaudio_2_8(
     source: Any, options: dict[str, Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
