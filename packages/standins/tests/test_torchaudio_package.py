@@ -329,3 +329,22 @@ def test_masks_are_torchaudios(kind: str, options: dict[str, Any], shape: tuple[
         torch.testing.assert_close(mine(noise(*shape), mask_value=-1.0), expected, rtol=0, atol=0)
     with pytest.raises(ValueError, match="axis"):
         ours.functional.mask_along_axis(noise(*shape), 5, 0.0, 0)
+
+
+def test_deltas_are_padded_as_asked_for() -> None:
+    ramp = torch.arange(6.0).reshape(1, 6)
+    repeated, zeros = (ours.functional.compute_deltas(ramp, 3, mode) for mode in ("replicate", "constant"))
+    assert repeated.tolist() == [[0.5, 1.0, 1.0, 1.0, 1.0, 0.5]]
+    assert zeros.tolist() == [[0.5, 1.0, 1.0, 1.0, 1.0, -2.0]]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [("sinc_interpolation", "sinc_interp_hann"), ("kaiser_window", "sinc_interp_kaiser")]
+)
+def test_methods_of_resampling_have_the_names_before_torchaudio_2_0(before: str, now: str) -> None:
+    resampled = [
+        ours.functional.resample(noise(1, 400), 16000, 11025, resampling_method=name)
+        for name in (before, now, "sinc_interp_hann", "sinc_interp_kaiser")
+    ]
+    assert torch.equal(resampled[0], resampled[1])
+    assert not torch.equal(resampled[2], resampled[3])

@@ -227,7 +227,7 @@ def test_programs_say_what_kaldis_say(command: str) -> None:
     found, log = run_words(shlex.split(command))
     assert found == status, log
     for message in messages:
-        assert re.search(rf"^(WARNING|LOG) .*{re.escape(str(message))}", log, re.M), log
+        assert re.search(rf"^(WARNING|LOG|ERROR) .*{re.escape(str(message))}", log, re.M), log
     assert "encountered in" not in log, "NumPy's own words"
 
 
