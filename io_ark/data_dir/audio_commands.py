@@ -1,7 +1,8 @@
 """Shell commands that read the audio of an entry of ``wav.scp``: names are quoted, and read back from a command.
 
-Quoting for the shell is not enough for sox, which expands wildcards itself, runs a name that starts with ``|``, and puts
-a URL into a command. Such names, and formats that sox may lack, are left to ``wav-copy``, which opens what our reader opens.
+Quoting for the shell is not enough for sox, which expands wildcards itself, runs a name that starts with ``|``, puts a URL
+into a command, and runs commands that a playlist names. Such names, and formats that sox may lack, are left to ``wav-copy``,
+which opens what our reader opens.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ OFFSET = re.compile(rb":[0-9]+$")
 _PLAIN_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz@%+=:,./-" + bytes(range(128, 256))
 _PLAIN_FILE = _PLAIN_BYTES.replace(b":", b"")
 _PLAIN_LINES = _PLAIN_FILE + b" \n"
-_EXPANDED_BY_SOX = re.compile(rb"[*?\[\]{}~\\]|://")
+# sox takes a name for a URL by its first characters, in upper or lower case, without the slashes.
+_EXPANDED_BY_SOX = re.compile(rb"[*?\[\]{}~\\]|://|^(?:https?|ftp):", re.IGNORECASE)
+_EFFECT = re.compile(rb"[a-z]+")  # sox takes such a word, for example "speed" or "vol", for an effect.
 # File name extensions, in lower case. sox reads these formats without additional packages.
 _READ_BY_SOX = (b".flac", b".aif", b".aiff", b".au", b".snd", b".sph")
 _READ_BY_WAV_COPY = (b".mp3", b".ogg", b".oga", b".opus", b".caf", b".w64", b".rf64")
+_PLAYLISTS = (b".m3u", b".pls")  # sox reads a file with this extension as a playlist whatever format it is told.
 _UNREADABLE = (b".m4a", b".mp4", b".aac", b".wma", b".webm", b".amr", b".mkv", b".3gp", b".ape", b".wv")
 _NEEDS_COMMAND = "neither sox nor wav-copy reads {}: write a command, such as: ffmpeg -v 16 -i FILE -f wav - |"
 # A word of a command that stands for one name: no shell syntax except quotes.
@@ -52,7 +56,7 @@ def audio_input(name: bytes) -> AudioInput:
     The file name extension tells the format. A file without a known extension is opened and its first bytes are read.
 
     Raises:
-        ValueError: the extension is that of a format that neither sox nor our reader reads.
+        ValueError: the extension is that of a format that neither sox nor our reader reads, or the name has a NUL byte.
 
     >>> audio_input(b"my audio.wav")
     AudioInput(command=b'', file=b"'my audio.wav'", is_wav=True)
@@ -61,6 +65,8 @@ def audio_input(name: bytes) -> AudioInput:
     """
     if name[-4:] == b".wav" and name[:1] != b"-" and not name.translate(None, _PLAIN_FILE):
         return AudioInput(b"", name)
+    if b"\0" in name:
+        raise ValueError("no file name has a NUL byte: correct the line")
     if name.endswith(b"|"):
         return AudioInput(name[:-1].strip() + b" |")
     if name in (b"", b"-"):
@@ -69,7 +75,7 @@ def audio_input(name: bytes) -> AudioInput:
     if extension in _UNREADABLE:
         raise ValueError(_NEEDS_COMMAND.format(extension.decode()))
     copied = AudioInput(b"wav-copy %b - |" % quote(name))
-    if OFFSET.search(name) or _EXPANDED_BY_SOX.search(name) or extension in _READ_BY_WAV_COPY:
+    if OFFSET.search(name) or _EXPANDED_BY_SOX.search(name) or extension in (*_READ_BY_WAV_COPY, *_PLAYLISTS):
         return copied
     if extension in _READ_BY_SOX:
         return AudioInput(b"", quote(name), is_wav=False)
@@ -108,7 +114,8 @@ def quote(name: bytes) -> bytes:
     >>> [quote(name).decode() for name in (b"a-1/b.wav", b"-t.wav", b"a b;c.wav")]
     ['a-1/b.wav', './-t.wav', "'a b;c.wav'"]
     """
-    if (name[:1] in (b"-", b"|") and name != b"-") or is_table_rspecifier(os.fsdecode(name)):
+    is_option = name[:1] in (b"-", b"|") and name != b"-"
+    if is_option or _EFFECT.fullmatch(name) or is_table_rspecifier(os.fsdecode(name)):
         name = b"./" + name
     return name if not name.translate(None, _PLAIN_BYTES) else b"'%b'" % name.replace(b"'", b"'\"'\"'")
 

@@ -16,7 +16,7 @@ from io_ark.data_dir.fix import fix
 from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
 from io_ark.data_dir.lists import bad_line
 from io_ark.data_dir.segment_times import is_to_the_end
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, passing, refuse_target
+from io_ark.data_dir.stage import DATA_FILES, DataDirError, Say, SourceDir, Stage, exits_with, passing, refuse_target
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
@@ -251,11 +251,8 @@ def perturb_volume(
     path = f"{folder}/wav.scp"
     if not os.path.isfile(path):
         raise say.fails(f"Expected {path} to exist")
-    if _has_volume(path):
-        say("It looks like the data was already volume perturbed.  Not doing anything.")
-        return 0
-    for read in filter(None, (path, reco2vol)):
-        if write_reco2vol and os.path.exists(write_reco2vol) and os.path.samefile(read, write_reco2vol):
+    for read in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
+        if os.path.exists(write_reco2vol) and os.path.samefile(read, write_reco2vol):
             raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
     given = _volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random
@@ -278,16 +275,31 @@ def perturb_volume(
             return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
-    with Stage(folder, say) as stage:
+    with Stage(folder, say) as stage:  # A job that was killed is finished first, so that its volume is seen.
+        if _has_volume(path):
+            say("It looks like the data was already volume perturbed.  Not doing anything.")
+            return 0
         stage.write("wav.scp", each_recording(path, louder))
         if stage.path("feats.scp"):
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
         if write_reco2vol:
-            with open(write_reco2vol, "wb") as file:
-                file.writelines(volumes)
+            written = _write_beside(write_reco2vol, volumes)
+    if write_reco2vol:
+        os.replace(written, write_reco2vol)
     say(f"added volume perturbation to the data in {folder}")
     return 0
+
+
+def _write_beside(path: str, parts: Iterable[bytes]) -> str:
+    """Write a temporary file beside a file; return its name."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.writelines(parts)
+    except OSError as error:
+        raise DataDirError(f"{error.strerror}: nothing was changed", path) from None
+    return temporary
 
 
 def each_recording(

@@ -16,6 +16,9 @@ TOUCH = "touch PWNED"
 # The extension of the format follows each name.
 NAMES = (
     "plain",
+    "http:plain",
+    "HTTPS:$(touch PWNED)",
+    "ftp:`touch PWNED`",
     "folder/plain",
     "a b",
     "a  b",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from io_ark import DataDir, DataDirError
 from io_ark.data_dir import audio_commands, perturb, split_speed
 from io_ark.data_dir.audio_commands import audio_input, quote
 from io_ark.data_dir.perturb import replaced, with_speed
+from io_ark.data_dir.stage import Say
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import read_audio
 from kaldi_compat.dump.speed_perturb import make_speed_directory
@@ -223,3 +225,50 @@ def test_plain_files_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(audio_commands, "head_of", fail)
     assert list(perturb.audio_at("wav.scp", [b"a a.wav\nb b c.wav\nc c.flac\nd cat x |\ne e.ark:5\n"], b"0.9"))
+
+
+@NEEDS_SOX
+@pytest.mark.parametrize(
+    "name", ["http:$(touch PWNED).wav", 'FTP:x";touch PWNED;".wav', "x.m3u", "x.PLS", "speed", "vol"]
+)
+@pytest.mark.parametrize("job", ["speed", "volume"])
+def test_sox_takes_a_name_for_nothing_else(
+    name: str, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")  # our wav-copy
+    io_ark.save(Path(name), io_ark.Wave(8000, np.ones((1, 1600), np.int16)))
+    os.mkdir("data")
+    Path("data/wav.scp").write_text(f"u {name}\n")
+    for listing in ("utt2spk", "spk2utt"):
+        Path("data", listing).write_text("u u\n")
+    made = JOBS[job][0](DataDir("data"))
+    [(_, wave)] = io_ark.SequentialReader(f"scp:{made.file('wav.scp')}", kind="wave")
+    assert wave.samples.shape[1] == 1600 * JOBS[job][2]
+    assert not os.path.exists("PWNED")
+
+
+@NEEDS_SOX
+def test_commands_in_a_playlist_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.m3u").write_text("|touch PWNED; cat x.wav\n")
+    command = with_speed(b"u", b"x.m3u", b"0.9").decode().partition(" ")[2].rstrip(" |\n")
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    subprocess.run(command, shell=True, env={**os.environ, "PATH": path}, capture_output=True)
+    assert not os.path.exists("PWNED")
+
+
+def test_a_name_with_a_nul_byte_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        audio_input(b"a\0b.wav")
+
+
+def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) -> None:
+    for name in ("utt2spk", "spk2utt"):
+        (tmp_path / name).write_text("u u\n")
+    (tmp_path / "wav.scp").write_text("u u.wav\n")
+    for name in ("utt2spk", "wav.scp"):
+        with pytest.raises(DataDirError, match="is read by this job"):
+            perturb.perturb_volume(Say("x", as_script=False), str(tmp_path), write_reco2vol=str(tmp_path / name))
+    assert (tmp_path / "utt2spk").read_text() == "u u\n"
+    assert (tmp_path / "wav.scp").read_text() == "u u.wav\n"
