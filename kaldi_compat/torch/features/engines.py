@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.exact.engine import is_in_c
 from kaldi_compat.functional.array_api import UNTRACED, Tracing
 from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.native import NATIVE
 from kaldi_compat.options.spectral import Dft, Engine
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.tensors.dither import Generator
@@ -28,6 +28,10 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
 _accelerated: set[type] = set()
 _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
+
+
+def _has_library() -> bool:
+    return NATIVE.in_use
 
 
 def accelerated(cls: type[Cls]) -> type[Cls]:
@@ -70,7 +74,7 @@ def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
 
 def is_exact(module: Any) -> bool:
     """Return True if the C library computes what this module computes on a CPU, without gradients."""
-    return type(module) in _accelerated and module.engine in ("auto", "exact") and is_in_c()
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and _has_library()
 
 
 def engine_for(
@@ -94,7 +98,7 @@ def engine_for(
     """
     wanted: Engine = module.engine
     has_kernels = samples.device.type == kernels.DEVICE_TYPE  # also a CPU, where Triton interprets them
-    is_exact_asked = wanted == "exact" or (wanted == "auto" and is_in_c() and not has_kernels)
+    is_exact_asked = wanted == "exact" or (wanted == "auto" and _has_library() and not has_kernels)
     is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
     if is_exact_asked and is_on_host and type(module) in _accelerated:
         return "exact"
@@ -112,7 +116,7 @@ def engine_for(
             _say_once(reason)
     if wanted != "auto" and reason:
         raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = wanted == "auto" and engine == "exact" and not reason and not is_in_c()
+    without_library = wanted == "auto" and engine == "exact" and not reason and not _has_library()
     return "torch" if reason or without_library else engine
 
 
