@@ -72,6 +72,7 @@ INTERNAL = {
         "tables.loader": "reads audio through its cache of open files",
         "tables.script": "the errors of lines of wav.scp",
     },
+    "dump/speed_perturb.py": {"data_dir.stage": "writes a data directory as the scripts do"},
     "dump/write.py": {"streams.unfinished": "what killed dumps left of an archive"},
     "programs/feat_to_dim.py": {"tables.overwriting": "no output is one of the inputs"},
     "torch/export.py": {"tables.overwriting": "no output is one of the inputs"},
