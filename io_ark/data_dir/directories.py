@@ -496,6 +496,7 @@ def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
         left = stage.count("text")
     say.write(f"Reduced number of utterances from {src.count('text')} to {left}")
     say.write("Using fix_data_dir.sh to reconcile the other files.")
+    before = _files_kept(target)  # by other jobs, and of the files that were moved away now
     try:
         fix(say.called("utils/fix_data_dir.sh"), target)
     except DataDirError as error:
@@ -503,9 +504,13 @@ def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
             raise
         warn(f"{say.name}: {error}")
     with Stage(target, say) as stage:
-        for name in own_files(
-            target, [BACKUP]
-        ):  # what fix_data_dir.sh kept: older files that were moved away stay there
-            if stage.path(os.path.basename(name)):
+        for name, version in _files_kept(target).items():
+            if before.get(name) != version:
                 stage.remove(name)
     return 0
+
+
+def _files_kept(folder: str) -> dict[str, tuple[int, int]]:
+    """Return the files in ``.backup``, with what tells their versions apart."""
+    found = {name: os.lstat(os.path.join(folder, name)) for name in own_files(folder, [BACKUP])}
+    return {name: (status.st_ino, status.st_mtime_ns) for name, status in found.items()}

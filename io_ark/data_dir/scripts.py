@@ -246,6 +246,11 @@ def ending_in_order() -> Iterator[None]:
 
 def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
     """Run something as a script: errors become a line on standard error, and its status."""
+    if sys.stderr is None:  # closed, as by 2>&-
+        sys.stderr = open(os.devnull, "w")
+    if sys.stdout is None:
+        warn(f"{name or say.name}: standard output cannot be written to: it is closed")
+        return 1
     try:
         with ending_in_order():
             status = run()

@@ -35,15 +35,24 @@ _OTHERS = "spk2warp utt2warp frame_shift stm glm ctm images.scp"
 SORTED_FILES = _SORTED.split()
 DATA_FILES = [*SORTED_FILES, *_OTHERS.split()]
 _OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
-_TEMPORARY = re.compile(r"\.([^/]+?)(?:\.([0-9a-f]{8}))?\.[0-9]+\.[0-9]+\.tmp$")  # see Stage.temporary
+_OWN_FILE = re.compile(rf"(\.backup/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.escape, DATA_FILES))})")
+_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # see Stage.temporary
+UNFINISHED = ": half of the change is made, and the next job on this directory finishes it once this can be done"
 _CHANGES = "changes"  # names the temporary file that lists what a commit renames
 _PASSING = ".kaldi-compat-passing"  # marks a directory that ends with the job that made it
+_MOST_LINKS = 40  # of links to links, as Linux
 _ABANDONED = 24 * 3600.0  # seconds after which a temporary file of another machine is left over
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
 _SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 _numbers = itertools.count(1)  # of temporary files
+_told: set[str] = set()  # lists of changes that this process named
 _held: dict[tuple[int, int], int] = {}  # how often this process locked a directory
 Rename = tuple[str, str]  # two names within a directory; the second is empty if the first is to be removed
+
+
+def _name_of(escaped: str) -> str:
+    """Return the name of the file for which a temporary one is, see :meth:`Stage.temporary`."""
+    return escaped.replace("%2F", "/").replace("%25", "%")
 
 
 class DataDirError(ArkError):
@@ -61,7 +70,7 @@ class DataDirError(ArkError):
         self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **given: int
     ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
-        file = _TEMPORARY.sub(lambda found: found[1].replace("%2F", "/").replace("%25", "%"), file)
+        file = _TEMPORARY.sub(lambda found: _name_of(found[1]), file)
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
         self.line = line
         self.__dict__.update(given)
@@ -201,40 +210,82 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         is_locked: this process holds the directory's lock, and held none before.
         change: False if the directory is read: nothing is removed, and an unfinished change is an error.
     """
-    left: list[str] = []
-    renames: list[Rename] = []
+    left: list[tuple[str, tuple[str, str]]] = []  # names, with machine and number of the process
+    found_lists: dict[str, tuple[int, list[Rename]]] = {}  # time and renames of each list of changes
+    needed: set[tuple[str, str]] = set()  # processes whose lists are not carried out here
     with contextlib.suppress(OSError):  # a directory that may not be listed
         for name in os.listdir(folder):
             if not (found := _TEMPORARY.fullmatch(name)):
                 continue
-            status = os.lstat(os.path.join(folder, name))
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
             is_left = (is_locked and found[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED
-            if is_left and stat.S_ISREG(status.st_mode):
-                left.append(name)
-                renames += listed_changes(folder, name) if found[1] == _CHANGES and found[2] else []
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            if found[1] == _CHANGES:
+                renames = listed_changes(folder, name, found[3]) if found[2] == _MACHINE else []
+                if not renames:
+                    needed.add((found[2], found[3]))
+                    if path not in _told:
+                        _told.add(path)
+                        warn(f"{path}: not made: lists changes of another machine, or of other files than its job's")
+                elif is_left:
+                    found_lists[name] = _changed(status), renames
+            if is_left:
+                left.append((name, (found[2], found[3])))
     if not change:
-        if renames:
+        if found_lists:
             text = (
                 "a job was ended while it changed this directory: kaldi-compat data fix, or that job again, finishes it"
             )
             raise DataDirError(text, folder)
         return
-    carry_out(folder, renames)
-    for name in left:
+    newer: list[str] = []
+    for time_of_list, renames in found_lists.values():
+        kept = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
+        newer += [new or old for old, new in kept]
+        carry_out(folder, [pair for pair in renames if pair not in kept], then=UNFINISHED)
+    names = [name for name, process in left if process not in needed]
+    for name in names:
         with contextlib.suppress(OSError):  # moved by a change, or a directory that cannot be written
             os.unlink(os.path.join(folder, name))
-    if renames:
-        warn(f"{folder}: finished the change of a job that was ended")
-    elif left:
-        warn(f"{folder}: removed {len(left)} temporary file{'s' * (len(left) > 1)} of a job that was ended")
+    if found_lists:
+        but = f", but left what was written since: {' '.join(newer)}" if newer else ""
+        warn(f"{folder}: finished the change of a job that was ended{but}")
+    elif names:
+        warn(f"{folder}: removed {len(names)} temporary file{'s' * (len(names) > 1)} of a job that was ended")
 
 
-def listed_changes(folder: str, name: str) -> list[Rename]:
-    """Return the renames that a temporary file lists, all of them within the directory."""
+def _changed(status: os.stat_result) -> int:
+    """Return when a file was written or moved to its place: a file that is moved there keeps its time of writing."""
+    return status.st_ctime_ns if fcntl else status.st_mtime_ns
+
+
+def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
+    """True if a file that a rename would move, replace or remove was written after the rename was listed."""
+    paths = [os.path.join(folder, name) for name in rename if name]
+    if not os.path.lexists(paths[0]):
+        return False  # it was done
+    return any(os.path.lexists(path) and _changed(os.lstat(path)) > time_of_list for path in paths)
+
+
+def listed_changes(folder: str, name: str, process: str) -> list[Rename]:
+    """Return the renames that a temporary file lists; none if one of them is not what a process with this number does."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
-    is_sound = all(not name or (name == os.path.normpath(name) and inside(folder, name)) for name in names)
-    return list(zip(names[::2], names[1::2], strict=False)) if is_sound else []
+    renames = list(zip(names[::2], names[1::2], strict=False))
+    return renames if len(names) % 2 == 0 and all(_is_ours(folder, each, process) for each in renames) else []
+
+
+def _is_ours(folder: str, rename: Rename, process: str) -> bool:
+    """True if a rename puts a temporary file in place, sets a file of a data directory aside, or removes one."""
+    old, new = rename
+    for name in filter(None, rename):
+        if name != os.path.normpath(name) or not inside(folder, name):
+            return False
+    if new and (found := _TEMPORARY.fullmatch(old)):
+        return (_name_of(found[1]), found[2], found[3]) == (new, _MACHINE, process)
+    return bool(_OWN_FILE.fullmatch(old)) and new in ("", os.path.join(BACKUP, old))
 
 
 def inside(folder: str, name: str) -> bool:
@@ -254,8 +305,14 @@ def check_place(folder: str, name: str) -> None:
         raise DataDirError("is no regular file: move it away", path)
 
 
-def carry_out(folder: str, renames: Iterable[Rename]) -> None:
-    """Rename and remove files of a directory; those that are not there any more have been renamed or removed before."""
+def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
+    """Rename and remove files of a directory; those that are not there any more have been renamed or removed before.
+
+    Args:
+        folder: the directory.
+        renames: what to do.
+        then: ends the message if the system refuses.
+    """
     emptied = set()
     for old, new in renames:
         target = os.path.join(folder, new or old)
@@ -268,7 +325,7 @@ def carry_out(folder: str, renames: Iterable[Rename]) -> None:
                     os.makedirs(os.path.dirname(target), exist_ok=True)
                     os.replace(os.path.join(folder, old), target)
         except OSError as error:
-            raise DataDirError(f"cannot be replaced: {error.strerror}", target) from None
+            raise DataDirError(f"cannot be replaced: {error.strerror}{then}", target) from None
     for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
         with contextlib.suppress(OSError):  # it has other files
             os.rmdir(os.path.join(folder, base))
@@ -333,11 +390,23 @@ def _identities(path: str) -> Iterator[tuple[int, int]]:
         last, path = identity, os.path.join(path, os.pardir)
 
 
+def _links_of(folder: str) -> Iterator[str]:
+    """Yield where the files of a directory that are links lead, at each step if to other links."""
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        for _ in range(_MOST_LINKS):
+            if not os.path.islink(path) or os.path.isdir(path):
+                break
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+            yield path
+
+
 def refuse_target(target: str, *sources: str) -> None:
     """Refuse a directory to be made that is, or contains, what the job needs.
 
     Raises:
-        DataDirError: the target is a source, contains one, or is one of its own folders (``.backup``, ``split4``); it is the
+        DataDirError: the target is a source, contains one, or a file to which one of a source is a link, or is one of its own
+            folders (``.backup``, ``split4``); it is the
             working directory, or contains it; or the files of the job could not take their places. Nothing was changed.
     """
     real = os.path.realpath(target)
@@ -348,6 +417,10 @@ def refuse_target(target: str, *sources: str) -> None:
             raise DataDirError(f"is a source ({source}): choose another target", target)
         if here in around:
             raise DataDirError(f"contains the source {source}: choose another target", target)
+        for path in _links_of(source):
+            if here and here in _identities(os.path.dirname(path)):
+                text = f"contains {path}, to which a file of the source {source} is a link: choose another target"
+                raise DataDirError(text, target)
         base, name = os.path.split(real)
         while name and around:
             if _OWN_FOLDER.fullmatch(name) and next(_identities(base), None) == around[0]:
@@ -373,23 +446,28 @@ def passing(*folders: str) -> Iterator[None]:
     """
     parent = os.path.dirname(os.path.realpath(folders[0]))
     os.makedirs(parent, exist_ok=True)
-    with locked(parent):  # one job at a time
-        for folder in folders:
-            is_empty = not os.path.lexists(folder) or (not is_other(folder) and not os.listdir(folder))
-            if not (is_empty or os.path.isfile(os.path.join(folder, _PASSING))):
-                text = "is in the way of a directory that this job makes and removes: move it away"
-                raise DataDirError(text, folder)
-        try:
+    while True:
+        with locked(parent):  # not longer: a job may need this directory that holds another one that is needed here
+            for folder in folders:
+                is_empty = not os.path.lexists(folder) or (not is_other(folder) and not os.listdir(folder))
+                if not (is_empty or os.path.isfile(os.path.join(folder, _PASSING))):
+                    text = "is in the way of a directory that this job makes and removes: move it away"
+                    raise DataDirError(text, folder)
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _PASSING), "wb").close()
-            yield
-        finally:
-            for folder in filter(os.path.isdir, folders):
-                names = [*own_files(folder, ("", BACKUP, *parts_of(folder))), _PASSING]
-                carry_out(folder, [(name, "") for name in names])
-                with contextlib.suppress(OSError):  # it has other files
-                    os.rmdir(folder)
+        with locked(*folders):  # one job at a time
+            if fcntl and not all(next(_identities(folder), None) in _held for folder in folders):
+                continue  # the job before removed them
+            try:
+                yield
+            finally:
+                for folder in filter(os.path.isdir, folders):
+                    names = [*own_files(folder, ("", BACKUP, *parts_of(folder))), _PASSING]
+                    carry_out(folder, [(name, "") for name in names])
+                    with contextlib.suppress(OSError):  # it has other files
+                        os.rmdir(folder)
+            return
 
 
 class Stage(SourceDir):
@@ -546,9 +624,18 @@ class Stage(SourceDir):
             renames += self._set_aside()
         if renames and self._sources:
             renames += [(name, "") for name in own_files(self.folder, parts_of(self.folder))]
+        for base in {os.path.dirname(name) for rename in renames for name in rename if name}:
+            place = os.path.join(self.folder, base)
+            if os.path.isdir(place) and not os.access(place, os.W_OK | os.X_OK):
+                raise DataDirError("cannot be written: nothing was changed", place)
         with signals_wait():
             changes = self._list_changes(renames) if len(renames) > 1 else ""
-            carry_out(self.folder, renames)
+            try:
+                carry_out(self.folder, renames, then=UNFINISHED if changes else "")
+            except BaseException:
+                if changes:
+                    self._temporaries.clear()  # the next job needs them
+                raise
             self._new.clear()
             if changes:
                 os.unlink(changes)

@@ -23,7 +23,14 @@ def main() -> int:
     if name == "data":
         from io_ark.data_dir.scripts import data_main
 
-        return data_main(sys.argv[2:])
+        if signal.getsignal(signal.SIGINT) is _end:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # it removes its temporary files first
+        status = data_main(sys.argv[2:])
+        if status != INTERRUPTED_STATUS:
+            return status
+        from kaldi_compat.cli.program import end_of_process
+
+        return end_of_process(status)
     if name == "frontend":
         from kaldi_compat.cli.frontends import main as frontend_main
 

@@ -202,10 +202,10 @@ def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     directory(tmp_path / "data", 5)
     carry_out = stage.carry_out
 
-    def with_signal(folder: str, renames: Any) -> None:
+    def with_signal(folder: str, renames: Any, **more: str) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if renames else ():
             os.kill(os.getpid(), number)
-        carry_out(folder, renames)
+        carry_out(folder, renames, **more)
 
     monkeypatch.setattr(stage, "carry_out", with_signal)
     with pytest.raises(KeyboardInterrupt), scripts.ending_in_order(), Stage(str(tmp_path), Say("x")) as changed:
@@ -244,10 +244,12 @@ NAMES = {
     "split2%2F1%2Ftext.{ours}.1.1": True,
     "text.{ours}.{us}.1": True,
     "text.0000000a.1.1": False,  # of another machine
-    "text.1.1": False,  # of an older version
+    "text.1.1": False,  # of another program
     "text": False,
     "text.{ours}.1.x": False,
+    "text.0000000A.1.1": False,
 }
+FOREIGN = ("text.1.1", "text", "text.{ours}.1.x", "text.0000000A.1.1")
 
 
 @pytest.mark.parametrize("is_old", [True, False])
@@ -261,7 +263,7 @@ def test_temporary_files_of_a_job_that_may_run_are_removed(
         path = tmp_path / "data" / f".{name.format(ours=stage._MACHINE, us=os.getpid())}.tmp"
         path.write_text("x")
         os.utime(path, (time.time() - (stage._ABANDONED + 60) * is_old,) * 2)
-        paths[path] = (is_over and has_locks) or (is_old and name[-3:] not in ("ext", "1.x"))
+        paths[path] = (is_over and has_locks) or (is_old and name not in FOREIGN)
     (tmp_path / "data" / f".linked.{stage._MACHINE}.1.1.tmp").symlink_to("utt2spk")
     (tmp_path / "data" / f".folder.{stage._MACHINE}.1.1.tmp").mkdir()
     if not has_locks:
@@ -291,9 +293,23 @@ def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "names",
-    [["text", "../text"], ["/etc/x", "text"], ["link/text", ""], ["../other", ""], ["a//b", "text"], ["./x", "text"]],
+    [
+        ["text", "../text"],
+        ["/etc/x", "text"],
+        ["link/text", ""],
+        ["../other", ""],
+        ["a//b", "text"],
+        ["./x", "text"],
+        ["x", ""],
+        ["a", "a2"],
+        ["text", "x"],
+        ["text", "", "x", ""],
+        ["text"],
+        [f".text.{stage._MACHINE}.1.2.tmp", "utt2spk"],
+        [f".text.{stage._MACHINE}.2.2.tmp", "text"],
+    ],
 )
-def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[str]) -> None:
+def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[str], capsys: Any) -> None:
     directory(tmp_path / "data", 2)
     directory(tmp_path / "other", 2)
     for name in ("a", "a/b"):
@@ -301,10 +317,14 @@ def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[
     (tmp_path / "data/x").write_text("x\n")
     (tmp_path / "data/link").symlink_to("../other")
     before = tree(tmp_path)
-    (tmp_path / "data" / f".changes.{stage._MACHINE}.1.1.tmp").write_text("\0".join(names))
-    with locked(str(tmp_path / "data")):
-        assert tree(tmp_path) == before
-    assert not leftovers(tmp_path)
+    changes = tmp_path / "data" / f".changes.{stage._MACHINE}.1.1.tmp"
+    changes.write_text("\0".join(names))
+    for _ in range(2):
+        with locked(str(tmp_path / "data")):
+            assert tree(tmp_path) == before
+    assert changes.exists()
+    error = capsys.readouterr().err
+    assert error.startswith(f"{changes}: not made: lists changes of another machine") and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(("change", "mode"), [(True, fcntl.LOCK_SH), (False, fcntl.LOCK_EX)])
@@ -344,3 +364,151 @@ def test_signal_that_is_ignored_ends_a_script(tmp_path: Path) -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and (tmp_path / "a").exists()
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("machine", ["deadbeef", stage._MACHINE])
+def test_list_of_changes_of_another_machine_is_carried_out(tmp_path: Path, capsys: Any, machine: str) -> None:
+    directory(tmp_path / "data", 2)
+    names = {"changes": "utt2dur\0\0.text.MACHINE.1.2.tmp\0text".replace("MACHINE", machine), "text": "new\n"}
+    for number, (name, text) in enumerate(names.items(), 1):
+        path = tmp_path / "data" / f".{name}.{machine}.1.{number}.tmp"
+        path.write_text(text)
+        if machine == "deadbeef":
+            os.utime(path, (1e9, 1e9))
+    if machine == "deadbeef":
+        with locked(str(tmp_path / "data")):
+            pass
+        assert (tmp_path / "data/utt2dur").exists() and len(leftovers(tmp_path)) == 2
+        assert f"/.changes.{machine}.1.1.tmp: not made: lists changes of another machine" in capsys.readouterr().err
+    else:
+        (tmp_path / f"data/.changes.{machine}.1.1.tmp").write_text(names["changes"])
+        with locked(str(tmp_path / "data")):
+            pass
+        assert (tmp_path / "data/text").read_text() == "new\n" and not (tmp_path / "data/utt2dur").exists()
+        assert not leftovers(tmp_path)
+
+
+def test_file_that_is_newer_than_an_ended_change_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    older = 0
+    for number in range(20):
+        directory(Path(str(number)), 3)
+        for name in ("feats.scp", "kept.scp"):
+            Path(str(number), name).write_text("old\n")
+        os.utime(Path(str(number), "feats.scp"), (2e9, 2e9))
+        was_ended = ended_at(number, lambda at=number: data_main(["perturb-volume", str(at)]))
+        if is_left := any(name.startswith(".changes.") for name in leftovers(Path(str(number)))):
+            time.sleep(0.02)
+            os.replace(Path(str(number), "kept.scp"), Path(str(number), "feats.scp"))  # keeps its time
+        capsys.readouterr()
+        with locked(str(number)):
+            pass
+        if is_left:
+            older += 1
+            assert Path(str(number), "feats.scp").read_text() == "old\n"
+            assert "sox --vol" in Path(str(number), "wav.scp").read_text()
+            end = "but left what was written since: feats.scp\n"
+            assert capsys.readouterr().err.endswith(f"/{number}: finished the change of a job that was ended, {end}")
+            assert not leftovers(Path(str(number)))
+        if not was_ended:
+            break
+    assert older >= 3
+
+
+def test_change_that_the_system_refuses_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    directory(tmp_path / "data", 3)
+    data = tmp_path / "data"
+    replace = os.replace
+
+    def refuses(old: str, new: str) -> None:
+        if new.endswith("/b"):
+            raise PermissionError(13, "Permission denied")
+        replace(old, new)
+
+    monkeypatch.setattr(stage.os, "replace", refuses)
+    for _ in range(2):  # the job, and the next one
+        text = "b: cannot be replaced: Permission denied: half of the change is made"
+        with pytest.raises(DataDirError, match=text), Stage(str(data), Say("x")) as changed:
+            for name in ("a", "b", "c"):
+                changed.write(name, [b"new\n"])
+        assert (data / "a").exists() and not (data / "b").exists()
+    monkeypatch.undo()
+    with locked(str(data)):
+        assert all((data / name).read_bytes() == b"new\n" for name in ("a", "b", "c")) and not leftovers(data)
+    assert capsys.readouterr().err == f"{data}: finished the change of a job that was ended\n"
+
+
+def test_folder_that_cannot_be_written_leaves_half_of_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory(tmp_path / "data", 3)
+    (tmp_path / "data/.backup").mkdir()
+    before = tree(tmp_path)
+    monkeypatch.setattr(stage.os, "access", lambda path, mode: not path.endswith(".backup"))
+    text = r"data/\.backup: cannot be written: nothing was changed"
+    with pytest.raises(DataDirError, match=text), Stage(str(tmp_path / "data"), Say("x")) as changed:
+        changed.write("text", [b"new\n"])
+        changed.move_to_backup("utt2dur")
+    assert tree(tmp_path) == before and not leftovers(tmp_path)
+
+
+PROGRAM = "import sys; from kaldi_compat.dump.entry_point import main; sys.exit(main())"
+
+
+def test_interrupt_leaves_temporary_files_of_the_program(tmp_path: Path) -> None:
+    directory(tmp_path / "data", 1)
+    for name in ("utt2dur", "reco2dur"):
+        (tmp_path / "data" / name).unlink()
+    key = (tmp_path / "data/utt2spk").read_text().split()[0]
+    (tmp_path / "data/wav.scp").write_text(f"{key} touch begun; sleep 30; cat none |\n")
+    words = ["data", "modify-speakers", "data", "out", "--seconds-per-spk-max=2"]
+    with (tmp_path / "errors").open("wb") as errors:
+        job = subprocess.Popen([sys.executable, "-c", PROGRAM, *words], cwd=tmp_path, stdout=-3, stderr=errors)
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    job.send_signal(signal.SIGINT)
+    assert job.wait(20) == -signal.SIGINT and (tmp_path / "errors").read_text() == ""
+    assert not leftovers(tmp_path) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["info", "fix", "validate"])
+@pytest.mark.parametrize("streams", [">&-", ">&- 2>&-"])
+def test_closed_stream_ends_with_a_traceback(tmp_path: Path, command: str, streams: str) -> None:
+    directory(tmp_path / "data", 1)
+    before = tree(tmp_path)
+    shell = f'"$0" -c "$1" data {command} data {streams}'
+    done = subprocess.run(["sh", "-c", shell, sys.executable, PROGRAM], cwd=tmp_path, stderr=-1)
+    said = f"kaldi-compat data {command}: standard output cannot be written to: it is closed\n".encode()
+    assert (done.returncode, done.stderr) == (1, b"" if "2" in streams else said)
+    assert tree(tmp_path) == before
+
+
+def test_jobs_on_nested_directories_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sox").write_text("")
+    (tmp_path / "sox").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    directory(tmp_path / "P", 3)
+    shutil.copytree(tmp_path / "P", tmp_path / "sub")
+    shutil.move(tmp_path / "sub", tmp_path / "P/sub")
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    wait = "import sys, time, pathlib; from io_ark.data_dir import perturb; make = perturb._make_speeds\n"
+    wait += "def late(*given, **more):\n"
+    wait += f"    pathlib.Path({str(begun)!r} + sys.argv[-1].replace('/', '_')).touch()\n"
+    wait += f"    while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)\n"
+    wait += "    make(*given, **more)\n"
+    wait += "perturb._make_speeds = late\n" + CODE
+    jobs = [["P", "P/sub/t"], ["P/sub", "P/t"], ["P", "P/sub/t"]]
+    running = [
+        subprocess.Popen([sys.executable, "-c", wait, "perturb-speed-3way", *words], cwd=tmp_path, stdout=-3, stderr=-1)
+        for words in jobs
+    ]
+    try:
+        while len(list(tmp_path.glob("begun*"))) < 2:
+            time.sleep(0.01)
+        go.touch()
+        errors = [job.communicate(timeout=60)[1].decode() for job in running]
+    finally:
+        for job in running:
+            job.kill()
+    assert [job.returncode for job in running] == [0, 0, 0], errors
+    assert not leftovers(tmp_path) and not list(tmp_path.rglob("*_speed*"))

@@ -387,6 +387,35 @@ def test_backup_of_others_is_removed_with_repetitions(project: Any) -> None:
     assert not Path("new/.backup").exists()
 
 
+def test_backup_from_before_is_removed_with_repetitions(project: Any) -> None:
+    project("one")
+    Path("out/.backup").mkdir(parents=True)
+    for name in ("out/spk2warp", "out/.backup/spk2warp", "out/.backup/glm", f"{A}/glm"):
+        Path(name).write_text(f"{name}\n")
+    Path(A, "text").write_text("a-0 yes\na-1 yes\na-2 yes\na-3 no\n")
+    JOBS["remove_dup_utts.sh"]("out")
+    assert sorted(path.name for path in Path("out/.backup").iterdir()) == ["glm", "spk2warp"]
+    assert Path("out/.backup/glm").read_text() == "out/.backup/glm\n"
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_source_has_links_to_files_of_the_target(project: Any, depth: int) -> None:
+    root = project("one")
+    data(root / "raw", "raw", segments=False)
+    if depth == 2:
+        os.replace("raw/wav.scp", "recordings/wav.scp")
+        Path("raw/wav.scp").symlink_to("../recordings/wav.scp")
+    for source in (A, B):
+        Path(source, "wav.scp").unlink()
+        Path(source, "wav.scp").symlink_to("../../raw/wav.scp")
+    before = listing(root.parent)
+    for name, job in JOBS.items():
+        with pytest.raises(DataDirError) as error:
+            job("raw")
+        assert re.search("raw/wav.scp, to which a file of the source|status", str(error.value)), name
+        assert listing(root.parent) == before, name
+
+
 @pytest.mark.parametrize("name", ["segments", "text", "cmvn.scp"])
 def test_part_has_a_file_that_the_directory_lost(project: Any, name: str) -> None:
     root = project("one")
