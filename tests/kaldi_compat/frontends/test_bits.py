@@ -119,7 +119,7 @@ def test_arrays_without_c_have_the_bits_of_c(name: str) -> None:
 @pytest.mark.parametrize("rate", [16000, 22050])
 @pytest.mark.parametrize("name", ["campplus", "audiomae", "seamless-m4t", "voxceleb-xvector"])
 def test_one_utterance_with_a_length_has_the_same_bits(name: str, rate: int) -> None:
-    on_array, own_count = on_arrays(name)(audio()[0], np.int64(9000), sampling_rate=rate)
+    on_array, own_count = on_arrays(name)(audio()[0], np.array(9000), sampling_rate=rate)
     features, count = on_tensors(name)(torch.from_numpy(audio()[0]), torch.tensor(9000), sampling_rate=rate)
     assert int(count) == int(own_count)
     assert_same_bytes(features, on_array)
