@@ -73,6 +73,7 @@ OF_ANY_CLASS = frozenset(
         "__type_params__",
     ]
 )
+ALL_GLOBALS = {"globals", "eval", "exec"}  # Code with these may refer to every global.
 MAX_SINGLE = 64  # Plain values of a container that are compared one by one.
 MAX_DEPTH = 150  # Levels of nested objects. A level takes three of Python's 1000 nested calls.
 MAX_OBJECTS = 2_000_000  # About ten seconds.
@@ -154,7 +155,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     walk.add_files(type(value).__module__)
     nodes = {child.name: walk.of(child.value, child.name) for child in walk.compared(children, "")}
     walk.found.parts = {name: node.digest.hex() for name, node in nodes.items()}
-    walk.found.root = Node(b"", OTHER, label, nodes, _is_users(type(value).__module__))
+    walk.found.root = Node(b"", OTHER, label, nodes, _is_users(_owner(value)))
     return walk.found
 
 
@@ -223,8 +224,9 @@ def _path(path: str, name: str) -> str:
 
 
 def _is_time(value: float) -> bool:
-    """Return True for a time of one of Python's clocks in the last day."""
-    return any(now - 86400 < value <= now for now in (time.time(), time.monotonic(), time.perf_counter()) if value > 1)
+    """Return True for a time of one of Python's clocks in the last minutes."""
+    clocks = time.time(), time.monotonic(), time.perf_counter()
+    return not value.is_integer() and any(now - 600 < value <= now for now in clocks if now > 3600)
 
 
 class _Walk:
@@ -250,8 +252,8 @@ class _Walk:
         """Digest a value."""
         kind = type(value)
         if kind in PLAIN:
-            how = EMPTY if value is None else NUMBER if kind in (float, complex) and not _is_time(value.real) else COUNT
-            return _leaf(how, kind.__name__, _plain_bytes(value))
+            is_number = kind in (float, complex) and not _is_time(float(value.real))
+            return _leaf(EMPTY if value is None else NUMBER if is_number else COUNT, kind.__name__, _plain_bytes(value))
         key = id(value)
         if key in self.nodes:
             return self.nodes[key]
@@ -345,9 +347,9 @@ class _Walk:
                 return "plain", _name_of(type(value)), _plain_bytes(base(value))
         if isinstance(value, PurePath):
             return "path", str(value)
-        if isinstance(value, types.ModuleType):
-            if not _is_users(value.__name__) or value.__name__ == "__main__":
-                return "module", value.__name__
+        is_library = isinstance(value, types.ModuleType) and not _is_users(value.__name__)
+        if is_library or value is sys.modules["__main__"]:
+            return "module", value.__name__
         if isinstance(value, type | types.FunctionType) and not _is_users(value.__module__):
             return "code", _name_of(value)
         return None
@@ -553,16 +555,23 @@ def _function_children(function: types.FunctionType) -> Iterator[_Child]:
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # the cell is empty
             yield _Child(cell_name, cell.cell_contents)
-    for each in sorted(_globals_in(code) & function.__globals__.keys()):
+    global_names, imported = _names_in(code)
+    if global_names & ALL_GLOBALS:
+        global_names |= {each for each in function.__globals__ if not _is_dunder(each)}
+    for each in sorted(global_names & function.__globals__.keys()):
         yield _Child(each, function.__globals__[each])
+    for each in sorted(imported & sys.modules.keys()):
+        yield _Child(f"import {each}", sys.modules[each])
 
 
 @functools.lru_cache(100_000)
-def _globals_in(code: types.CodeType) -> frozenset[str]:
-    """Return the names of globals that code refers to."""
-    loads = (each for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-    inner = [_globals_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    return frozenset(each.argval for each in loads).union(*inner)
+def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of globals that code refers to, and of modules that it imports."""
+    found = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    names = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    loads = frozenset(name for kind, name in names if kind in ("LOAD_GLOBAL", "LOAD_NAME"))
+    imports = frozenset(name for kind, name in names if kind == "IMPORT_NAME")
+    return loads.union(*(each for each, _ in found)), imports.union(*(each for _, each in found))
 
 
 def _code_digest(code: types.CodeType) -> bytes:

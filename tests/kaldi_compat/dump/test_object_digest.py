@@ -129,6 +129,10 @@ def _number_with(value: Any) -> Number:
     return made
 
 
+def _with_globals(**names: Any) -> Callable[[], Any]:
+    return types.FunctionType((lambda: globals()["W"]).__code__, {"__builtins__": __builtins__, **names})
+
+
 def _module_with(value: Any) -> types.ModuleType:
     made = types.ModuleType("helper_of_the_user")
     made.value = value  # type: ignore[attr-defined]
@@ -188,6 +192,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "module of the user's": lambda x: _module_with(array(x)),
     "module in a module of the user's": lambda x: _module_with(_module_with(array(x))),
     "cached function": lambda x: functools.lru_cache(closure(array(x))),
+    "global by its name": lambda x: _with_globals(W=array(x)),
     "cycle": ring,
     "tensor": lambda x: torch.full((2,), x),
     "tensor in half precision": lambda x: torch.full((2,), x, dtype=torch.bfloat16),
@@ -467,6 +472,17 @@ LATE: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
 def test_what_appears_in_a_call_cannot_be_compared(kind: str) -> None:
     value, change, path = LATE[kind]
     assert changes(value, change) == {path: "made in its first call"}
+
+
+def test_weights_of_a_module_that_a_call_imports_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(audio: Any) -> Any:
+        import helper_of_the_user  # type: ignore[import-not-found]
+
+        return helper_of_the_user
+
+    before = digest_object(call, wing)
+    monkeypatch.setitem(sys.modules, "helper_of_the_user", _module_with(array(1)))
+    assert changed_values(before, digest_object(call, wing)) == {"import helper_of_the_user": "made in its first call"}
 
 
 def test_array_that_calls_change_cannot_be_compared() -> None:
