@@ -61,7 +61,6 @@ ACTS = {
     "sys.stderr.close()": "closed sys.stderr",
     "sys.stderr = None; os._exit(1)": "status 1",
     "os.closerange(3, 200)": "closed files of the program",
-    "[os.write(i, bytes(1)) for i in range(3, 99) if os.access(f'/proc/self/fd/{i}', os.W_OK)]; os._exit(0)": "status 0",
     "raise KeyboardInterrupt": "raised KeyboardInterrupt",
     "raise Custom": "raised Custom",
     "raise GeneratorExit": "raised GeneratorExit",
