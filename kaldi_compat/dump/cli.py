@@ -135,8 +135,10 @@ class Deadline:
     def _wait(self, seconds: float, call: Callable[[], object]) -> None:
         if hasattr(signal, "pthread_sigmask"):  # not on Windows
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # this thread must not take them while the main one waits
-        started = os.read(self._listening, 1)
-        os.close(self._listening)
+        started = b""
+        with contextlib.suppress(OSError):  # user code has closed it
+            started = os.read(self._listening, 1)
+            os.close(self._listening)
         if started and not self._cancelled.wait(seconds):
             call()
 

@@ -29,6 +29,7 @@ from kaldi_compat.exact.resample import resample_waveform
 
 logger = logging.getLogger(__name__)
 
+EXACT_INTEGERS = 1 << 24  # in float32
 INT16_SCALE = np.float32(32768)  # of audio in -1 to 1
 MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "int-matrix"
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
@@ -260,13 +261,13 @@ def _outputs_alone(
 
     An extractor may need more than the shortest audio, which is left out then.
     """
-    alone = [model([samples], [rate])[0] for samples in audio[1:]]
+    alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := kind_of(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
                for name, value in alone[0].items()}  # fmt: skip
     for own in alone:
         check_outputs_of(own, outputs)
     try:
-        shortest = model([audio[0]], [rate])[0]
+        shortest = model([audio[0].copy()], [rate])[0]
         check_outputs_of(shortest, outputs)
     except DumpError:
         raise
@@ -300,7 +301,7 @@ def _batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], sai
         if (off := _difference(model, audio[first:], rates[first:], alone[first:])) is None:
             return PADDED, first
     other = audio[1][::-1] / 2
-    of_other = model([other], rates[:1])[0]
+    of_other = model([other.copy()], rates[:1])[0]
     if _difference(model, [audio[1], other], rates[:2], [alone[1], of_other]) is None:
         said.append(f"a padded batch of {name} {off}: only utterances of equal length share a batch")
         return EQUAL, 0
@@ -312,7 +313,7 @@ def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[
     """Return how the outputs of a batch differ from those of each utterance alone; None if they are the same."""
     found = [0.0]
     try:
-        for own, whole in zip(model(audio, rates), alone, strict=True):
+        for own, whole in zip(model([each.copy() for each in audio], rates), alone, strict=True):
             for name, value in whole.items():
                 if own[name].shape != value.shape:
                     return f"gives {len(own[name])} rows instead of {len(value)}"
@@ -356,6 +357,8 @@ def check_outputs_of(found: dict[str, Any], outputs: dict[str, tuple[str, int]])
             raise ValueError(f"{name} has {value.shape[-1]} columns here, and had {columns}")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities")
+        if kind == CODE_MATRIX and not -EXACT_INTEGERS <= int(value.min()) <= int(value.max()) <= EXACT_INTEGERS:
+            raise ValueError(f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold")
 
 
 class PreparedAudio(NamedTuple):
@@ -429,10 +432,14 @@ class ModelComputer:
             raise ValueError("the audio is empty")
         if len(wave.samples) > 1:
             logger.warning("%s: of %d channels the first one is used", audio.key, len(wave.samples))
-        samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
+        self.counts["resampled"] += bool(wanted and wave.sample_frequency != wanted)
+        return self._fresh(audio)
+
+    def _fresh(self, audio: Audio) -> PreparedAudio:
+        wave, wanted = audio.value, self.model.extractor.sample_rate
         rate = float(wave.sample_frequency)
+        samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
         if wanted and rate != wanted:
-            self.counts["resampled"] += 1
             samples = resample_waveform(samples, rate, wanted)
         return PreparedAudio(audio, samples, rate)
 
@@ -463,6 +470,8 @@ class ModelComputer:
         except Exception as error:
             if self.model.is_lost():
                 raise
+            if len(group) > 1:  # the call may have changed its samples
+                group = [self._fresh(each.audio) for each in group]
             if self.model.is_full(error):
                 if len(group) > 1:
                     self.counts["halved"] += 1

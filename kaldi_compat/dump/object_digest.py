@@ -21,12 +21,14 @@ import site
 import sys
 import sysconfig
 import threading
+import time
 import types
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Container, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -44,6 +46,35 @@ IRRELEVANT = (
 OUTSIDE = {"subprocess.Popen", "socket.socket", "ctypes.CDLL", "multiprocessing.process.BaseProcess"}
 STREAMS = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
 CONTAINERS = (list, tuple, deque, set, frozenset, dict, types.MappingProxyType)
+RANDOM = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, itertools.count)
+# Attributes of classes that Python makes.
+OF_ANY_CLASS = frozenset(
+    [
+        "__module__",
+        "__qualname__",
+        "__name__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__annotations__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__slots__",
+        "__parameters__",
+        "__orig_bases__",
+        "__abstractmethods__",
+        "__match_args__",
+        "__hash__",
+        "__dataclass_fields__",
+        "__dataclass_params__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__type_params__",
+    ]
+)
+ALL_GLOBALS = {"globals", "eval", "exec"}  # Code with these may refer to every global.
+MAX_SINGLE = 64  # Plain values of a container that are compared one by one.
 MAX_DEPTH = 150  # Levels of nested objects. A level takes three of Python's 1000 nested calls.
 MAX_OBJECTS = 2_000_000  # About ten seconds.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
@@ -52,20 +83,31 @@ _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _OURS = ("kaldi_compat", "io_ark", "kaldi_standins")
 
 
-class Slot(NamedTuple):
-    """State of one attribute or global at the time of a digest.
+class Node(NamedTuple):
+    """Digest of a value, and of the values that it refers to.
 
     Attributes:
-        digest: digest of its value. An object inside the value counts by its type only.
-        is_users: the user's code owns it, not a library.
+        digest: digest of the value and everything below it.
+        kind: says what a change of it means: one of the constants below.
+        label: kind and class of an object or container.
+        children: the values that it refers to by name; empty if these have no names.
+        is_users: it is an object of the user's code, not of a library; None for other values.
         has_arrays: it holds an array, a tensor or a module of torch.
         has_modules: it holds a module of torch.
     """
 
     digest: bytes
-    is_users: bool
-    has_arrays: bool
-    has_modules: bool
+    kind: str
+    label: str = ""
+    children: Mapping[str, Node] = {}
+    is_users: bool | None = None
+    has_arrays: bool = False
+    has_modules: bool = False
+
+
+# A count, name, time or random state; a number that may be a weight; None, or nothing in a container; code and modules.
+COUNT, NUMBER, EMPTY, IGNORED, CODE, OTHER = "count", "number", "empty", "ignored", "code", "other"
+NOTHING = Node(b"", EMPTY)
 
 
 @dataclass
@@ -75,34 +117,23 @@ class ObjectDigest:
     Attributes:
         parts: digest of each attribute of the object.
         opaque: type of each object that has no comparable state, by its path.
-        slots: attributes and globals in the object's reach, by path and by name (``Class.attribute``).
+        root: the object with everything in its reach.
         modules: modules of torch.
         files: source files of the user's modules that the object uses, by module name.
     """
 
     parts: dict[str, str] = field(default_factory=dict)
     opaque: dict[str, str] = field(default_factory=dict)
-    slots: dict[tuple[str, str], Slot] = field(default_factory=dict)
+    root: Node = NOTHING
     modules: list[Any] = field(default_factory=list)
     files: dict[str, Path] = field(default_factory=dict)
 
 
-class _Node(NamedTuple):
-    """Digests of a value: with everything below it, and with the objects below it only by type."""
-
-    deep: bytes
-    shallow: bytes
-    has_arrays: bool = False
-    has_modules: bool = False
-
-
 class _Child(NamedTuple):
-    """A value that another one refers to; ``slot`` is the name of the attribute or global that holds it, or ""."""
+    """A value that another one refers to."""
 
     name: str
     value: Any
-    slot: str = ""
-    is_users: bool = False
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
@@ -111,36 +142,91 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     Args:
         value: the object.
         torch: :mod:`kaldi_compat.torch.extractors` if torch is imported, otherwise None.
-        excluded: names of slots that are not part of the digest, since calls change them.
+        excluded: paths of values that are not part of the digest, since calls change them.
     """
     walk = _Walk(torch, excluded)
-    _, children, _ = walk.expand(value, "")
+    label, children, _ = walk.expand(value, "")
     if not children:
         children = [_Child("call", value)]
-    elif walk.is_module(value):
-        walk.found.modules.append(value)
+    else:
+        walk.open.add(id(value))
+        if walk.is_module(value):
+            walk.found.modules.append(value)
     walk.add_files(type(value).__module__)
-    for child in walk.compared(children):
-        walk.found.parts[child.name] = walk.of_child(child, "").deep.hex()
+    nodes = {child.name: walk.of(child.value, child.name) for child in walk.compared(children, "")}
+    walk.found.parts = {name: node.digest.hex() for name, node in nodes.items()}
+    walk.found.root = Node(b"", OTHER, label, nodes, _is_users(_owner(value)))
     return walk.found
 
 
-def changed_slots(before: ObjectDigest, after: ObjectDigest) -> dict[str, bool]:
-    """Return the names of slots that calls of an object have changed, and whether weights have appeared there.
+def changed_values(before: ObjectDigest, after: ObjectDigest, excluded: Container[str] = ()) -> dict[str, str]:
+    """Return the paths of values that calls of an object have changed.
 
-    A cache of a library holds arrays, too. Therefore only a module of torch counts there.
+    These are numbers, texts and other values without content, as far as possible, and never the container around them.
+
+    Args:
+        before: digest before the calls, of everything.
+        after: digest after them, without what is ``excluded``.
+        excluded: paths that are known already.
+
+    Returns:
+        why a value cannot be compared by its path; "" for a count, which need not be compared.
     """
-    names: dict[str, bool] = {}
-    owners = {path for path, _ in before.slots} & {path for path, _ in after.slots}
-    for key in before.slots.keys() | after.slots.keys():
-        old, new = before.slots.get(key), after.slots.get(key)
-        # An owner that is new or gone is part of another slot, which has changed.
-        if key[0] not in owners or (old and new and old.digest == new.digest):
-            continue
-        was_there = old is not None and old.has_arrays
-        appeared = new is not None and not was_there and (new.has_modules or (new.is_users and new.has_arrays))
-        names[key[1]] = names.get(key[1], False) or appeared
-    return names
+    comparison = _Comparison(excluded)
+    comparison.compare("", before.root, after.root, True)
+    return comparison.found
+
+
+class _Comparison:
+    def __init__(self, excluded: Container[str]) -> None:
+        self.excluded, self.found = excluded, dict[str, str]()
+        self.seen: set[tuple[int, int]] = set()
+
+    def compare(self, path: str, old: Node, new: Node, is_users: bool) -> bool:
+        """Compare two states of a value; return True if they differ."""
+        if path in self.excluded or (old.digest == new.digest and path):
+            return path in self.excluded
+        key = id(old), id(new)
+        if key in self.seen:
+            return True
+        self.seen.add(key)
+        if old.children and new.children and old.label == new.label:
+            names = dict.fromkeys([*old.children, *new.children])
+            owner = is_users if new.is_users is None else new.is_users
+            found = [
+                self.compare(_path(path, name), old.children.get(name, NOTHING), new.children.get(name, NOTHING), owner)
+                for name in names
+            ]
+            if any(found) or not path:
+                return True
+        self.found[path] = _reason(old, new, is_users)
+        return True
+
+
+def _reason(old: Node, new: Node, is_users: bool) -> str:
+    """Return why a value that calls have changed cannot be compared; "" if it need not be.
+
+    A cache of a library holds arrays, too. Therefore only a module of torch, or a change of an array, counts there.
+    """
+    if new.kind == IGNORED or (new.kind == CODE and not new.has_arrays and not old.has_arrays):
+        return ""
+    has_appeared = old.kind == EMPTY
+    if is_users:
+        single = (COUNT, EMPTY) if has_appeared else (COUNT, NUMBER, EMPTY)
+        is_comparable = new.kind not in single or old.kind not in (COUNT, NUMBER, EMPTY, IGNORED)
+    else:
+        is_comparable = new.has_modules if has_appeared else old.has_arrays
+    return "" if not is_comparable else "made in its first call" if has_appeared else "changed by its calls"
+
+
+def _path(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _is_time(value: float) -> bool:
+    """Return True for a time of one of Python's clocks in the last minutes."""
+    clocks = time.time(), time.monotonic(), time.perf_counter()
+    return not value.is_integer() and any(now - 600 < value <= now for now in clocks if now > 3600)
 
 
 class _Walk:
@@ -148,7 +234,7 @@ class _Walk:
 
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.found, self.torch, self.excluded = ObjectDigest(), torch, excluded
-        self.nodes: dict[int, _Node] = {}
+        self.nodes: dict[int, Node] = {}
         self.open: set[int] = set()
         self.alive: list[Any] = []  # Python gives the id of a deleted object to another one.
 
@@ -156,28 +242,23 @@ class _Walk:
         """Return True for a module of torch."""
         return bool(self.torch and self.torch.is_module(value))
 
-    def compared(self, children: list[_Child]) -> list[_Child]:
+    def compared(self, children: list[_Child], path: str) -> list[_Child]:
         """Return the values that are part of the digest."""
-        return [child for child in children if child.slot not in self.excluded]
+        if not self.excluded:
+            return children
+        return [child for child in children if _path(path, child.name) not in self.excluded]
 
-    def of_child(self, child: _Child, path: str) -> _Node:
-        """Digest a value that an object refers to, and record its slot."""
-        node = self.of(child.value, f"{path}.{child.name}" if path else child.name)
-        if child.slot:
-            state = Slot(node.shallow, child.is_users, node.has_arrays, node.has_modules)
-            self.found.slots[path, child.slot] = state
-        return node
-
-    def of(self, value: Any, path: str) -> _Node:
+    def of(self, value: Any, path: str) -> Node:
         """Digest a value."""
         kind = type(value)
         if kind in PLAIN:
-            return _leaf(kind.__name__, _plain_bytes(value))
+            is_number = kind in (float, complex) and not _is_time(float(value.real))
+            return _leaf(EMPTY if value is None else NUMBER if is_number else COUNT, kind.__name__, _plain_bytes(value))
         key = id(value)
         if key in self.nodes:
             return self.nodes[key]
         if key in self.open:
-            return _leaf("cycle", kind.__qualname__)
+            return _leaf(OTHER, "cycle", kind.__qualname__)
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
         self.open.add(key)
@@ -191,39 +272,52 @@ class _Walk:
         self.nodes[key] = node
         return node
 
-    def report(self, path: str, value: Any, why: str = "") -> _Node:
+    def report(self, path: str, value: Any, why: str = "") -> Node:
         """Record an object that has no comparable state."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.found.opaque[path] = f"{name}: {why}" if why else name
-        return _leaf("opaque", name)
+        return _leaf(OTHER, "opaque", name)
 
-    def _of_new(self, value: Any, path: str) -> _Node:
+    def _of_new(self, value: Any, path: str) -> Node:
         if (content := self._array_content(value)) is not None:
-            return _leaf("array", *content)._replace(has_arrays=True)
+            return _leaf(OTHER, "array", *content)._replace(has_arrays=True)
         if (content := self._other_content(value)) is not None:
-            return _leaf(*content)
+            if content[0] == "irrelevant" and (why := _hidden_content(value)):
+                self.report(path, value, why)
+            return _leaf(IGNORED if content[0] in ("irrelevant", "module", "code") else COUNT, *content)
         if self.is_outside(value):
             return self.report(path, value)
         label, children, is_ordered = self.expand(value, path)
         if children is None:
             return self.report(path, value)
-        children = self.compared(children)
-        nodes = [(child.name, self.of_child(child, path)) for child in children]
+        children = self.compared(children, path)
+        nodes = [(child.name, self.of(child.value, _path(path, child.name))) for child in children]
         is_module = self.is_module(value)
         if is_module:
             self.found.modules.append(value)
-        deep = [_hash(name, node.deep) if is_ordered else node.deep for name, node in nodes]
-        shallow = [node.shallow for (_, node), child in zip(nodes, children, strict=True) if not child.slot]
-        if not is_ordered:
-            deep, shallow = sorted(deep), sorted(shallow)
-        kind = _name_of(type(value))
+        deep = [_hash(name, node.digest) if is_ordered else node.digest for name, node in nodes]
+        kind, named = _name_of(type(value)), dict(nodes)
         has_modules = is_module or any(node.has_modules for _, node in nodes)
-        return _Node(
-            _hash(label, kind, *deep),
-            _hash(label, kind, *shallow),
+        digest, meaning = _hash(label, kind, *(deep if is_ordered else sorted(deep))), self.kind_of(value, label)
+        if meaning == COUNT:
+            return Node(digest, COUNT)
+        return Node(
+            digest,
+            meaning,
+            f"{label} {kind}",
+            named if is_ordered and len(named) == len(nodes) else {},
+            None if type(value) in CONTAINERS else _is_users(value.__name__ if label == "module" else _owner(value)),
             has_modules or any(node.has_arrays for _, node in nodes),
             has_modules,
         )
+
+    def kind_of(self, value: Any, label: str) -> str:
+        """Return what a change of an object means."""
+        if isinstance(value, RANDOM) or (self.torch and self.torch.is_generator(value)) or _counts(value):
+            return COUNT
+        if label in ("class", "function", "module"):
+            return CODE
+        return EMPTY if isinstance(value, CONTAINERS) and not len(value) else OTHER
 
     def is_outside(self, value: Any) -> bool:
         """Return True for an object that stands for another process or library."""
@@ -249,11 +343,12 @@ class _Walk:
             return "enum", _name_of(type(value)), value.name
         if isinstance(value, str | int | float | complex | bytes):  # a class derived from one of them
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
-            return "plain", _name_of(type(value)), _plain_bytes(base(value))
+            if not _is_users(type(value).__module__) and not getattr(value, "__dict__", None):
+                return "plain", _name_of(type(value)), _plain_bytes(base(value))
         if isinstance(value, PurePath):
             return "path", str(value)
-        if isinstance(value, types.ModuleType):
-            self.add_files(value.__name__)
+        is_library = isinstance(value, types.ModuleType) and not _is_users(value.__name__)
+        if is_library or value is sys.modules["__main__"]:
             return "module", value.__name__
         if isinstance(value, type | types.FunctionType) and not _is_users(value.__module__):
             return "code", _name_of(value)
@@ -264,6 +359,9 @@ class _Walk:
 
         The values are None if the object has no comparable state.
         """
+        if isinstance(value, types.ModuleType):
+            self.add_files(value.__name__)
+            return "module", [_Child(*each) for each in sorted(vars(value).items()) if not _is_dunder(each[0])], True
         if isinstance(value, type):
             self.add_files(value.__module__)
             return "class", list(_class_children(value)), True
@@ -278,6 +376,8 @@ class _Walk:
             names = ("__func__", "fget", "func")
             return "accessor", [_Child("", getattr(value, name)) for name in names if hasattr(value, name)], True
         if isinstance(value, functools._lru_cache_wrapper):
+            if _is_users(value.__module__) and value.cache_info().currsize:
+                self.report(path, value, "a cache that is not empty")
             return "cached", [_Child("", value.__wrapped__)], True
         if isinstance(value, types.BuiltinFunctionType):
             owner = value.__self__
@@ -285,9 +385,12 @@ class _Walk:
             return "builtin", [_Child("name", value.__qualname__), *bound], True
         if isinstance(value, np.ndarray):
             return "array", [_Child("shape", str(value.shape)), _Child("", value.ravel().tolist())], True
+        if isinstance(value, str | int | float | complex | bytes):  # of a class of the user's, or with attributes
+            base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
+            own = [_Child(*each) for each in getattr(value, "__dict__", {}).items()]
+            return "number", [_Child("class", type(value)), _Child("[]", base(value)), *own], True
         if (state := self._state(value)) is not None:
-            owner, is_users = _name_of(type(value)), _is_users(type(value).__module__)
-            children = [_Child(name, each, f"{owner}.{name}", is_users) for name, each in state.items()]
+            children = [_Child(name, each) for name, each in state.items()]
             content = [_Child("[]", _as_container(value))] if isinstance(value, CONTAINERS) else []
             return "object", [_Child("class", type(value)), *children, *content], True
         return _reduced(value)
@@ -314,9 +417,37 @@ class _Walk:
             self.found.files[name] = path
 
 
-def _leaf(*parts: str | bytes) -> _Node:
-    digest = _hash(*parts)
-    return _Node(digest, digest)
+def _leaf(kind: str, *parts: str | bytes | memoryview) -> Node:
+    return Node(_hash(*parts), kind)
+
+
+def _owner(value: Any) -> str:
+    """Return the module that an object's code comes from."""
+    is_code = isinstance(value, type | types.FunctionType | functools._lru_cache_wrapper)
+    return str((value if is_code else type(value)).__module__)
+
+
+def _counts(value: Any) -> bool:
+    """Return True for a dictionary that is made for counts and has nothing else."""
+    is_counter = isinstance(value, Counter) or (isinstance(value, defaultdict) and value.default_factory is int)
+    return is_counter and all(type(each) is int for each in value.values())
+
+
+def _hidden_content(value: Any) -> str:
+    """Return why an object whose own state decides no numbers holds others that may; "" if it holds none."""
+    if isinstance(value, threading.Thread):
+        return "a thread"
+    if isinstance(value, queue.Queue | queue.SimpleQueue):
+        return "" if value.empty() else "a queue that is not empty"
+    if isinstance(value, threading.local):
+        return "the content of a thread" if vars(value) else ""
+    if isinstance(value, weakref.WeakKeyDictionary | weakref.WeakValueDictionary | weakref.WeakSet):
+        return "a weak container that is not empty" if len(value) else ""
+    return ""
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 def _hash(*parts: str | bytes | memoryview) -> bytes:
@@ -349,15 +480,30 @@ def _container_children(value: Any) -> tuple[str, list[_Child], bool]:
     """Return the content of a container. Plain values become one string, so that large lists take no time."""
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
+        if all(type(key) in PLAIN for key in value) and (
+            len(value) <= MAX_SINGLE or not all(type(each) in PLAIN for each in value.values())
+        ):
+            return (
+                kind,
+                sorted((_Child(_name_of_key(key), each) for key, each in value.items()), key=itemgetter(0)),
+                True,
+            )
         if all(type(each) in PLAIN for pair in value.items() for each in pair):
             return kind, [_Child("", sorted(repr((_one(key), _one(each))) for key, each in value.items()))], True
         pairs = [_Child(str(key) if type(key) in PLAIN else "", (key, each)) for key, each in value.items()]
         return kind, pairs, False
     is_ordered = not isinstance(value, set | frozenset)
-    if all(type(each) in PLAIN for each in value):
+    is_single = is_ordered and len(value) <= MAX_SINGLE
+    if not is_single and all(type(each) in PLAIN for each in value):
         content = [_one(each) for each in value]
         return kind, [_Child("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
     return kind, [_Child(str(number), each) for number, each in enumerate(value)], is_ordered
+
+
+def _name_of_key(key: Any) -> str:
+    if type(key) is not str:
+        return f"[{_one(key)!r}]"
+    return "device" if _DEVICE.fullmatch(key) else key
 
 
 def _one(value: Any) -> Any:
@@ -391,39 +537,41 @@ def _class_children(kind: type) -> Iterator[_Child]:
             continue
         for name, value in vars(base).items():
             is_function = isinstance(value, types.FunctionType)
-            if (name.startswith("__") and not is_function) or name.startswith("_abc_"):
+            if name.startswith(("_abc_", "__pydantic")) or (name in OF_ANY_CLASS and not is_function):
                 continue
-            yield _Child(name, value, f"{_name_of(base)}.{name}", is_users=True)
+            yield _Child(name if base is kind else f"{base.__qualname__}.{name}", value)
+    if type(kind) is not type and _is_users(type(kind).__module__):
+        yield _Child("metaclass", type(kind))
 
 
 def _function_children(function: types.FunctionType) -> Iterator[_Child]:
     """Yield what the code of a function refers to: defaults, cells, attributes, and globals by name."""
-    code, name = function.__code__, _name_of(function)
+    code = function.__code__
     if module_path(function.__module__) is None or function.__module__ == "__main__":
         yield _Child("code", _code_digest(code))  # otherwise the module's file is compared
     yield _Child("defaults", (function.__defaults__, function.__kwdefaults__))
     for attribute, value in function.__dict__.items():
-        yield _Child(attribute, value, f"{name}.{attribute}", is_users=True)
+        yield _Child(attribute, value)
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # the cell is empty
-            yield _Child(cell_name, cell.cell_contents, f"{name}.{cell_name}", is_users=True)
-    global_names, all_names = _names_in(code)
+            yield _Child(cell_name, cell.cell_contents)
+    global_names, imported = _names_in(code)
+    if global_names & ALL_GLOBALS:
+        global_names |= {each for each in function.__globals__ if not _is_dunder(each)}
     for each in sorted(global_names & function.__globals__.keys()):
-        value = function.__globals__[each]
-        yield _Child(each, value, f"{function.__module__}:{each}", is_users=True)
-        if isinstance(value, types.ModuleType) and _is_users(value.__name__):
-            for attribute in sorted(all_names & vars(value).keys()):
-                slot = f"{value.__name__}:{attribute}"
-                yield _Child(f"{each}.{attribute}", vars(value)[attribute], slot, is_users=True)
+        yield _Child(each, function.__globals__[each])
+    for each in sorted(imported & sys.modules.keys()):
+        yield _Child(f"import {each}", sys.modules[each])
 
 
 @functools.lru_cache(100_000)
 def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of globals that code refers to, and all names that it uses, attributes included."""
-    loads = (each for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    """Return the names of globals that code refers to, and of modules that it imports."""
     found = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    found.append((frozenset(each.argval for each in loads), frozenset(code.co_names)))
-    return frozenset().union(*(one for one, _ in found)), frozenset().union(*(every for _, every in found))
+    names = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    loads = frozenset(name for kind, name in names if kind in ("LOAD_GLOBAL", "LOAD_NAME"))
+    imports = frozenset(name for kind, name in names if kind == "IMPORT_NAME")
+    return loads.union(*(each for each, _ in found)), imports.union(*(each for _, each in found))
 
 
 def _code_digest(code: types.CodeType) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
+from io_ark.data_dir.stage import DATA_FILES
 from io_ark.specifier import Rspecifier, name_of, parse_rspecifier
 from io_ark.streams.unfinished import clear_directory, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing
@@ -32,13 +33,16 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     numbers = [shard.number for shard in plan.part(*job.options.part)]
     tables = list(tables_of_archives(job.layout, plan, numbers))
     written = [*tables, *outputs_in_log(job.layout, numbers), *outputs_in_data(job, plan)]
+    # Other files of the directory, and the modules that an extractor has imported, are no less needed than inputs.
+    kept = [name_of(path) for name in DATA_FILES if (path := job.layout.in_data(name)) not in written]
+    kept += map(name_of, map(Path, plan.trial.files.values()))
     written += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(name_of, written))
     # A part of a job looks at fewer files, since every part does so for all lines.
     confs = plan.settings["confs"]
     same = {path for name, text in kept_confs(confs).items() if has_text(path := conf_path(job, name), text)}
     replaced = [name_of(path) for path in written if path not in same]
-    refuse_replacing(replaced, _inputs(job, confs), every_line=not job.options.shard)
+    refuse_replacing(replaced, [*_inputs(job, confs), *kept], every_line=not job.options.shard)
     for path in tables:
         check_place(path)
     _check_folders(job, plan, written)

@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterator
 from kaldi_compat.dump.errors import DumpError
 
 STANDARD_STREAMS = (0, 1, 2)
+CLOSED_FILES = 253  # status of a supervised job whose files user code has closed
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+_supervised: list[int] = []  # the process of a job that another one watches
 
 
 class Interrupted(KeyboardInterrupt):
@@ -66,6 +70,11 @@ class _Process:
 
     def restore(self) -> list[str]:
         """Undo the changes, and return those that the user should know."""
+        if not all(map(_identity, (self.folder, *self.copies.values()))):
+            if _supervised == [os.getpid()]:
+                os._exit(CLOSED_FILES)  # what would follow, such as a line in a log, needs these files
+            sys.stdin, sys.stdout, sys.stderr = self.streams
+            return ["closed files of the program"]
         changes = []
         if _identity(self.folder) != _identity("."):
             changes.append(f"changed the working directory to {_folder_name()}")
@@ -113,27 +122,36 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         the status: that of the job, or 255.
     """
     reading, writing = os.pipe()
+    token = os.urandom(16)  # since user code may write to any file
     parent, child = os.getpid(), os.fork()
     if not child:
         os.close(reading)
         os.setpgid(0, 0)  # so that ^C arrives once, through the parent
         _end_with(parent)
+        _supervised[:] = [os.getpid()]
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
         status = run()
-        os.write(writing, bytes([status]))
+        with contextlib.suppress(OSError):  # user code has closed it
+            os.write(writing, token + bytes([status]))
         return status
     os.close(writing)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: os.kill(child, number))
     _, ending = os.waitpid(child, 0)
-    if last_word := os.read(reading, 1):
-        os._exit(last_word[0])
+    os.set_blocking(reading, False)  # a process that user code has started may still hold the other end
+    last_words = b""
+    with contextlib.suppress(BlockingIOError):
+        last_words = os.read(reading, 1 << 16)
+    if token in last_words:
+        os._exit(last_words.partition(token)[2][0])
     code = os.waitstatus_to_exitcode(ending)
-    how = f"by signal {-code}{_signal_name(-code)}" if code < 0 else f"with status {code}"
+    how = "ended the process "
+    how += f"by signal {-code}{_signal_name(-code)}" if code < 0 else f"with status {code}"
+    how = "closed files of the program" if code == CLOSED_FILES else how
     say(
-        f"{name} has ended the process {how} before the job was done; what is complete is kept, and --resume continues "
+        f"{name} has {how} before the job was done; what is complete is kept, and --resume continues "
         "with what is missing"
     )
     os._exit(255)

@@ -71,6 +71,11 @@ def is_module(value: Any) -> bool:
     return isinstance(value, nn.Module)
 
 
+def is_generator(value: Any) -> bool:
+    """Return True for a random generator."""
+    return isinstance(value, torch.Generator)
+
+
 def move(modules: Sequence[Any], device: str) -> None:
     """Move modules to a device, ready for inference."""
     for module in modules:

@@ -521,3 +521,29 @@ def test_files_of_a_killed_dump_are_removed_whatever_the_output(data: Path) -> N
         left.touch()
     said("--module=extract.py:Mean", str(data), "--resume")
     assert not list(data.glob(f"**/*{TEMPORARY}*"))
+
+
+def test_integers_that_a_matrix_of_floats_rounds_fail(data: Path) -> None:
+    def codes(audio: list[np.ndarray]) -> list[np.ndarray]:
+        return [np.full((len(each) // 160, 2), 2**24 + (len(each) == 8000)) for each in audio]
+
+    for fault, key in enumerate(keys_of(data / "wav.scp")[:2]):
+        add_fault(data, key, fault)  # audio of 8000 samples
+    done = kaldi_compat.dump(data, codes, nj=1)
+    assert done.utterances == 7 and all((each == 2**24).all() for each in arrays(data / "codes.scp").values())
+
+
+def test_utterances_are_tried_again_with_samples_that_no_call_has_changed(data: Path) -> None:
+    def changes(audio: list[np.ndarray]) -> list[np.ndarray]:
+        found = [each[:4].copy() for each in audio]
+        is_trial = all(len(each) in (4960, 16000, 24161, 48000) for each in audio)
+        if len(audio) > 1:
+            for each in audio:
+                each *= 0
+            if not is_trial:
+                raise ValueError("one of them is to blame")
+        return found
+
+    assert kaldi_compat.dump(data, changes, nj=1).utterances == 9
+    found = arrays(data / "xvector.scp")
+    assert all((found[key] == each[:4]).all() for key, (each, _) in waves(data).items())

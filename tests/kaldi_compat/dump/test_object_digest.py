@@ -9,10 +9,12 @@ import enum
 import functools
 import itertools
 import logging
+import queue
 import re
 import subprocess
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +25,7 @@ import pytest
 import torch
 
 import kaldi_compat.numpy
-from kaldi_compat.dump.object_digest import changed_slots, digest_object
+from kaldi_compat.dump.object_digest import changed_values, digest_object
 from kaldi_compat.torch import extractors as wing
 
 
@@ -117,6 +119,26 @@ def ring(fill: float) -> list[Any]:
     return made
 
 
+class Number(float):
+    weights: Any
+
+
+def _number_with(value: Any) -> Number:
+    made = Number(1)
+    made.weights = value
+    return made
+
+
+def _with_globals(**names: Any) -> Callable[[], Any]:
+    return types.FunctionType((lambda: globals()["W"]).__code__, {"__builtins__": __builtins__, **names})
+
+
+def _module_with(value: Any) -> types.ModuleType:
+    made = types.ModuleType("helper_of_the_user")
+    made.value = value  # type: ignore[attr-defined]
+    return made
+
+
 VALUES: dict[str, Callable[[float], Any]] = {
     "number": lambda x: x,
     "large integer": lambda x: 10**5000 + int(x),
@@ -162,6 +184,15 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "attribute of a function": lambda x: with_attribute(array(x)),
     "attribute of a class": lambda x: in_dictionary_class(array(x))(),
     "class": lambda x: in_dictionary_class(array(x)),
+    "class attribute with a name of Python": lambda x: type("Made", (), {"__weights__": array(x)})(),
+    "object as a method": lambda x: type("Made", (), {"__call__": Holder(array(x))})(),
+    "partial method": lambda x: type("Made", (), {"__call__": functools.partialmethod(print, array(x))})(),
+    "attribute of a metaclass": lambda x: type("Meta", (type,), {"weights": array(x)})("Made", (), {})(),
+    "attribute of a number": lambda x: _number_with(array(x)),
+    "module of the user's": lambda x: _module_with(array(x)),
+    "module in a module of the user's": lambda x: _module_with(_module_with(array(x))),
+    "cached function": lambda x: functools.lru_cache(closure(array(x))),
+    "global by its name": lambda x: _with_globals(W=array(x)),
     "cycle": ring,
     "tensor": lambda x: torch.full((2,), x),
     "tensor in half precision": lambda x: torch.full((2,), x, dtype=torch.bfloat16),
@@ -199,6 +230,23 @@ def test_other_value_gives_another_digest(kind: str) -> None:
     assert {name for name in first.parts if first.parts[name] != other.parts[name]} == {"value"}
 
 
+def _filled(holder: queue.Queue[int]) -> queue.Queue[int]:
+    holder.put(1)
+    return holder
+
+
+def _local(value: Any) -> threading.local:
+    made = threading.local()
+    made.value = value
+    return made
+
+
+def _cached(value: Any) -> Callable[[], Any]:
+    function = functools.lru_cache(lambda: value)
+    function()
+    return function
+
+
 OPAQUE: dict[str, Callable[[], Any]] = {
     "open file": lambda: open(__file__),  # noqa: SIM115  the object holds it
     "generator": lambda: (i for i in range(3)),
@@ -208,6 +256,10 @@ OPAQUE: dict[str, Callable[[], Any]] = {
     "process": lambda: subprocess.Popen(["true"]),
     "weights that do not exist yet": lambda: torch.nn.LazyLinear(3),
     "tensor without values": lambda: torch.zeros(2, device="meta"),
+    "thread": lambda: threading.Thread(target=print),
+    "queue that holds an object": lambda: _filled(queue.Queue()),
+    "content of a thread": lambda: _local(array(1)),
+    "cache that is not empty": lambda: _cached(array(1)),
     "deep list": lambda: functools.reduce(lambda inner, _: [inner, array(1)], range(2000), []),
 }
 
@@ -227,8 +279,11 @@ def test_session_of_onnxruntime_is_reported() -> None:
 IRRELEVANT: dict[str, Callable[[], Any]] = {
     "logger": lambda: logging.getLogger("x"),
     "lock": threading.Lock,
+    "content of no thread": threading.local,
+    "empty queue": queue.Queue,
+    "cache that is empty": lambda: functools.lru_cache(len),
+    "random generator of torch": lambda: torch.Generator().manual_seed(3),
     "reentrant lock": threading.RLock,
-    "thread": lambda: threading.Thread(target=print),
     "standard error": lambda: sys.stderr,
     "library module": lambda: np,
     "library function": lambda: np.add,
@@ -336,12 +391,12 @@ class Lazy:
         return audio
 
 
-def test_slots_that_calls_change_are_named_and_excluded() -> None:
-    made, name = Lazy(), f"{__name__}.Lazy"
+def test_values_that_calls_change_are_named_and_excluded() -> None:
+    made = Lazy()
     before = digest_object(made, wing)
     made([])
-    changed = changed_slots(before, digest_object(made, wing))
-    assert changed == {f"{name}.calls": False, f"{name}.weights": True}
+    changed = changed_values(before, digest_object(made, wing))
+    assert changed == {"calls": "", "weights": "made in its first call"}
     excluded = frozenset(changed)
     made([])
     fresh = Lazy()
@@ -350,8 +405,97 @@ def test_slots_that_calls_change_are_named_and_excluded() -> None:
     assert digest_object(made, wing, excluded).parts != digest_object(fresh, wing, excluded).parts
 
 
+class Changing:
+    """Has a value that its calls change by a function."""
+
+    def __init__(self, value: Any, change: Callable[[Any], Any]) -> None:
+        self.value, self.change = value, change
+
+    def __call__(self, audio: Any) -> Any:
+        found = self.change(self.value)
+        self.value = found if found is not None else self.value
+        return audio
+
+
+def changes(value: Any, change: Callable[[Any], Any]) -> dict[str, str]:
+    made = Changing(value, change)
+    before = digest_object(made, wing)
+    made([])
+    return changed_values(before, digest_object(made, wing))
+
+
+def count(owner: Any) -> None:
+    owner.value += 1
+
+
+COUNTS: dict[str, tuple[Callable[[float], Any], Callable[[Any], Any], str]] = {
+    "beside an array": (lambda x: {"w": array(x), "n": 0}, lambda d: d.update(n=1), "value.n"),
+    "beside a list": (lambda x: {"n": 0, "w": [x]}, lambda d: d.update(n=1), "value.n"),
+    "in a list": (lambda x: [0, array(x)], lambda each: each.__setitem__(0, 1), "value.0"),
+    "of one of two objects": (lambda x: [Holder(0), Holder(x)], lambda two: count(two[0]), "value.0.value"),
+    "new beside an array": (lambda x: {"w": array(x)}, lambda d: d.update(n=1), "value.n"),
+    "time": (lambda x: {"w": array(x)}, lambda d: d.update(n=time.time()), "value.n"),
+    "counter": (lambda x: [x, collections.Counter()], lambda two: two[1].update("a"), "value.1"),
+    "generator": (lambda x: [x, np.random.default_rng(1)], lambda two: two[1].random() and None, "value.1"),
+    "old generator": (lambda x: [x, np.random.RandomState(1)], lambda two: two[1].rand() and None, "value.1"),
+    "generator of torch": (
+        lambda x: [x, torch.Generator().manual_seed(3)],
+        lambda two: two[1].manual_seed(4) and None,
+        "value.1",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_count_is_excluded_alone(kind: str) -> None:
+    make, change, path = COUNTS[kind]
+    assert changes(make(1), change) == {path: ""}
+    excluded = frozenset([path])
+    called = Changing(make(1), change)
+    called([])
+    fresh, other = (digest_object(Changing(make(fill), change), wing, excluded).parts for fill in (1, 2))
+    assert digest_object(called, wing, excluded).parts == fresh != other
+
+
+LATE: dict[str, tuple[Any, Callable[[Any], Any], str]] = {
+    "array": (None, lambda _: array(1), "value"),
+    "list of floats": (None, lambda _: [0.5], "value"),
+    "float": (None, lambda _: 0.5, "value"),
+    "dictionary": (None, lambda _: {"a": 1}, "value"),
+    "content of a dictionary": ({}, lambda held: held.update(a=[1]), "value"),
+    "entry beside a count": ({"n": 1}, lambda held: held.update(w=[1]), "value.w"),
+    "module": (None, lambda _: linear(1), "value"),
+}
+
+
+@pytest.mark.parametrize("kind", LATE)
+def test_what_appears_in_a_call_cannot_be_compared(kind: str) -> None:
+    value, change, path = LATE[kind]
+    assert changes(value, change) == {path: "made in its first call"}
+
+
+def test_weights_of_a_module_that_a_call_imports_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(audio: Any) -> Any:
+        import helper_of_the_user  # type: ignore[import-not-found]
+
+        return helper_of_the_user
+
+    before = digest_object(call, wing)
+    monkeypatch.setitem(sys.modules, "helper_of_the_user", _module_with(array(1)))
+    assert changed_values(before, digest_object(call, wing)) == {"import helper_of_the_user": "made in its first call"}
+
+
+def test_array_that_calls_change_cannot_be_compared() -> None:
+    assert changes({"w": array(1)}, lambda held: held["w"].fill(3)) == {"value.w": "changed by its calls"}
+
+
+def test_modules_of_torch_in_new_places_are_reported() -> None:
+    held = type("Made", (), {"__net__": linear(1), "other": _module_with(_module_with(linear(2)))})()
+    assert len(digest_object(Holder(held), wing).modules) == 2
+
+
 def test_cache_of_a_library_is_no_late_weight() -> None:
     made = Holder(kaldi_compat.numpy.Fbank())
     before = digest_object(made, wing)
     made.value(np.zeros(4000, np.float32))
-    assert not any(changed_slots(before, digest_object(made, wing)).values())
+    assert not any(changed_values(before, digest_object(made, wing)).values())

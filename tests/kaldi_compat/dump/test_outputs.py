@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -256,3 +257,24 @@ def test_what_killed_dumps_left_is_removed_and_named(data: Path) -> None:
     (folder / "a.npy").touch()
     assert "removed 2 unfinished files that killed dumps left" in said_by(data, "--format=npy")
     assert not list(data.rglob("*unfinished*"))
+
+
+@pytest.mark.parametrize("name", ["data/train/spk2utt", "data/train/utt2spk", "data/train/text", "helper_of_report.py"])
+def test_report_in_place_of_another_file_of_the_user_is_refused(
+    data: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = data.parent.parent
+    monkeypatch.chdir(root)
+    monkeypatch.delitem(sys.modules, "helper_of_report", raising=False)
+    monkeypatch.syspath_prepend(root)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for other in ("text", "spk2utt"):
+        (data / other).write_text("spk0-utt000 spk0-utt000\n")
+    (root / "helper_of_report.py").write_text("def scaled(x):\n    return x[:4] / 2\n")
+    (root / "custom.py").write_text(
+        "import helper_of_report\n\n\ndef f(audio):\n    return [helper_of_report.scaled(x) for x in audio]\n"
+    )
+    before = digests(root)
+    status, said = dump_of(data, "custom.py:f", f"--report={root / name}")
+    assert status == 255 and f"{Path(name).name}: {READ_AS_WELL}" in said
+    assert digests(root) == before

@@ -60,6 +60,7 @@ ACTS = {
     "os.close(2)": "closed the standard stream 2",
     "sys.stderr.close()": "closed sys.stderr",
     "sys.stderr = None; os._exit(1)": "status 1",
+    "os.closerange(3, 200)": "closed files of the program",
     "raise KeyboardInterrupt": "raised KeyboardInterrupt",
     "raise Custom": "raised Custom",
     "raise GeneratorExit": "raised GeneratorExit",
@@ -105,6 +106,19 @@ def test_act_in_one_of_two_workers_is_named(tmp_path: Path, act: str) -> None:
     assert found.returncode == 255, found.stderr
     assert ACTS[act] in line and "internal error" not in line
     assert ("enough memory" in line) == ("SIGKILL" in act)
+
+
+def test_ending_is_said_while_another_process_of_the_users_lives(tmp_path: Path) -> None:
+    module_data(tmp_path, 2)
+    act = "os.fork() or (__import__('time').sleep(30), os._exit(0)); os._exit(0)"
+    (tmp_path / "hostile.py").write_text(MODULE.format(act=act, where="call"))
+    with open(tmp_path / "said", "wb") as said:
+        status = subprocess.run(
+            [sys.executable, "-c", MAIN, "dump", "--module=hostile.py:Extractor", "data/train", "--nj=1"],
+            cwd=tmp_path, stdout=said, stderr=said, stdin=subprocess.DEVNULL, timeout=25,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        ).returncode  # fmt: skip
+    assert status == 255 and "with status 0" in (tmp_path / "said").read_text().splitlines()[-1]
 
 
 def test_resumed_dump_without_the_act_is_complete(tmp_path: Path) -> None:
