@@ -67,7 +67,7 @@ def prepared_audio(
             warn_of_channels(audio)
     if rate != target:
         audio = resample(audio, ends, rate, target)
-        ends = None if ends is None else num_resampled(ends, rate, target)
+        ends = None if ends is None else as_like(num_resampled(ends, rate, target), audio)
     return (_without_mean(audio, ends) if preset.subtract_clip_mean else audio), ends
 
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from kaldi_compat.dump.options import DumpOptions, Job
-from kaldi_compat.dump.sources.base import Extractor, Source
+from kaldi_compat.dump.sources.base import Extractor, ExtractorSource
 from kaldi_compat.options.config import spell_as_flags
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def source_class(option: str) -> type[Source]:
+def source_class(option: str) -> type[ExtractorSource]:
     """Return the class of an option, which the file of that name defines."""
     importlib.import_module(f"{__name__}.{option}")
-    return Source.by_option[option]
+    return ExtractorSource.by_option[option]
 
 
 def extractor_name(options: DumpOptions) -> str:
@@ -34,12 +34,12 @@ def option_of(extractor: Any, name: str) -> dict[str, str]:
     return {"module" if ":" in extractor else "preset": extractor}
 
 
-def source_of(job: Job) -> Source | None:
+def source_of(job: Job) -> ExtractorSource | None:
     """Return the source of a job's extractor; None if the job computes Kaldi's features."""
     return source_class(job.options.source)(job) if job.options.source else None
 
 
-def open_extractor(source: Source, device: str, threads: int) -> Extractor:
+def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
     """Open the extractor of a source, and take what it warns about as notes.
 
     Raises:

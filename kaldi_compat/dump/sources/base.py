@@ -66,7 +66,7 @@ class Digests:
 NO_DIGESTS = Digests()  # Of a source whose files decide everything.
 
 
-class Source(ABC):
+class ExtractorSource(ABC):
     """A kind of extractor: the option that names it, how it is opened, and what decides its numbers.
 
     Args:
@@ -78,12 +78,12 @@ class Source(ABC):
     """
 
     option: ClassVar[str]
-    by_option: ClassVar[dict[str, type[Source]]] = {}
+    by_option: ClassVar[dict[str, type[ExtractorSource]]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "option" in vars(cls):
-            Source.by_option[cls.option] = cls
+            ExtractorSource.by_option[cls.option] = cls
 
     def __init__(self, job: Job) -> None:
         self.job, self.options = job, job.options

@@ -22,7 +22,7 @@ from kaldi_compat.dump.sources.base import (
     PADDED,
     Digests,
     Extractor,
-    Source,
+    ExtractorSource,
     padded_call,
 )
 from kaldi_compat.dump.sources.preset import extractor_of_frontend
@@ -31,7 +31,7 @@ LIST = "list"
 MAX_ROUNDS = 4  # A value that calls have made may hide others from the first comparison.
 
 
-class ModuleSource(Source):
+class ModuleSource(ExtractorSource):
     """A callable of Python, or a class or factory of one."""
 
     option = "module"

@@ -13,7 +13,7 @@ import numpy as np
 from io_ark.extras import import_extra
 from kaldi_compat.dump.errors import DumpError, one_line
 from kaldi_compat.dump.options import CPU
-from kaldi_compat.dump.sources.base import ALONE, DEFAULT_RATE, NO_DIGESTS, Array, Digests, Extractor, Source
+from kaldi_compat.dump.sources.base import ALONE, DEFAULT_RATE, NO_DIGESTS, Array, Digests, Extractor, ExtractorSource
 from kaldi_compat.dump.sources.preset import PresetSource
 from kaldi_compat.errors import AudioError
 
@@ -34,7 +34,7 @@ MAX_VARINT_BYTES = 10
 MAX_NESTING = 100  # Protocol buffers themselves allow 100 nested messages.
 
 
-class OnnxSource(Source):
+class OnnxSource(ExtractorSource):
     """A model for onnxruntime, with one input."""
 
     option = "onnx"

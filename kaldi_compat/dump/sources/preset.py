@@ -15,13 +15,13 @@ from kaldi_compat.dump.sources.base import (
     Array,
     Digests,
     Extractor,
-    Source,
+    ExtractorSource,
     padded_call,
     shift_of_steps,
 )
 
 
-class PresetSource(Source):
+class PresetSource(ExtractorSource):
     """A preset by its name or file, with statistics."""
 
     option = "preset"

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.sources.base import NO_DIGESTS, Digests, Extractor, Source
+from kaldi_compat.dump.sources.base import NO_DIGESTS, Digests, Extractor, ExtractorSource
 
 WEIGHTS = (".safetensors", ".bin")
 
 
-class TransformersSource(Source):
+class TransformersSource(ExtractorSource):
     """A folder that transformers has saved, or the name of a model on the hub."""
 
     option = "transformers"

@@ -19,7 +19,7 @@ from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.extractors import as_array, by_utterance
 from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
-from kaldi_compat.dump.sources import Source, source_class, source_of
+from kaldi_compat.dump.sources import ExtractorSource, source_class, source_of
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import audio, keys_of, results, write_wav
 from tests.support.extractors import arrays, module_data, waves
@@ -54,7 +54,7 @@ def test_every_source_is_a_class_in_the_file_of_its_option() -> None:
 
 
 def test_source_without_files_or_digests_cannot_be_made() -> None:
-    class Half(Source):
+    class Half(ExtractorSource):
         def open(self, device: str, threads: int) -> Any:
             raise NotImplementedError
 
