@@ -63,6 +63,7 @@ INTERNAL = {
     "dump/files.py": {"streams.unfinished": "temporary files"},
     "dump/finalize.py": {"cli.ark": "writes an output in another format"},
     "dump/outputs.py": {
+        "data_dir.stage": "the files of a data directory",
         "streams.unfinished": "what killed dumps left",
         "tables.overwriting": "no output is one of the inputs",
     },
