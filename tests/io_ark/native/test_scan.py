@@ -92,7 +92,9 @@ def test_damaged_archives_give_the_same_entries_and_error(
         at = data.draw(st.integers(0, len(damaged) - 1))
         damaged[at : at + data.draw(st.integers(0, 2))] = data.draw(piece)
         damaged += b"\n"
-    expected = one_by_one(bytes(damaged), kind)
+    # The plain way checks the first bytes, too: a configuration file or a single object is refused.
+    with without_library():
+        expected = in_blocks(BytesSource(bytes(damaged)), kind)
     assert frozen(in_blocks(BytesSource(bytes(damaged)), kind)) == frozen(expected)
 
 
