@@ -557,6 +557,7 @@ KF__INLINE float kf__sqrt_float(float value) {
 }
 
 /* ---- Presets: written by `make generate` from kaldi_compat/frontends/presets ---- */
+/* WebAssembly defines KF_NO_PRESETS, because its JavaScript brings the presets along. */
 
 typedef struct {
     const char *name;
@@ -565,6 +566,7 @@ typedef struct {
 } kf__preset;
 
 static const kf__preset kf__presets[] = {
+#ifndef KF_NO_PRESETS
     /* presets: begin */
     {"ast", KF_FBANK, "window_type=hanning num_mel_bins=128 allow_empty_bins=1 pad_frames=1024 global_mean=-4.2677393 global_std=9.1379948", NULL},
     {"audiomae", KF_FBANK, "window_type=hanning num_mel_bins=128 htk_compat=1 allow_empty_bins=1 subtract_clip_mean=1 pad_frames=1024 global_mean=-4.2677393 global_std=9.1379948", NULL},
@@ -605,6 +607,8 @@ static const kf__preset kf__presets[] = {
     {"wespeaker", KF_FBANK, "window_type=hamming num_mel_bins=80 waveform_scale=32768 utterance_cmvn=1", NULL},
     {"zipformer", KF_FBANK, "snip_edges=0 num_mel_bins=80 high_freq=-400", NULL},
     /* presets: end */
+#endif
+    {NULL, 0, NULL, NULL},
 };
 
 /* ---- Options ---- */
@@ -779,7 +783,7 @@ KF_API kf_status kf_set_statistics(kf_options *options, const float *shift, cons
 }
 KF_API const char *kf_preset_name(int index) {
     const int count = (int)(sizeof kf__presets / sizeof *kf__presets);
-    return index >= 0 && index < count ? kf__presets[index].name : NULL;
+    return index >= 0 && index < count ? kf__presets[index].name : NULL; /* the last one has no name */
 }
 KF_API kf_status kf_from_preset(const char *name, kf_options *options) {
     int i = 0;

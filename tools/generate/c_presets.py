@@ -1,9 +1,10 @@
-"""The table of presets in ``packages/c/kaldi_features.h``."""
+"""The presets of the C header ``packages/c/kaldi_features.h`` and of its WebAssembly package."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kaldi_compat.frontends.description import changed_options
 from kaldi_compat.frontends.preset import Preset, list_presets
@@ -26,7 +27,7 @@ LEFT_OUT = {"max_warnings": 5, "norm_vars": False, "multiple": 1, "value": 0.0} 
 
 
 def table(header: str) -> str:
-    """Return the header with the presets of this checkout."""
+    """Return the text of the header with the presets of this checkout."""
     before, _, rest = header.partition(BEGIN)
     return before + BEGIN + "".join(map(_row, list_presets())) + END + rest.partition(END)[2]
 
@@ -36,7 +37,34 @@ def source(path: Path) -> str:
     return table(path.read_text(encoding="utf-8"))
 
 
+def javascript() -> str:
+    """Return the text of ``packages/c/wasm/kaldi_features.presets.js``."""
+    lines = ["// Presets: written by `make generate` from kaldi_compat/frontends/presets.", "export const PRESETS = {"]
+    for name in list_presets():
+        row = _describe(name)
+        value = {"feature": row.feature, "options": {key: _number(value) for key, value in row.options.items()}}
+        lines.append(
+            f"  {json.dumps(name)}: {json.dumps(value | ({'statistics': row.statistics} if row.statistics else {}))},"
+        )
+    return "\n".join([*lines, "};", ""])
+
+
+class _Row(NamedTuple):
+    """A preset in the header's words: its feature, the options that differ from the defaults, the model's file."""
+
+    feature: str
+    options: dict[str, Any]
+    statistics: str
+
+
 def _row(name: str) -> str:
+    feature, options, file = _describe(name)
+    text = " ".join(f"{key}={_number(value)}" for key, value in options.items())
+    statistics = f'"{file}"' if file else "NULL"
+    return f'    {{"{name}", KF_{feature.upper()}, "{text}", {statistics}}},\n'
+
+
+def _describe(name: str) -> _Row:
     preset = Preset.of(name)
     kinds = [step.kind for step in preset.steps]
     if kinds != sorted(kinds, key=list(STEPS).index):
@@ -52,22 +80,21 @@ def _row(name: str) -> str:
         values |= {key: value} if value != default else {}
     for step in preset.steps:
         values |= _options(step)
-    text = " ".join(f"{key}={_text(value)}" for key, value in values.items())
-    statistics = f'"{preset.statistics}"' if preset.statistics else "NULL"
-    return f'    {{"{name}", KF_{preset.feature.upper()}, "{text}", {statistics}}},\n'
+    return _Row(preset.feature, values, preset.statistics or "")
 
 
 def _options(step: Step) -> dict[str, Any]:
-    names, found = STEPS[step.kind], {ALONE[step.kind]: True} if step.kind in ALONE else {}
+    names = STEPS[step.kind]
+    options: dict[str, Any] = {ALONE[step.kind]: True} if step.kind in ALONE else {}
     for name, value in vars(step.options).items() if not step.statistics else ():
         if name in names or name not in LEFT_OUT:
-            found |= {names.get(name, name): value} if value or step.kind != "utterance_cmvn" else {}
+            options |= {names.get(name, name): value} if value or step.kind != "utterance_cmvn" else {}
         elif value != LEFT_OUT[name]:
             raise ValueError(f"packages/c/kaldi_features.h has no option {name} of the step {step.kind}")
-    return found
+    return options
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
-        return str(int(value))
-    return str(value)
+def _number(value: Any) -> Any:
+    """Return a truth value or a whole number as an integer, and any other value as it is."""
+    is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
+    return int(value) if is_whole else value

@@ -29,6 +29,7 @@ STANDINS = importlib.import_module("tools.generate.standins").TARGETS if (ROOT /
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {
     "packages/c/kaldi_features.h": lambda: c_presets.source(ROOT / "packages" / "c" / "kaldi_features.h"),
+    "packages/c/wasm/kaldi_features.presets.js": c_presets.javascript,
     "kaldi_compat/frontends/presets.json": preset_files.presets,
     "kaldi_compat/frontends/preset.schema.json": preset_files.schema,
     "io_ark/__init__.pyi": io_ark_stub.source,

@@ -18,22 +18,28 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 HEADER = FOLDER.parent / "kaldi_features.h"
 FLAGS = {"kaldi_features.wasm": [], "kaldi_features.simd.wasm": ["-msimd128"]}
-COMMON = ["-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c99", "-O3", "-DNDEBUG", "-Wl,--strip-all",
-          "-Wl,--export=__heap_base"]  # fmt: skip
+COMMON = ["-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c99", "-O3", "-DNDEBUG", "-DKF_NO_PRESETS",
+          "-Wl,--strip-all", "-Wl,--export=__heap_base"]  # fmt: skip
+# The JavaScript has the presets, so that a new preset leaves the compiled files as they are.
+PRESETS = re.compile(rb"(?<=/\* presets: begin \*/\n).*?(?=\s*/\* presets: end \*/)", re.DOTALL)
+LEFT_OUT = {"kf_from_preset", "kf_preset_name"}
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file; of text, with line ends of one character."""
+    """Return the SHA-256 of a compiled file, or of the C header with Unix line ends and without its presets."""
     data = path.read_bytes()
-    return hashlib.sha256(data if path.suffix == ".wasm" else data.replace(b"\r\n", b"\n")).hexdigest()
+    if path.suffix != ".wasm":
+        data = PRESETS.sub(b"", data.replace(b"\r\n", b"\n"))
+    return hashlib.sha256(data).hexdigest()
 
 
 def build(folder: Path = FOLDER) -> None:
     """Compile both files and write build.json."""
-    functions = sorted(set(re.findall(r"^KF_API [\w *]*?\b(kf_\w+)\(", HEADER.read_text(encoding="utf-8"), re.M)))
+    declared = re.findall(r"^KF_API [\w *]*?\b(kf_\w+)\(", HEADER.read_text(encoding="utf-8"), re.M)
+    functions = sorted(set(declared) - LEFT_OUT)
     zig = [sys.executable, "-m", "ziglang"]
     for name, flags in FLAGS.items():
-        command = [*zig, "cc", *COMMON, *flags, *(f"-Wl,--export={each}" for each in functions)]
+        command = [*zig, "cc", *COMMON, *flags, *(f"-Wl,--export={function}" for function in functions)]
         subprocess.run([*command, str(FOLDER.parent / "kaldi_features.c"), "-o", str(folder / name)], check=True)
         (folder / name).chmod(0o644)
     version = subprocess.run([*zig, "version"], check=True, capture_output=True, text=True).stdout.strip()

@@ -1,7 +1,9 @@
 // Kaldi's features in WebAssembly: see README.md and kaldi_features.d.ts. Also runs in an AudioWorklet, which has no URL, fetch or
 // TextDecoder: these are used where files are loaded only.
 
-const MOST_BYTES = 2 ** 32 - 2 ** 17;
+import { PRESETS } from "./kaldi_features.presets.js";
+
+const MAX_MEMORY_BYTES = 2 ** 32 - 2 ** 17;
 
 /** A status of the library other than KF_OK, or a file that cannot be loaded. */
 export class KaldiFeaturesError extends Error {
@@ -52,7 +54,7 @@ class Core {
   take(size, keep = true) {
     const start = Math.ceil(this.top / 64) * 64, end = start + size;
     const missing = end - this.functions.memory.buffer.byteLength;
-    if (end > MOST_BYTES) throw new KaldiFeaturesError("this needs more than 4 GB of memory: pass the audio to accept() in chunks");
+    if (end > MAX_MEMORY_BYTES) throw new KaldiFeaturesError("this needs more than 4 GB of memory: pass the audio to accept() in chunks");
     try {
       if (missing > 0) this.functions.memory.grow(Math.ceil(missing / 65536));
     } catch {
@@ -88,6 +90,7 @@ class Core {
 
 const FEATURES = ["fbank", "mfcc", "plp", "spectrogram"];
 const TEXT = 256; // longest name or value
+const ERROR_NAME = 4, ERROR_STATISTICS = 13; // kf_status
 
 /** A front end. Its own memory holds nothing else. */
 export class Frontend {
@@ -102,11 +105,15 @@ export class Frontend {
     this.#written = core.take(8);
     core.view().setUint32(given, size, true);
     if (preset !== undefined) {
-      core.check(functions.kf_from_preset(core.text(String(preset).slice(0, TEXT - 1), texts), given), `${preset}: `);
+      if (!Object.hasOwn(PRESETS, preset)) core.check(ERROR_NAME, `${preset}: `);
+      const described = PRESETS[preset];
+      if (described.statistics && statistics === undefined) core.check(ERROR_STATISTICS, `${preset}: `);
+      feature = described.feature;
+      options = { dither: 0, full_scale: 1, ...described.options, ...options };
     } else {
-      core.check(functions.kf_defaults(given, FEATURES.indexOf(feature)), `feature ${feature}: `);
       options = { full_scale: 1, waveform_scale: 32768, ...options };
     }
+    core.check(functions.kf_defaults(given, FEATURES.indexOf(feature)), `feature ${feature}: `);
     for (const [name, value] of Object.entries(options)) {
       const words = [name, String(typeof value === "boolean" ? Number(value) : value)].map((each) => each.slice(0, TEXT - 1));
       const [first, second] = words.map((each, i) => core.text(each, texts + i * TEXT));
@@ -189,9 +196,7 @@ export class Spectrogram extends Frontend {
 
 /** Return the names of all presets. */
 export async function presetNames() {
-  const core = new Core(await loadModule()), names = [];
-  for (let address; (address = core.functions.kf_preset_name(names.length)); ) names.push(core.string(address));
-  return names;
+  return Object.keys(PRESETS);
 }
 
 /** Return an AudioWorkletNode that computes features of its input while it plays. */
