@@ -74,6 +74,12 @@ def hooked(fill: float) -> torch.nn.Module:
     return module
 
 
+def hooked_before(fill: float) -> torch.nn.Module:
+    module = linear(1.0)
+    module.register_forward_pre_hook(functools.partial(lambda scale, *_: scale, fill))
+    return module
+
+
 def with_list(fill: float) -> torch.nn.Module:
     module = linear(1.0)
     module.others = [linear(fill)]  # type: ignore[assignment]  torch does not register it
@@ -86,6 +92,13 @@ def closure(value: Any) -> Callable[..., Any]:
 
 def with_default(value: Any) -> Callable[..., Any]:
     def function(audio: Any, weights: Any = value) -> Any:
+        return weights
+
+    return function
+
+
+def with_keyword(value: Any) -> Callable[..., Any]:
+    def function(audio: Any, *, weights: Any = value) -> Any:
         return weights
 
     return function
@@ -181,6 +194,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "method of a C object": lambda x: [array(x)].append,
     "closure": lambda x: closure(array(x)),
     "default of a function": lambda x: with_default(array(x)),
+    "default of a keyword of a function": lambda x: with_keyword(array(x)),
     "attribute of a function": lambda x: with_attribute(array(x)),
     "attribute of a class": lambda x: in_dictionary_class(array(x))(),
     "class": lambda x: in_dictionary_class(array(x)),
@@ -206,6 +220,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "modules in a dictionary": lambda x: {"a": {"b": linear(x)}},
     "list in a module": with_list,
     "hook of a module": hooked,
+    "hook before a module": hooked_before,
     "attribute of a module": lambda x: torch.nn.Dropout(x / 10),
     "buffer that is not saved": lambda x: _with_buffer(x),
     "name of a weight": lambda x: torch.nn.ModuleDict({f"a{int(x)}": linear(1.0)}),
