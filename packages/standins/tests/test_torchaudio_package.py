@@ -282,6 +282,7 @@ def test_files_that_cannot_be_read_raise_one_line(tmp_path: Path) -> None:
             "wav does not have samples of torch.float32, encoding=HTK",
         ),
         ("a.flac", {"bits_per_sample": 32}, "flac does not have"),
+        ("a.mp3", {"bits_per_sample": 7}, "mp3 does not have"),
         ("a.m4a", {}, "the formats are wav, flac, ogg"),
         ("a.wav", {"compression": 3}, "compression=3"),
         ("absent/a.wav", {}, "System error"),

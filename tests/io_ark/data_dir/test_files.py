@@ -404,3 +404,12 @@ def test_other_fields_are_mapped(
         run(f"apply_map.pl {f'-f {fields}' if fields else ''}", str(tmp_path / "map"))
     sys.stdout.flush()
     assert capfd.readouterr().out == expected
+
+
+@pytest.mark.parametrize("prefix", ["50%-", "%b-", "%%", "%s%d-"])
+def test_percent_sign_in_a_new_name_is_a_format(tmp_path: Path, prefix: str) -> None:
+    data, out = full(tmp_path / "data"), tmp_path / "out"
+    run("copy_data_dir.sh", "--utt-prefix", prefix, "--spk-prefix", prefix, str(data), str(out))
+    for name in BY_UTTERANCE:
+        assert keys(out / name) == [f"{prefix}{key}" for key in SPEAKERS], name
+    assert keys(out / "spk2utt") == [f"{prefix}{key}" for key in "abc"]

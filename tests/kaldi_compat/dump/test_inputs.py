@@ -198,10 +198,12 @@ def test_configuration_is_the_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_module_that_an_extractor_has_imported_changes_during_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = make_data(tmp_path, 6, samples=(2000,))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     helper = tmp_path / "helper_that_changes.py"
     helper.write_text("SCALE = 2\n")
     (tmp_path / "scaled.py").write_text(
@@ -212,6 +214,7 @@ def test_module_that_an_extractor_has_imported_changes_during_the_job(
     with monkeypatch.context() as patched:
         when("after", lambda: helper.write_text("SCALE = 3\n"), patched)
         assert main(["dump", "--module=scaled.py:f", str(data), "--nj=1"]) == 255
+    assert f"{helper} changed while it was being used" in capsys.readouterr().err
     assert not (data / "xvector.scp").exists()
     for name in ("helper_that_changes", "dumped_scaled"):
         monkeypatch.delitem(sys.modules, name, raising=False)

@@ -148,3 +148,16 @@ def test_counts_at_several_depths_are_all_excluded(data: Path, capsys: pytest.Ca
     (data / "log" / "dump_Hiding_train.1.json").unlink()
     assert kaldi_compat.dump(data, Hiding(), nj=1, resume=True).utterances == 4
     assert "cannot be compared" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("steps", "shift"),
+    [([], "0.01"), ([{"stack_frames": {"size": 4}}], "0.04"), ([{"low_frame_rate": {"stack": 7, "stride": 6}}], "0.06"),
+     ([{"stack_frames": {"size": 2}}, {"stack_frames": {"size": 3}}], "0.06")],
+)  # fmt: skip
+def test_frame_shift_of_a_preset_counts_the_frames_that_a_step_joins(data: Path, steps: Any, shift: str) -> None:
+    description = {"name": "mine", "feature": "fbank", "sampling_rate": 16000, "sample_scale": 1,
+                   "options": {"num_mel_bins": 20}, "steps": steps}  # fmt: skip
+    (data.parent / "mine.json").write_text(json.dumps(description))
+    kaldi_compat.dump(data, preset=str(data.parent / "mine.json"), nj=1)
+    assert (data / "frame_shift").read_text() == f"{shift}\n"

@@ -500,6 +500,22 @@ def test_weights_of_a_module_that_a_call_imports_cannot_be_compared(monkeypatch:
     assert changed_values(before, digest_object(call, wing)) == {"import helper_of_the_user": "made in its first call"}
 
 
+def test_module_that_an_inner_function_imports_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def outer(audio: Any) -> Any:
+        def inner() -> Any:
+            import helper_of_the_user
+
+            return helper_of_the_user
+
+        return inner()
+
+    digests = []
+    for fill in (1, 1, 2):
+        monkeypatch.setitem(sys.modules, "helper_of_the_user", _module_with(array(fill)))
+        digests.append(digest_object(Holder(outer), wing).parts)
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_array_that_calls_change_cannot_be_compared() -> None:
     assert changes({"w": array(1)}, lambda held: held["w"].fill(3)) == {"value.w": "changed by its calls"}
 

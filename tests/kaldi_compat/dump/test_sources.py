@@ -306,6 +306,14 @@ def test_index_of_divided_weights_names_files(tmp_path: Path) -> None:
     assert source.files().keys() == {f"--transformers/{name}" for name in names - {"sub/a.safetensors"}}
 
 
+def test_weights_of_every_kind_are_compared(tmp_path: Path) -> None:
+    names = ["config.json", "model.safetensors", "pytorch_model-00001-of-00002.bin", "pytorch_model.bin"]
+    for name in (*names, "README.md", "model.bin.lock", "training_args.pt"):
+        (tmp_path / name).touch()
+    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    assert source and list(source.files()) == [f"--transformers/{name}" for name in names]
+
+
 CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "NaN": (lambda path: np.save(path, np.full((3, 4), np.nan)), "has NaN or infinities"),
     "infinity": (lambda path: np.save(path, np.full((3, 4), np.inf)), "has NaN or infinities"),
