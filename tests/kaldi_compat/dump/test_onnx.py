@@ -70,6 +70,16 @@ def test_weights_outside_are_known_wherever_they_are(tmp_path: Path, way: tuple[
     assert files == {"--onnx": tmp_path / "m.onnx", "--onnx/weights.bin": tmp_path / "weights.bin"}
 
 
+def test_files_of_the_preset_before_a_graph_are_known(tmp_path: Path) -> None:
+    for name in ("m.onnx", "mine.json", "cmvn"):
+        (tmp_path / name).touch()
+    more = {"preset": str(tmp_path / "mine.json"), "statistics": str(tmp_path / "cmvn")}
+    files = {"--onnx": "m.onnx", "--preset": "mine.json", "--statistics": "cmvn"}
+    assert source(tmp_path / "m.onnx", **more).files() == {option: tmp_path / name for option, name in files.items()}
+    more["preset"] = "wenet"  # which is a part of this program
+    assert source(tmp_path / "m.onnx", **more).files().keys() == {"--onnx", "--statistics"}
+
+
 def test_numbers_of_a_fixed_width_are_passed_over(tmp_path: Path) -> None:
     unknown = b"\xfd\x07" + bytes(4) + b"\xf9\x07" + bytes(8)  # fields 127, of 32 and of 64 bits
     (tmp_path / "m.onnx").write_bytes(unknown + with_weights_at(("graph", "initializer"), "w"))

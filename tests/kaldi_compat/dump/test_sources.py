@@ -219,6 +219,16 @@ def test_resume_refuses_what_a_module_reaches(data: Path, tmp_path: Path) -> Non
     assert results(data) == before
 
 
+def test_working_directory_is_searched_first(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "library").mkdir()
+    for place, factor in ((tmp_path, 2), (tmp_path / "library", 3)):
+        (place / "loud_here.py").write_text(f"def f(audio):\n    return [x[:3] * {factor} for x in audio]\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "library"), *filter(None, sys.path)])
+    said("--module=loud_here:f", str(data))
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_array_equal(arrays(data / "xvector.scp")[key], 2 * samples[:3])
+
+
 class Holder:
     """Returns the loudness, times the first value of something in its reach."""
 

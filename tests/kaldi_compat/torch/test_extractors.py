@@ -92,7 +92,7 @@ def test_weight_that_only_training_uses_may_be_missing(tmp_path: Path) -> None:
 def test_deepest_layer_before_the_last_is_the_last_that_is_computed(tmp_path: Path) -> None:
     pytest.importorskip("transformers", minversion="5")
     folder = save_tiny("hubert", tmp_path / "m")
-    for layers, count in (("0", 3), ("1", 1), ("1,2", 2), ("3", 3), ("", 3)):
+    for layers, count in (("1", 1), ("1,2", 2), ("0,2", 2), ("3", 3), ("", 3)):
         made = extractors.open_pretrained(DumpOptions(transformers=str(folder), layers=layers), "cpu")
         assert len(made.model.encoder.layers) == count, layers
 
@@ -106,3 +106,12 @@ def test_codebook_after_the_last_is_refused(tmp_path: Path) -> None:
         assert list(found) == ["codes3"]
         with pytest.raises(ValueError, match="has the codebooks 0 to 3, not 4"):
             extractors.open_pretrained(DumpOptions(transformers=str(folder), layers="4"), "cpu")(samples)
+
+
+def test_one_long_utterance_of_a_batch_is_not_cut(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", minversion="5")
+    folder = save_tiny("whisper", tmp_path / "m")
+    made = extractors.open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
+    batch = [np.zeros(16000, np.float32), np.zeros(30 * 16000 + 1, np.float32)]
+    with pytest.raises(ValueError, match=r"the audio is longer than the model's 30 s: cut it into segments"):
+        made(batch)
