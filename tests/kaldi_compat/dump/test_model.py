@@ -161,3 +161,15 @@ def test_frame_shift_of_a_preset_counts_the_frames_that_a_step_joins(data: Path,
     (data.parent / "mine.json").write_text(json.dumps(description))
     kaldi_compat.dump(data, preset=str(data.parent / "mine.json"), nj=1)
     assert (data / "frame_shift").read_text() == f"{shift}\n"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    from kaldi_compat.dump.sources import source_of
+    from kaldi_compat.torch.frontend import Frontend
+
+    moved: list[str] = []
+    monkeypatch.setattr(Frontend, "to", lambda self, place: moved.append(place) or self)
+    source = source_of(Job(Layout.of(data, "x"), DumpOptions(preset="wenet")))
+    assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
+    assert moved == [device]

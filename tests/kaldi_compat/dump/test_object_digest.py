@@ -213,6 +213,8 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "complex tensor": lambda x: torch.full((2,), x * 1j),
     "sparse tensor": lambda x: torch.eye(2).mul(x).to_sparse(),
     "type of a tensor": lambda x: torch.zeros(2, dtype=torch.float32 if x > 1 else torch.int32),
+    "type of NumPy": lambda x: np.dtype("f4" if x > 1 else "f8"),
+    "byte order of NumPy": lambda x: np.dtype("<f4" if x > 1 else ">f4"),
     "type of torch": lambda x: torch.float32 if x > 1 else torch.float64,
     "module": linear,
     "modules in a list": lambda x: [linear(1.0), linear(x)],

@@ -434,6 +434,13 @@ def test_integers_at_the_limits_keep_their_value() -> None:
     assert as_array(np.zeros(0, np.int64)).shape == (0,)
 
 
+def test_masked_array_is_refused_and_other_arrays_are_copied() -> None:
+    with pytest.raises(ValueError, match="returned a MaskedArray: expected an array or a tensor"):
+        as_array(np.ma.MaskedArray(np.ones(2), mask=[True, False]))
+    for made in (np.ones(2, np.float32), np.ones(2, np.int32), np.ones(2).view(np.recarray), torch.ones(2)):
+        assert type(as_array(made)) is np.ndarray and not np.shares_memory(as_array(made), np.asarray(made))
+
+
 class Poisoned:
     """Returns NaN for audio that is padded."""
 
