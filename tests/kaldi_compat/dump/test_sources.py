@@ -219,6 +219,19 @@ def test_resume_refuses_what_a_module_reaches(data: Path, tmp_path: Path) -> Non
     assert results(data) == before
 
 
+def test_module_that_a_call_imports_by_a_computed_name_is_compared(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "dynamic.py").write_text(
+        "import importlib\n\n\ndef f(audio):\n"
+        "    scale = importlib.import_module('_'.join(['dynamic', 'helper'])).SCALE\n"
+        "    return [x[:3] * scale for x in audio]\n"
+    )
+    (tmp_path / "dynamic_helper.py").write_text("SCALE = 2\n")
+    said("--module=dynamic:f", str(data))
+    assert trial_of(data)["files"] == {"--module dynamic_helper": str(tmp_path / "dynamic_helper.py")}
+    (tmp_path / "dynamic_helper.py").write_text("SCALE = 3\n")
+    assert "--module dynamic_helper changed since the plan" in refused("--module=dynamic:f", str(data), "--resume")
+
+
 def test_working_directory_is_searched_first(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "library").mkdir()
     for place, factor in ((tmp_path, 2), (tmp_path / "library", 3)):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from kaldi_compat.dump.options import DumpOptions
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.sources import source_of
 from kaldi_compat.errors import OptionError
 from kaldi_compat.torch import extractors
 from tests.support.dump_data import audio
@@ -115,3 +116,22 @@ def test_one_long_utterance_of_a_batch_is_not_cut(tmp_path: Path) -> None:
     batch = [np.zeros(16000, np.float32), np.zeros(30 * 16000 + 1, np.float32)]
     with pytest.raises(ValueError, match=r"the audio is longer than the model's 30 s: cut it into segments"):
         made(batch)
+
+
+@pytest.mark.parametrize("allow_pickle", [False, True])
+def test_pickled_weights_of_the_hub_are_downloaded_only_with_permission(
+    monkeypatch: pytest.MonkeyPatch, allow_pickle: bool
+) -> None:
+    asked: list[list[str]] = []
+
+    def download(name: str, *, allow_patterns: list[str], **_: Any) -> str:
+        asked.append(allow_patterns)
+        return f"/downloaded/{name}"
+
+    api = SimpleNamespace(model_info=lambda name, timeout: SimpleNamespace(sha="1"))
+    hub = SimpleNamespace(HfApi=lambda: api, snapshot_download=download)
+    monkeypatch.setattr(extractors, "import_extra", lambda *_: hub)
+    options = DumpOptions(transformers="some/model", allow_pickle=allow_pickle)
+    source = source_of(Job(Layout.of("data", "x"), options))
+    assert source and source.local_job().options.transformers == "/downloaded/some/model"
+    assert asked == [["*.json", "*.safetensors", *["*.bin"] * allow_pickle]]
