@@ -158,3 +158,10 @@ def test_fix_does_not_remove_utterances_whose_durations_kaldi_computed(data: Dat
     with pytest.raises(DataDirError, match="utt2dur:1: u1: is not above 0, because the segment ends at -1"):
         data.fix()
     assert data.utterances() == ["u1", "u2", "u3"]
+
+
+@pytest.mark.parametrize("duration", ["0", "-1.25"])
+def test_fix_removes_a_segment_with_an_end_and_no_duration(tmp_path: Path, duration: str) -> None:
+    data = directory(tmp_path / "data", "u1 r1 0.25 -1\nu2 r2 0 1\n")
+    Path(data.path, "utt2dur").write_text(f"u1 1.75\nu2 {duration}\n")
+    assert data.fix().utterances() == ["u1"]

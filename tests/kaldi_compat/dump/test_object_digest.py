@@ -514,6 +514,16 @@ def test_constants_of_code_are_told_apart(other: str) -> None:
     assert function('("ab", "c")') == function('("ab", "c")') != function(other)
 
 
+@pytest.mark.parametrize("other", ["audio.max()", "audio.min", "self.min()", "audio.min() + 0", "other.min()"])
+def test_names_in_code_are_told_apart(other: str) -> None:
+    def function(body: str) -> Any:
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(f"def f(audio, other=None, self=None):\n    return {body}", names)
+        return digest_object(Holder(names["f"]), wing).parts
+
+    assert function("audio.min()") == function("audio.min()") != function(other)
+
+
 def test_files_of_imported_modules_are_those_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = _module_with(1)
     made.__file__ = str(tmp_path / "helper_of_the_user.py")
