@@ -283,6 +283,27 @@ def test_version_of_an_object_vouches_for_it(data: Path, capsys: pytest.CaptureF
         kaldi_compat.dump(data, made, nj=1, resume=True)
 
 
+class Summing:
+    """Multiplies by the sum of its attributes."""
+
+    def __init__(self, **attributes: float) -> None:
+        vars(self).update(attributes)
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [each[:3] * np.float32(sum(vars(self).values())) for each in samples]
+
+
+@pytest.mark.parametrize(("before", "now"), [({"a": 1.0}, {"a": 1.0, "b": 2.0}), ({"a": 1.0, "b": 2.0}, {"a": 1.0})])
+def test_attribute_that_appears_or_is_gone_is_another_extractor(
+    data: Path, before: dict[str, float], now: dict[str, float]
+) -> None:
+    kaldi_compat.dump(data, Summing(**before), nj=1, shard_utterances=2)
+    (data / "log" / "dump_Summing_train.1.json").unlink()
+    with pytest.raises(DumpError, match=r"^b of Summing is not what the plan was made for"):
+        kaldi_compat.dump(data, Summing(**now), nj=1, resume=True)
+    assert kaldi_compat.dump(data, Summing(**before), nj=1, resume=True).utterances == 4
+
+
 class Late:
     """Makes its weights in its first call, and counts its calls."""
 
