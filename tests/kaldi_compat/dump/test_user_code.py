@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -254,3 +255,16 @@ def test_guard_leaves_no_descriptor_open() -> None:
         with pytest.raises(KeyError), guard("f"):
             raise KeyError
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_stream_that_replaces_a_closed_one_does_not_close_the_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    copy = os.dup(2)
+    try:
+        with pytest.raises(DumpError, match=r"^f has closed sys\.stderr"), guard("f"):
+            sys.stderr.close()
+        sys.stderr.close()
+        os.fstat(2)
+    finally:
+        os.dup2(copy, 2)
+        os.close(copy)
