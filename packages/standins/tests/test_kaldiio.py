@@ -510,6 +510,17 @@ PLAIN = {
 }
 
 
+@pytest.mark.parametrize(
+    ("head", "is_extended"),
+    [(b"AUDIO\1x", True), (b"AUDIO\10x", True), (b"AUDIO\11x", False), (b"AUDIO\0B", False), (b"NPY\2xx", True),
+     (b"NPY\0BFM", False), (b"NPY 1 2", False), (b"PKL\x80\4x", True), (b"PKL\1xx", False), (b"fLaC\0\0", True)],
+)  # fmt: skip
+def test_tag_is_followed_by_the_number_of_bytes_of_a_size(head: bytes, is_extended: bool) -> None:
+    from kaldi_standins.kaldiio.extended import extended_reader
+
+    assert (extended_reader(head) is not None) == is_extended
+
+
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_pickles_of_plain_values_are_read(protocol: int, tmp_path: Path) -> None:
     for library in kaldiio, ours:

@@ -136,6 +136,13 @@ def sox(samples: torch.Tensor, words: list[str], channels: int) -> torch.Tensor:
     )
 
 
+@pytest.mark.parametrize("effect", [["gain", "-n"], ["norm", "-3"]])
+@pytest.mark.parametrize("samples", [torch.zeros(2, 100), torch.zeros(1, 0)])
+def test_silence_is_not_made_louder(effect: list[str], samples: torch.Tensor) -> None:
+    changed, rate = ours.sox_effects.apply_effects_tensor(samples, 16000, [effect])
+    assert rate == 16000 and torch.equal(changed, samples)
+
+
 def test_speed_alone_changes_the_rate() -> None:
     samples, rate = ours.sox_effects.apply_effects_tensor(noise(100, 1), 16000, [["speed", 0.9]], channels_first=False)
     assert (rate, samples.shape) == (14400, (100, 1))
@@ -282,6 +289,7 @@ def test_files_that_cannot_be_read_raise_one_line(tmp_path: Path) -> None:
             "wav does not have samples of torch.float32, encoding=HTK",
         ),
         ("a.flac", {"bits_per_sample": 32}, "flac does not have"),
+        ("a.mp3", {"bits_per_sample": 7}, "mp3 does not have"),
         ("a.m4a", {}, "the formats are wav, flac, ogg"),
         ("a.wav", {"compression": 3}, "compression=3"),
         ("absent/a.wav", {}, "System error"),

@@ -153,6 +153,27 @@ def test_commands_are_as_short_as_the_name_allows(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "command", "file", "is_wav"),
+    [
+        ("http:a.wav", "wav-copy http:a.wav - |", "", True),
+        ("FTP:a.wav", "wav-copy FTP:a.wav - |", "", True),
+        ("a:b.wav", "", "a:b.wav", True),
+        ("|touch x;.wav", "", "'./|touch x;.wav'", True),
+        ("-n", "", "./-n", True),
+        ("vol", "", "./vol", True),
+        ("a.pls", "wav-copy a.pls - |", "", True),
+        ("a.M3U", "wav-copy a.M3U - |", "", True),
+        ("a~.wav", "wav-copy 'a~.wav' - |", "", True),
+        ("a.SPH", "", "a.SPH", False),
+        ("a.W64", "wav-copy a.W64 - |", "", True),
+        ("a b.aiff", "", "'a b.aiff'", False),
+    ],
+)
+def test_name_alone_tells_how_sox_gets_the_audio(name: str, command: str, file: str, is_wav: bool) -> None:
+    assert audio_input(name.encode()) == (command.encode(), file.encode(), is_wav)
+
+
 def test_content_tells_the_format_of_a_name_without_a_known_extension(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path / "TRAIN.WAV")
     assert audio_input(path) == (b"", path, True)
@@ -270,5 +291,31 @@ def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) ->
     for name in ("utt2spk", "wav.scp"):
         with pytest.raises(DataDirError, match="is read by this job"):
             perturb.perturb_volume(Say("x", as_script=False), str(tmp_path), write_reco2vol=str(tmp_path / name))
+    (tmp_path / "link").symlink_to("wav.scp")
+    os.link(tmp_path / "utt2spk", tmp_path / "other")
+    (tmp_path / "volumes").write_text("u 0.5\n")
+    for name, more in (("link", ""), ("other", ""), ("../" + tmp_path.name + "/utt2spk", ""), ("volumes", "volumes")):
+        with pytest.raises(DataDirError, match="is read by this job"):
+            volumes = str(tmp_path / more) if more else ""
+            perturb.perturb_volume(
+                Say("x", as_script=False), str(tmp_path), reco2vol=volumes, write_reco2vol=str(tmp_path / name)
+            )
     assert (tmp_path / "utt2spk").read_text() == "u u\n"
     assert (tmp_path / "wav.scp").read_text() == "u u.wav\n"
+    assert (tmp_path / "volumes").read_text() == "u 0.5\n"
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a b.wav", "a.flac", "a.ark:17", "cat a.wav |"])
+def test_blanks_behind_an_entry_are_no_part_of_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: "/sox")
+    made = []
+    for blanks in ("", " \t "):
+        for job in (lambda data: data.perturb_volume(low=0.5, high=0.5), lambda data: data.resample(8000)):
+            (tmp_path / "data").mkdir(exist_ok=True)
+            (tmp_path / "data/wav.scp").write_text(f"a {name}{blanks}\n")
+            for file, text in (("utt2spk", "a a\n"), ("utt2dur", "a 1\n")):
+                (tmp_path / "data" / file).write_text(text)
+            made.append(Path(job(DataDir(tmp_path / "data")).file("wav.scp")).read_text())
+    assert made[:2] == made[2:]

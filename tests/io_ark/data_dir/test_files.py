@@ -195,6 +195,19 @@ def test_subset_by_a_number_is_another(tmp_path: Path, how: str, number: int, le
     check(tmp_path / "out", left.split())
 
 
+@pytest.mark.parametrize(
+    ("count", "number", "chosen"),
+    [(1, 2, "0"), (3, 2, "0 1"), (4, 2, "0 2"), (5, 2, "0 2"), (6, 2, "0 3"), (7, 3, "0 2 4"), (8, 3, "0 2 4"),
+     (9, 3, "0 3 6"), (5, 5, "0 1 2 3 4")],
+)  # fmt: skip
+def test_utterances_of_a_speaker_are_not_evenly_spread(tmp_path: Path, count: int, number: int, chosen: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/utt2spk").write_text("".join(f"s-{at} s\n" for at in range(count)) + "t-0 t\n")
+    (tmp_path / "data/spk2utt").write_text("s" + "".join(f" s-{at}" for at in range(count)) + "\nt t-0\n")
+    run("subset_data_dir.sh --per-spk", str(tmp_path / "data"), str(number), str(tmp_path / "out"))
+    assert keys(tmp_path / "out/utt2spk") == [*(f"s-{at}" for at in chosen.split()), "t-0"]
+
+
 def test_frame_shift_without_features_is_combined(tmp_path: Path) -> None:
     folders = [full(tmp_path / "one"), full(tmp_path / "two")]
     for folder, shift in zip(folders, ("0.01", "0.02"), strict=True):
@@ -404,3 +417,12 @@ def test_other_fields_are_mapped(
         run(f"apply_map.pl {f'-f {fields}' if fields else ''}", str(tmp_path / "map"))
     sys.stdout.flush()
     assert capfd.readouterr().out == expected
+
+
+@pytest.mark.parametrize("prefix", ["50%-", "%b-", "%%", "%s%d-"])
+def test_percent_sign_in_a_new_name_is_a_format(tmp_path: Path, prefix: str) -> None:
+    data, out = full(tmp_path / "data"), tmp_path / "out"
+    run("copy_data_dir.sh", "--utt-prefix", prefix, "--spk-prefix", prefix, str(data), str(out))
+    for name in BY_UTTERANCE:
+        assert keys(out / name) == [f"{prefix}{key}" for key in SPEAKERS], name
+    assert keys(out / "spk2utt") == [f"{prefix}{key}" for key in "abc"]

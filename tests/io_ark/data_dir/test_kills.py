@@ -198,6 +198,56 @@ def test_job_that_ends_within_its_change_leaves_a_mixed_directory(
     assert unfinished >= 3 and number < 99
 
 
+@pytest.mark.parametrize("names", [("text", "wav.scp"), ("a%2Fb", "a%b"), ("split2/1/text", "text")])
+def test_change_of_two_files_that_ends_early_is_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, str]
+) -> None:
+    unfinished = 0
+    for number in range(10):
+        folder = tmp_path / str(number)
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("old\n")
+
+        def work(folder: Path = folder) -> None:
+            with Stage(str(folder), Say("x")) as changed:
+                for name in names:
+                    changed.write(name, [b"new\n"])
+
+        was_ended = ended_at(number, work)
+        unfinished += len({(folder / name).read_text() for name in names}) == 2
+        with locked(str(folder)):
+            pass
+        assert len({(folder / name).read_text() for name in names}) == 1, number
+        assert not leftovers(folder) and "not made" not in capsys.readouterr().err
+        if not was_ended:
+            break
+    assert unfinished and number < 9
+
+
+@pytest.mark.parametrize("as_script", [True, False])
+@pytest.mark.parametrize("partly", [True, False])
+def test_files_before_an_error_stay_only_as_a_script_leaves_them(tmp_path: Path, as_script: bool, partly: bool) -> None:
+    with pytest.raises(DataDirError), Stage(str(tmp_path), Say("x", as_script=as_script)) as changed:
+        changed.write("a", [b"new\n"])
+        raise DataDirError("bad", partly=partly)
+    assert [path.name for path in tmp_path.iterdir()] == (["a"] if as_script and partly else [])
+
+
+@pytest.mark.parametrize("place", [0, stage.BUFFER - 1, stage.BUFFER, 2 * stage.BUFFER])
+def test_large_file_with_one_other_byte_is_replaced(tmp_path: Path, place: int) -> None:
+    content = bytearray(b"x" * (2 * stage.BUFFER + 1))
+    (tmp_path / "a").write_bytes(content)
+    os.utime(tmp_path / "a", (1e9, 1e9))
+    with Stage(str(tmp_path), Say("x")) as changed:
+        changed.write("a", [bytes(content)])
+    assert (tmp_path / "a").stat().st_mtime == 1e9
+    content[place] = 0
+    with Stage(str(tmp_path), Say("x")) as changed:
+        changed.write("a", [bytes(content)])
+    assert (tmp_path / "a").read_bytes() == content
+
+
 def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory(tmp_path / "data", 5)
     carry_out = stage.carry_out
@@ -306,6 +356,10 @@ def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> Non
         ["text", "", "x", ""],
         ["text"],
         [f".text.{stage._MACHINE}.1.2.tmp", "utt2spk"],
+        [".backup/text", ""],
+        ["text", ".backup/text"],
+        ["split2/1/text", ""],
+        [f".split2%2F1%2Ftext.{stage._MACHINE}.1.2.tmp", "split2/1/text"],
         [f".text.{stage._MACHINE}.2.2.tmp", "text"],
     ],
 )
@@ -316,6 +370,11 @@ def test_list_of_changes_leads_out_of_the_directory(tmp_path: Path, names: list[
         (tmp_path / "data/a").mkdir(exist_ok=True) if name == "a" else (tmp_path / "data" / name).write_text("x\n")
     (tmp_path / "data/x").write_text("x\n")
     (tmp_path / "data/link").symlink_to("../other")
+    (tmp_path / "data/.backup").symlink_to("../other")
+    (tmp_path / "data/split2").mkdir()
+    (tmp_path / "data/split2/1").symlink_to("../../other")
+    if names[0].endswith(".1.2.tmp"):
+        (tmp_path / "data" / names[0]).write_text("new\n")
     before = tree(tmp_path)
     changes = tmp_path / "data" / f".changes.{stage._MACHINE}.1.1.tmp"
     changes.write_text("\0".join(names))

@@ -11,6 +11,8 @@ import pytest
 
 import io_ark
 from io_ark import DataDir, DataDirError
+from io_ark.data_dir import lines
+from io_ark.data_dir.segment_times import is_interval
 
 RATE = 8000
 SECONDS = {"r1": 2.0, "r2": 3.0, "r3": 1.0}
@@ -107,6 +109,8 @@ def test_a_segment_to_the_end_is_the_last_of_its_recording(tmp_path: Path) -> No
     [
         ("u1 r9 0 -1\n", "segments:1: u1: ends at -1, but its recording has no duration"),
         ("u1 r1 2.5 -1\n", "segments:1: u1: starts at 2.5 s, but its recording has 2 s"),
+        ("u1 r1 2 -1\n", "segments:1: u1: starts at 2 s, but its recording has 2 s"),
+        ("u0\tr1\t0\t1\nu1\tr1\t2\t-1.0\n", "segments:2: u1: starts at 2 s"),
     ],
 )
 def test_a_segment_without_audio_is_named(tmp_path: Path, segments: str, said: str) -> None:
@@ -114,6 +118,24 @@ def test_a_segment_without_audio_is_named(tmp_path: Path, segments: str, said: s
     with pytest.raises(DataDirError, match=said):
         data.utt2dur()
     assert "utt2dur" not in data
+
+
+def test_bad_segment_of_a_later_chunk_has_its_number_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "CHUNK", 1)
+    data = directory(tmp_path / "data", "u1 r1 0 1\nu2 r1 1 -1\nu3 r2 3.5 -1\n")
+    with pytest.raises(DataDirError, match=r"segments:3: u3: starts at 3\.5 s, but its recording has 3 s"):
+        data.utt2dur()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_whole"),
+    [("0", "-1", True), ("0.0", "-1.0", True), ("1", "-1", True), ("-1", "-1", False), ("-0.5", "-1", False),
+     ("x", "-1", False), ("1", "1", False), ("1", "1.5", True), ("1", "0.5", False)],
+)  # fmt: skip
+def test_start_of_an_interval_is_a_time_before_its_end(start: str, end: str, is_whole: bool) -> None:
+    assert is_interval(start.encode(), end.encode()) == is_whole
 
 
 @pytest.mark.parametrize(
@@ -136,3 +158,10 @@ def test_fix_does_not_remove_utterances_whose_durations_kaldi_computed(data: Dat
     with pytest.raises(DataDirError, match="utt2dur:1: u1: is not above 0, because the segment ends at -1"):
         data.fix()
     assert data.utterances() == ["u1", "u2", "u3"]
+
+
+@pytest.mark.parametrize("duration", ["0", "-1.25"])
+def test_fix_removes_a_segment_with_an_end_and_no_duration(tmp_path: Path, duration: str) -> None:
+    data = directory(tmp_path / "data", "u1 r1 0.25 -1\nu2 r2 0 1\n")
+    Path(data.path, "utt2dur").write_text(f"u1 1.75\nu2 {duration}\n")
+    assert data.fix().utterances() == ["u1"]

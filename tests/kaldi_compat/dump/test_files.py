@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kaldi_compat.dump.errors import OutputError
+from kaldi_compat.dump.files import check_writable, whole_file
 from tests.support.dump_data import dump, failures, left_by_a_dead_process, make_data, matrices, refused, said_by
 
 
@@ -203,3 +205,19 @@ def test_nothing_that_a_dump_shows_has_control_characters(data: Path, tmp_path: 
     assert len(logs) == 2 and "rec\\x1b[2J" in logs[0] + logs[1] and "s\\x9b5 " in failures(data)
     for text in (said, page.read_text(), *logs):
         assert all(char.isprintable() or char == "\n" for char in text)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, ValueError])
+def test_nothing_is_left_of_a_file_whatever_ends_its_writing(tmp_path: Path, error: type[BaseException]) -> None:
+    (tmp_path / "f").write_text("old")
+    with pytest.raises(error), whole_file(tmp_path / "f") as file:
+        file.write(b"half")
+        raise error
+    assert [path.name for path in tmp_path.iterdir()] == ["f"] and (tmp_path / "f").read_text() == "old"
+
+
+def test_device_that_is_not_writable_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_writable(Path("/dev/null"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(OutputError, match=r"^/dev/null is not writable for you"):
+        check_writable(Path("/dev/null"))

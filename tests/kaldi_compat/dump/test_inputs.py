@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,11 @@ import pytest
 
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.cli import main
+from kaldi_compat.dump.inputs import _stamp
 from kaldi_compat.dump.spectral import SpectralComputer
 from tests.support.dump_data import archive_bytes, dump, keys_of, make_data, matrices, refused, said_by
 
-INPUTS = ("wav.scp", "segments", "utt2spk", "spk2warp", "--vtln-map", "utt2warp")
+INPUTS = ("wav.scp", "segments", "utt2spk", "spk2warp", "--vtln-map", "--utt2spk", "utt2warp")
 
 
 def replace_by_reversed(path: Path) -> None:
@@ -42,6 +45,12 @@ def data_with(root: Path, name: str) -> tuple[Path, Path]:
         warps.write_text("".join(f"{key} 1.0\n" for key in keys))
         conf.write_text(f"{conf.read_text()}--vtln-map=ark:{warps}\n")
         return data, warps
+    elif name == "--utt2spk":
+        conf, speakers = root / "conf" / "fbank.conf", root / "speakers"
+        speakers.write_bytes((data / "utt2spk").read_bytes())
+        (root / "warps").write_text("spk0 0.9\nspk1 1.1\n")
+        conf.write_text(f"{conf.read_text()}--vtln-map=ark:{root}/warps\n--utt2spk=ark:{speakers}\n")
+        return data, speakers
     elif name == "utt2warp":  # which does not exist, and appears
         return data, data / name
     return data, data / name
@@ -186,3 +195,38 @@ def test_configuration_is_the_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert dump(data) == 0
     assert archive_bytes(data) == expected
     assert (data / "conf" / "fbank.conf").read_text() == "--num-mel-bins=23\n--dither=0\n"
+
+
+def test_module_that_an_extractor_has_imported_changes_during_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data(tmp_path, 6, samples=(2000,))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    helper = tmp_path / "helper_that_changes.py"
+    helper.write_text("SCALE = 2\n")
+    (tmp_path / "scaled.py").write_text(
+        "import helper_that_changes\n\n\ndef f(audio):\n    return [x[:3] * helper_that_changes.SCALE for x in audio]\n"
+    )
+    for name in ("helper_that_changes", "dumped_scaled"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with monkeypatch.context() as patched:
+        when("after", lambda: helper.write_text("SCALE = 3\n"), patched)
+        assert main(["dump", "--module=scaled.py:f", str(data), "--nj=1"]) == 255
+    assert f"{helper} changed while it was being used" in capsys.readouterr().err
+    assert not (data / "xvector.scp").exists()
+    for name in ("helper_that_changes", "dumped_scaled"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    helper.write_text("SCALE = 2\n")
+    assert main(["dump", "--module=scaled.py:f", str(data), "--nj=1", "--resume"]) == 0
+
+
+def test_time_of_a_file_tells_versions_of_one_size_apart(tmp_path: Path) -> None:
+    path = tmp_path / "utt2warp"
+    path.write_text("a 1.0\n")
+    before = _stamp(path)
+    with open(path, "r+") as file:
+        file.write("a 1.1\n")
+    os.utime(path, ns=(0, 10))
+    assert before and _stamp(path) != before and _stamp(tmp_path / "none") is None

@@ -688,3 +688,16 @@ def test_outcome_adds_up_the_archives_and_takes_the_largest_peak(data: Path, mon
     assert not outcome.good_enough and outcome.bound == "read"
     for done, wanted, is_enough in ((19, 20, True), (18, 20, False), (95, 100, True), (94, 100, False), (0, 0, True)):
         assert replace(outcome, utterances=done, wanted=wanted).good_enough is is_enough
+
+
+@pytest.mark.parametrize(("speakers", "wanted"), [(None, 12), (0, 12), (5, 12), (12, 12), (15, 15)])
+def test_utterances_that_should_have_features_are_those_of_the_longer_list(
+    data: Path, monkeypatch: pytest.MonkeyPatch, speakers: int | None, wanted: int
+) -> None:
+    monkeypatch.setattr(finish, "_manifests", lambda layout, plan: iter([]))
+    job = job_of(data)
+    plan = make_plan(job)
+    (data / "utt2spk").unlink()
+    if speakers is not None:
+        (data / "utt2spk").write_text("".join(f"u{i} s\n" for i in range(speakers)))
+    assert finish.outcome_of(job, plan).wanted == wanted

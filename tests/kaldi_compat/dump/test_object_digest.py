@@ -25,7 +25,7 @@ import pytest
 import torch
 
 import kaldi_compat.numpy
-from kaldi_compat.dump.object_digest import changed_values, digest_object
+from kaldi_compat.dump.object_digest import changed_values, digest_object, imported_files
 from kaldi_compat.torch import extractors as wing
 
 
@@ -74,6 +74,12 @@ def hooked(fill: float) -> torch.nn.Module:
     return module
 
 
+def hooked_before(fill: float) -> torch.nn.Module:
+    module = linear(1.0)
+    module.register_forward_pre_hook(functools.partial(lambda scale, *_: scale, fill))
+    return module
+
+
 def with_list(fill: float) -> torch.nn.Module:
     module = linear(1.0)
     module.others = [linear(fill)]  # type: ignore[assignment]  torch does not register it
@@ -86,6 +92,13 @@ def closure(value: Any) -> Callable[..., Any]:
 
 def with_default(value: Any) -> Callable[..., Any]:
     def function(audio: Any, weights: Any = value) -> Any:
+        return weights
+
+    return function
+
+
+def with_keyword(value: Any) -> Callable[..., Any]:
+    def function(audio: Any, *, weights: Any = value) -> Any:
         return weights
 
     return function
@@ -181,6 +194,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "method of a C object": lambda x: [array(x)].append,
     "closure": lambda x: closure(array(x)),
     "default of a function": lambda x: with_default(array(x)),
+    "default of a keyword of a function": lambda x: with_keyword(array(x)),
     "attribute of a function": lambda x: with_attribute(array(x)),
     "attribute of a class": lambda x: in_dictionary_class(array(x))(),
     "class": lambda x: in_dictionary_class(array(x)),
@@ -199,6 +213,8 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "complex tensor": lambda x: torch.full((2,), x * 1j),
     "sparse tensor": lambda x: torch.eye(2).mul(x).to_sparse(),
     "type of a tensor": lambda x: torch.zeros(2, dtype=torch.float32 if x > 1 else torch.int32),
+    "type of NumPy": lambda x: np.dtype("f4" if x > 1 else "f8"),
+    "byte order of NumPy": lambda x: np.dtype("<f4" if x > 1 else ">f4"),
     "type of torch": lambda x: torch.float32 if x > 1 else torch.float64,
     "module": linear,
     "modules in a list": lambda x: [linear(1.0), linear(x)],
@@ -206,6 +222,7 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "modules in a dictionary": lambda x: {"a": {"b": linear(x)}},
     "list in a module": with_list,
     "hook of a module": hooked,
+    "hook before a module": hooked_before,
     "attribute of a module": lambda x: torch.nn.Dropout(x / 10),
     "buffer that is not saved": lambda x: _with_buffer(x),
     "name of a weight": lambda x: torch.nn.ModuleDict({f"a{int(x)}": linear(1.0)}),
@@ -338,6 +355,8 @@ class Extractor:
         self.helper = helper.Helper()
 
     def __call__(self, audio):
+        if audio in {"f", "g", "h", "i", "j", ("k", 1)}:
+            return []
         return [GAIN * helper.scale(each) for each in audio]
 
 
@@ -483,6 +502,51 @@ def test_weights_of_a_module_that_a_call_imports_cannot_be_compared(monkeypatch:
     before = digest_object(call, wing)
     monkeypatch.setitem(sys.modules, "helper_of_the_user", _module_with(array(1)))
     assert changed_values(before, digest_object(call, wing)) == {"import helper_of_the_user": "made in its first call"}
+
+
+@pytest.mark.parametrize("other", ['("a", "bc")', '("abc",)', '("ab", "d")', '("c", "ab")'])
+def test_constants_of_code_are_told_apart(other: str) -> None:
+    def function(constants: str) -> Any:
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(f"def f(audio):\n    return audio in {constants}", names)
+        return digest_object(Holder(names["f"]), wing).parts
+
+    assert function('("ab", "c")') == function('("ab", "c")') != function(other)
+
+
+@pytest.mark.parametrize("other", ["audio.max()", "audio.min", "self.min()", "audio.min() + 0", "other.min()"])
+def test_names_in_code_are_told_apart(other: str) -> None:
+    def function(body: str) -> Any:
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(f"def f(audio, other=None, self=None):\n    return {body}", names)
+        return digest_object(Holder(names["f"]), wing).parts
+
+    assert function("audio.min()") == function("audio.min()") != function(other)
+
+
+def test_files_of_imported_modules_are_those_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = _module_with(1)
+    made.__file__ = str(tmp_path / "helper_of_the_user.py")
+    before = dict.fromkeys(set(sys.modules) - {"numpy", "json", "kaldi_compat.numpy", "torch"})
+    monkeypatch.setitem(sys.modules, "helper_of_the_user", made)
+    assert imported_files(before) == {"helper_of_the_user": tmp_path / "helper_of_the_user.py"}
+    assert imported_files(sys.modules) == {}
+
+
+def test_module_that_an_inner_function_imports_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def outer(audio: Any) -> Any:
+        def inner() -> Any:
+            import helper_of_the_user
+
+            return helper_of_the_user
+
+        return inner()
+
+    digests = []
+    for fill in (1, 1, 2):
+        monkeypatch.setitem(sys.modules, "helper_of_the_user", _module_with(array(fill)))
+        digests.append(digest_object(Holder(outer), wing).parts)
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_array_that_calls_change_cannot_be_compared() -> None:

@@ -228,6 +228,66 @@ def test_logs_of_other_dumps_in_the_same_folder_stay(data: Path, tmp_path: Path)
     assert [path.read_text() for path in mine] == ["mine"] * 4
 
 
+def test_new_dump_removes_the_traces_of_its_archives_and_nothing_else(data: Path) -> None:
+    log = data / "log"
+    log.mkdir()
+    ours = {"7.json", "7.log", "7.utt2dur", "7.utt2num_frames", "12.json"}
+    others = {"7.json.bak", "failures.mine", "7.logs", "7.utt2spk", "x.json", "json", "8.json"}
+    for name in ours | others - {"8.json"}:
+        (log / f"dump_fbank_train.{name}").write_text("mine")
+        (log / f"x.dump_fbank_train.{name}").write_text("mine")
+    (log / "dump_fbank_train.8.json").mkdir()
+    (log / "dump_fbank_train.failures").write_text("old")
+    assert dump(data) == 0
+    left = {path.name.removeprefix("dump_fbank_train.") for path in log.iterdir()}
+    assert not left & ours and left >= others
+    assert left >= {f"x.dump_fbank_train.{name}" for name in ours}
+    assert (log / "dump_fbank_train.failures").read_text() == ""
+
+
+def test_what_killed_dumps_left_on_other_disks_is_removed(data: Path) -> None:
+    from tests.support.dump_data import left_by_a_dead_process
+
+    for number in "12":
+        (data / "data" / "storage" / number).mkdir(parents=True)
+        left_by_a_dead_process(data / "data" / "storage" / number / "raw_fbank_train.77.ark").write_text("half")
+    assert "removed 2 unfinished files" in said_by(data)
+    assert not list(data.rglob("*unfinished*"))
+
+
+@pytest.mark.parametrize("kind", ["folder", "link to a folder"])
+def test_folder_with_the_name_of_an_array_is_refused_before_the_work(data: Path, kind: str) -> None:
+    (data / "feats").mkdir()
+    (data.parent / "mine").mkdir()
+    (data.parent / "mine" / "notes").write_text("mine")
+    if kind == "folder":
+        (data / "feats" / "spk0-utt000.npy").mkdir()
+        assert "holds spk0-utt000.npy, which a dump does not write" in refused_unchanged(data, "--format=npy")
+    else:
+        (data / "feats" / "spk0-utt000.npy").symlink_to(data.parent / "mine")
+        assert dump(data, "--format=npy") == 0
+        assert (data.parent / "mine" / "notes").read_text() == "mine"
+        assert (data / "feats" / "spk0-utt000.npy").is_file()
+
+
+@pytest.mark.parametrize(("levels", "name"), [("speaker", "cmvn.scp"), ("global", "cmvn.ark")])
+def test_statistics_of_one_level_are_compared_with_what_is_read(data: Path, levels: str, name: str) -> None:
+    link_to_recording(data, name)
+    assert f"{data / name}: {READ_AS_WELL}" in refused_unchanged(data, f"--cmvn={levels}")
+    other = "global" if levels == "speaker" else "speaker"
+    assert dump(data, f"--cmvn={other}") == 0 and (data / name).is_symlink()
+
+
+def test_configuration_behind_a_link_is_not_overwritten(data: Path) -> None:
+    conf, link = data / "conf" / "fbank.conf", data.parent / "link.conf"
+    conf.parent.mkdir()
+    conf.write_text("--dither=0\n")
+    link.symlink_to(conf)
+    with redirect_stderr(io.StringIO()) as said:
+        assert main(["dump", "fbank", str(data), f"--conf={link}", "--num-mel-bins=40", "--nj=1"]) == 0
+    assert f"{conf} was read, so it is left as it is" in said.getvalue() and conf.read_text() == "--dither=0\n"
+
+
 def test_a_first_dump_looks_at_no_recording(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
     stat = os.stat

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from io_ark.streams.unfinished import remove_unfinished, temporary_name
 from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.files import whole_file
+from kaldi_compat.dump.files import read_sealed, whole_file, write_sealed
 from kaldi_compat.dump.finalize import frame_shift
 from kaldi_compat.dump.options import DumpOptions, Layout
 from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of, make_plan, read_plan, update_plan, write_plan
@@ -241,3 +241,14 @@ def test_plan_is_lines_of_json(data: Path, tmp_path: Path) -> None:
 def test_parts_of_a_plan_take_turns(data: Path) -> None:
     plan = make_plan(job_of(data, nj=8))
     assert [[shard.number for shard in plan.part(part, 3)] for part in (1, 2, 3)] == [[1, 4, 7], [2, 5, 8], [3, 6]]
+
+
+def test_plan_of_fewer_archives_than_it_says_is_refused(data: Path, tmp_path: Path) -> None:
+    plan = make_plan(job_of(data, nj=3))
+    write_plan(plan, tmp_path / "plan")
+    assert read_plan(tmp_path / "plan") == plan
+    header, *shards = read_sealed(tmp_path / "plan")
+    for lines in ([header, *shards[:-1]], [header, *shards, shards[0]], [header | {"version": 1}, *shards]):
+        write_sealed(tmp_path / "plan", lines)
+        with pytest.raises(PlanError, match="is not a plan of this version"):
+            read_plan(tmp_path / "plan")

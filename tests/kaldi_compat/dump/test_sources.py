@@ -219,6 +219,29 @@ def test_resume_refuses_what_a_module_reaches(data: Path, tmp_path: Path) -> Non
     assert results(data) == before
 
 
+def test_module_that_a_call_imports_by_a_computed_name_is_compared(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "dynamic.py").write_text(
+        "import importlib\n\n\ndef f(audio):\n"
+        "    scale = importlib.import_module('_'.join(['dynamic', 'helper'])).SCALE\n"
+        "    return [x[:3] * scale for x in audio]\n"
+    )
+    (tmp_path / "dynamic_helper.py").write_text("SCALE = 2\n")
+    said("--module=dynamic:f", str(data))
+    assert trial_of(data)["files"] == {"--module dynamic_helper": str(tmp_path / "dynamic_helper.py")}
+    (tmp_path / "dynamic_helper.py").write_text("SCALE = 3\n")
+    assert "--module dynamic_helper changed since the plan" in refused("--module=dynamic:f", str(data), "--resume")
+
+
+def test_working_directory_is_searched_first(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "library").mkdir()
+    for place, factor in ((tmp_path, 2), (tmp_path / "library", 3)):
+        (place / "loud_here.py").write_text(f"def f(audio):\n    return [x[:3] * {factor} for x in audio]\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "library"), *filter(None, sys.path)])
+    said("--module=loud_here:f", str(data))
+    for key, (samples, _) in waves(data).items():
+        np.testing.assert_array_equal(arrays(data / "xvector.scp")[key], 2 * samples[:3])
+
+
 class Holder:
     """Returns the loudness, times the first value of something in its reach."""
 
@@ -258,6 +281,27 @@ def test_version_of_an_object_vouches_for_it(data: Path, capsys: pytest.CaptureF
     made.version = "2"  # type: ignore[attr-defined]
     with pytest.raises(DumpError, match=r"^version of Outside is not what the plan was made for"):
         kaldi_compat.dump(data, made, nj=1, resume=True)
+
+
+class Summing:
+    """Multiplies by the sum of its attributes."""
+
+    def __init__(self, **attributes: float) -> None:
+        vars(self).update(attributes)
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [each[:3] * np.float32(sum(vars(self).values())) for each in samples]
+
+
+@pytest.mark.parametrize(("before", "now"), [({"a": 1.0}, {"a": 1.0, "b": 2.0}), ({"a": 1.0, "b": 2.0}, {"a": 1.0})])
+def test_attribute_that_appears_or_is_gone_is_another_extractor(
+    data: Path, before: dict[str, float], now: dict[str, float]
+) -> None:
+    kaldi_compat.dump(data, Summing(**before), nj=1, shard_utterances=2)
+    (data / "log" / "dump_Summing_train.1.json").unlink()
+    with pytest.raises(DumpError, match=r"^b of Summing is not what the plan was made for"):
+        kaldi_compat.dump(data, Summing(**now), nj=1, resume=True)
+    assert kaldi_compat.dump(data, Summing(**before), nj=1, resume=True).utterances == 4
 
 
 class Late:
@@ -304,6 +348,14 @@ def test_index_of_divided_weights_names_files(tmp_path: Path) -> None:
     assert source and source.files() == {f"--transformers/{name}": tmp_path / name for name in names}
     index.write_text("[" * 10_000)
     assert source.files().keys() == {f"--transformers/{name}" for name in names - {"sub/a.safetensors"}}
+
+
+def test_weights_of_every_kind_are_compared(tmp_path: Path) -> None:
+    names = ["config.json", "model.safetensors", "pytorch_model-00001-of-00002.bin", "pytorch_model.bin"]
+    for name in (*names, "README.md", "model.bin.lock", "training_args.pt"):
+        (tmp_path / name).touch()
+    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    assert source and list(source.files()) == [f"--transformers/{name}" for name in names]
 
 
 CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -414,6 +466,13 @@ def test_integers_at_the_limits_keep_their_value() -> None:
     limits = np.array([2**31 - 1, -(2**31)], np.int64)
     assert as_array(limits).dtype == np.int32 and as_array(limits).tolist() == limits.tolist()
     assert as_array(np.zeros(0, np.int64)).shape == (0,)
+
+
+def test_masked_array_is_refused_and_other_arrays_are_copied() -> None:
+    with pytest.raises(ValueError, match="returned a MaskedArray: expected an array or a tensor"):
+        as_array(np.ma.MaskedArray(np.ones(2), mask=[True, False]))
+    for made in (np.ones(2, np.float32), np.ones(2, np.int32), np.ones(2).view(np.recarray), torch.ones(2)):
+        assert type(as_array(made)) is np.ndarray and not np.shares_memory(as_array(made), np.asarray(made))
 
 
 class Poisoned:

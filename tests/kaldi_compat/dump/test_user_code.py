@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +17,7 @@ import pytest
 
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.user_code import guard
 from kaldi_compat.dump.workers import describe_ending
 from tests.support.extractors import arrays, module_data
 
@@ -182,3 +188,83 @@ def test_interruption_of_an_object_stays_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code, text", [(-9, "enough memory"), (-11, "SIGSEGV"), (0, "os._exit"), (None, "without")])
 def test_ending_of_a_worker_is_described(code: int | None, text: str) -> None:
     assert text in describe_ending(code)
+
+
+WAITS = """
+import os, time
+
+
+def f(audio):
+    if len(audio[0]) in (6000, 9037):
+        with open("begun.new", "w") as file:
+            file.write(f"{os.getpid()} {os.getpgrp()}")
+        os.rename("begun.new", "begun")
+        time.sleep(60)
+    return [each[:3] for each in audio]
+"""
+
+
+@contextmanager
+def waiting(root: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """Start a dump whose extractor waits in a call; yield it, the number of its child, and the group of that."""
+    module_data(root, 2)
+    (root / "waits.py").write_text(WAITS)
+    line = [sys.executable, "-c", MAIN, "dump", "--module=waits.py:f", "data/train", "--nj=1"]
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    job = subprocess.Popen(line, cwd=root, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=paths)
+    try:
+        while not (root / "begun").exists():
+            assert job.poll() is None, job.communicate()[1]
+            time.sleep(0.02)
+        child, group = map(int, (root / "begun").read_text().split())
+        yield job, child, group
+    finally:
+        job.kill()
+        job.communicate()
+
+
+def is_running(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_signal_to_the_job_ends_the_process_that_runs_the_code(tmp_path: Path, number: signal.Signals) -> None:
+    with waiting(tmp_path) as (job, child, group):
+        assert child != job.pid and group == child, "^C in a terminal would arrive twice"
+        job.send_signal(number)
+        said = job.communicate(timeout=50)[1]
+        end = time.monotonic() + 20
+        while is_running(child):
+            assert time.monotonic() < end, "the process lives on"
+            time.sleep(0.05)
+        assert "Traceback" not in said
+        assert job.returncode == (-number if number == signal.SIGKILL else 130)
+
+
+def test_guard_leaves_no_descriptor_open() -> None:
+    with guard("f"):
+        pass
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with guard("f"):
+            pass
+        with pytest.raises(KeyError), guard("f"):
+            raise KeyError
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_stream_that_replaces_a_closed_one_does_not_close_the_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    copy = os.dup(2)
+    try:
+        with pytest.raises(DumpError, match=r"^f has closed sys\.stderr"), guard("f"):
+            sys.stderr.close()
+        sys.stderr.close()
+        os.fstat(2)
+    finally:
+        os.dup2(copy, 2)
+        os.close(copy)

@@ -1,0 +1,158 @@
+"""ONNX models: every place of a graph that may name a file of weights, the settings of onnxruntime, and short audio."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import kaldi_compat
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.dump.sources import source_of
+from kaldi_compat.dump.sources.base import ExtractorSource
+from tests.support.dump_data import audio, failures, keys_of, make_data, write_wav
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def source(path: Path, **options: Any) -> ExtractorSource:
+    found = source_of(Job(Layout.of(path.parent, "x"), DumpOptions(onnx=str(path), **options)))
+    assert found
+    return found
+
+
+def ways(message: Any, passed: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the fields that lead from a message of onnx.proto to a tensor; a graph may have one inside."""
+    if message.full_name == "onnx.TensorProto":
+        yield ()
+        return
+    if passed.count(message.full_name) > (message.name == "GraphProto"):
+        return
+    for field in message.fields:
+        if field.message_type:
+            for way in ways(field.message_type, (*passed, message.full_name)):
+                yield (field.name, *way)
+
+
+WAYS = sorted(ways(onnx.ModelProto.DESCRIPTOR))
+
+
+def with_weights_at(way: tuple[str, ...], name: str) -> bytes:
+    """Return a model with one tensor, in the file of this name; numbers of all kinds of widths are before it."""
+    model = onnx.ModelProto(ir_version=8)
+    message: Any = model
+    for field in way:
+        if message.DESCRIPTOR.name == "AttributeProto":
+            message.f, message.i = 0.5, -1
+        part = getattr(message, field)
+        message = part.add() if hasattr(part, "add") else part
+    message.data_location = onnx.TensorProto.EXTERNAL
+    message.external_data.add(key="offset", value="0")
+    message.external_data.add(key="location", value=name)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def test_ways_to_tensors_are_those_of_onnx() -> None:
+    assert len(WAYS) >= 20 and ("graph", "node", "attribute", "tensors") in WAYS
+
+
+@pytest.mark.parametrize("way", WAYS, ids=".".join)
+def test_weights_outside_are_known_wherever_they_are(tmp_path: Path, way: tuple[str, ...]) -> None:
+    (tmp_path / "m.onnx").write_bytes(with_weights_at(way, "weights.bin"))
+    files = source(tmp_path / "m.onnx").files()
+    assert files == {"--onnx": tmp_path / "m.onnx", "--onnx/weights.bin": tmp_path / "weights.bin"}
+
+
+def test_files_of_the_preset_before_a_graph_are_known(tmp_path: Path) -> None:
+    for name in ("m.onnx", "mine.json", "cmvn"):
+        (tmp_path / name).touch()
+    more = {"preset": str(tmp_path / "mine.json"), "statistics": str(tmp_path / "cmvn")}
+    files = {"--onnx": "m.onnx", "--preset": "mine.json", "--statistics": "cmvn"}
+    assert source(tmp_path / "m.onnx", **more).files() == {option: tmp_path / name for option, name in files.items()}
+    more["preset"] = "wenet"  # which is a part of this program
+    assert source(tmp_path / "m.onnx", **more).files().keys() == {"--onnx", "--statistics"}
+
+
+def test_numbers_of_a_fixed_width_are_passed_over(tmp_path: Path) -> None:
+    unknown = b"\xfd\x07" + bytes(4) + b"\xf9\x07" + bytes(8)  # fields 127, of 32 and of 64 bits
+    (tmp_path / "m.onnx").write_bytes(unknown + with_weights_at(("graph", "initializer"), "w"))
+    assert "--onnx/w" in source(tmp_path / "m.onnx").files()
+
+
+def test_graph_that_is_rewritten_in_place_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    for at, name in enumerate(("a.bin", "b.bin")):
+        with open(path, "r+b" if at else "xb") as file:
+            file.write(with_weights_at(("graph", "initializer"), name))
+        os.utime(path, (1e9 + at, 1e9 + at))
+        assert list(source(path).files()) == ["--onnx", f"--onnx/{name}"]
+
+
+def field(number: int, content: bytes) -> bytes:
+    """Return a field of a message that has bytes or a message as its value."""
+    size, length = b"", len(content)
+    while length > 127:
+        size, length = size + bytes([length & 127 | 128]), length >> 7
+    return bytes([number << 3 | 2]) + size + bytes([length]) + content
+
+
+def test_graph_that_is_nested_without_end_has_no_files(tmp_path: Path) -> None:
+    weights = field(5, field(13, field(1, b"location") + field(2, b"w")))
+    for depth, names in ((20, ["--onnx", "--onnx/w"]), (600, ["--onnx"])):
+        graph = weights
+        for _ in range(depth):
+            graph = field(1, field(5, field(6, graph)))  # a node, its attribute, and the graph of that
+        (tmp_path / f"{depth}.onnx").write_bytes(field(7, graph))
+        assert list(source(tmp_path / f"{depth}.onnx").files()) == names
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, device: str, threads: int, available: list[str]) -> SimpleNamespace:
+    """Return what onnxruntime is asked for."""
+    asked = SimpleNamespace()
+
+    def session(path: str, settings: Any, providers: Any) -> Any:
+        asked.threads, asked.level, asked.providers = (
+            settings.intra_op_num_threads,
+            settings.log_severity_level,
+            providers,
+        )
+        raise RuntimeError("no session")
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: available)
+    with pytest.raises(DumpError, match="no session"):
+        source(Path("m.onnx")).open(device, threads)
+    return asked
+
+
+def test_onnxruntime_has_the_threads_of_the_trial_and_the_gpu_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    asked = opened(monkeypatch, "cpu", 7, both)
+    assert (asked.threads, asked.level, asked.providers) == (7, 3, [("CPUExecutionProvider", {})])
+    for device, number in (("cuda", "0"), ("cuda:0", "0"), ("cuda:1", "1")):
+        found = opened(monkeypatch, device, 7, both).providers
+        assert found == [("CUDAExecutionProvider", {"device_id": number})]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: both[1:])
+    with pytest.raises(DumpError, match=r"--device=cuda:1: this onnxruntime has no CUDAExecutionProvider"):
+        source(Path("m.onnx")).open("cuda:1", 1)
+
+
+def test_audio_that_is_too_short_for_a_frame_of_the_preset_fails_alone(tmp_path: Path) -> None:
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    node = make.make_node("ReduceMean", ["feats"], ["mean"], axes=[1], keepdims=0)
+    graph = make.make_graph([node], "g", [make.make_tensor_value_info("feats", kind, ["B", "T", 80])],
+                            [make.make_tensor_value_info("mean", kind, ["B", 80])])  # fmt: skip
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    data = make_data(tmp_path, 3)
+    key = keys_of(data / "wav.scp")[1]
+    write_wav(data / "wav" / f"{key}.wav", audio(100, seed=1))
+    done = kaldi_compat.dump(data, onnx=tmp_path / "m.onnx", preset="wespeaker", nj=1)
+    assert done.utterances == 2 and failures(data) == f"{key} the audio is too short for a frame\n"
