@@ -151,7 +151,8 @@ def mistakes(presets: list[Preset]) -> str:
     lines = [
         "## What goes wrong otherwise",
         "",
-        "Mean change of the model's input on speech for one wrong setting each, and the input's standard deviation.",
+        "The table shows how much one wrong setting changes the model's input on speech (mean absolute change), and "
+        "the input's standard deviation.",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}

@@ -428,17 +428,17 @@ def commit(folder: str) -> str:
 
 
 OTHERS = {
-    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written: "
-    "the imaginary part of each bin is taken with the real part of the next one",
+    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written, so "
+    "that the imaginary part of each bin is combined with the real part of the next bin",
     "kaldi-native-fbank, Rust port (RustedBytes)": "the raw energy is taken after preemphasis; cepstra have a floor of "
     "1e-20",
-    "kaldifeat": "where frames are further apart than they are long, those of snip_edges=False begin elsewhere; the "
+    "kaldifeat": "if the frame shift exceeds the frame length, frames begin elsewhere with snip_edges=False; the "
     "energy of PLP with raw_energy=False",
     "lhotse": "the energy is written over the first frame in place of the first column of MFCC",
     "paddleaudio.compliance.kaldi": "cepstra and spectrograms of silence have a floor of 1e-07",
     "VBx, features.py": "another number of frames",
     "librosa": "another number of frames",
-    "python_speech_features": "no floor but where the energy is zero, and the energy of MFCC is that of the windowed "
+    "python_speech_features": "a floor only for energies of zero, and the energy of MFCC is computed from the windowed "
     "frame",
     "speechbrain": "another number of frames: also audio shorter than a frame has one",
 }
