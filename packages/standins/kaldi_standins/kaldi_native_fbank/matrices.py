@@ -59,7 +59,7 @@ def apply_cmvn_(stats: npt.ArrayLike, opts: CmvnOptions, feats: Floats) -> None:
 
 
 class CmvnAccumulator:
-    """Statistics of frames that arrive one after the other.
+    """Accumulates the statistics of frames.
 
     Args:
         dim: number of columns; 0 takes it from the first features.
