@@ -34,7 +34,9 @@ myst_heading_anchors = 3
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = False  # which reads sources, where options taken by name are not
+autodoc_preserve_defaults = (
+    False  # True would read defaults from the source, which does not have options taken by name.
+)
 autoclass_content = "class"
 napoleon_use_ivar = True
 napoleon_use_rtype = False

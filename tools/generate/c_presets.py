@@ -21,14 +21,15 @@ STEPS: dict[str, dict[str, str]] = {
     "global_cmvn": {"mean": "global_mean", "std": "global_std"},
     "floor": {"minimum": "floor_minimum"},
 }
-ALONE = {"voiced_cmvn": "keep_voiced", "utterance_cmvn": "utterance_cmvn"}  # options that switch a step on
-LEFT_OUT = {"max_warnings": 5, "norm_vars": False, "multiple": 1, "value": 0.0}  # that the header does not have
+ALONE = {"voiced_cmvn": "keep_voiced", "utterance_cmvn": "utterance_cmvn"}  # Options that switch a step on.
+# Options that the header does not have, and the only values that a preset may give them.
+LEFT_OUT = {"max_warnings": 5, "norm_vars": False, "multiple": 1, "value": 0.0}
 
 
 def table(header: str) -> str:
     """Return the header with the presets of this checkout."""
-    before, _, rest = header.partition(BEGIN)
-    return before + BEGIN + "".join(map(_row, list_presets())) + END + rest.partition(END)[2]
+    before, _, following = header.partition(BEGIN)
+    return before + BEGIN + "".join(map(_row, list_presets())) + END + following.partition(END)[2]
 
 
 def source(path: Path) -> str:
@@ -58,13 +59,13 @@ def _row(name: str) -> str:
 
 
 def _options(step: Step) -> dict[str, Any]:
-    names, found = STEPS[step.kind], {ALONE[step.kind]: True} if step.kind in ALONE else {}
+    names, options = STEPS[step.kind], {ALONE[step.kind]: True} if step.kind in ALONE else {}
     for name, value in vars(step.options).items() if not step.statistics else ():
         if name in names or name not in LEFT_OUT:
-            found |= {names.get(name, name): value} if value or step.kind != "utterance_cmvn" else {}
+            options |= {names.get(name, name): value} if value or step.kind != "utterance_cmvn" else {}
         elif value != LEFT_OUT[name]:
             raise ValueError(f"packages/c/kaldi_features.h has no option {name} of the step {step.kind}")
-    return found
+    return options
 
 
 def _text(value: Any) -> str:
