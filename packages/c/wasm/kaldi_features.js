@@ -1,7 +1,7 @@
 // Kaldi's features in WebAssembly: see README.md and kaldi_features.d.ts. Also runs in an AudioWorklet, which has no URL, fetch or
 // TextDecoder: these are used where files are loaded only.
 
-const MOST_BYTES = 2 ** 32 - 2 ** 17;
+const MAX_BYTES = 2 ** 32 - 2 ** 17;
 
 /** A status of the library other than KF_OK, or a file that cannot be loaded. */
 export class KaldiFeaturesError extends Error {
@@ -52,7 +52,7 @@ class Core {
   take(size, keep = true) {
     const start = Math.ceil(this.top / 64) * 64, end = start + size;
     const missing = end - this.functions.memory.buffer.byteLength;
-    if (end > MOST_BYTES) throw new KaldiFeaturesError("this needs more than 4 GB of memory: pass the audio to accept() in chunks");
+    if (end > MAX_BYTES) throw new KaldiFeaturesError("this needs more than 4 GB of memory: pass the audio to accept() in chunks");
     try {
       if (missing > 0) this.functions.memory.grow(Math.ceil(missing / 65536));
     } catch {
