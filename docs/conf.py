@@ -52,7 +52,7 @@ WASM = DOCS.parent / "packages" / "c" / "wasm"  # for the page howto/browser
 html_static_path = ["_static", *map(str, [*WASM.glob("*.wasm"), *WASM.glob("kaldi_features*.js")])]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_sidebars = {"get_started": []}  # a page without neighbours
+html_sidebars = {"get_started": []}  # a page without neighbors
 smartquotes_action = "q"  # no dashes: -- begins an option
 html_theme_options: dict[str, Any] = {
     "show_toc_level": 2,

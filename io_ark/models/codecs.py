@@ -23,7 +23,7 @@ from io_ark.codecs.base import (
 from io_ark.codecs.int_vector import PlainIntVectorCodec, read_sized, sized_record
 from io_ark.codecs.vector import VectorCodec
 from io_ark.models.fields import locate_errors
-from io_ark.models.topology import NO_PDF, Entry, HmmState, HmmTopology
+from io_ark.models.topology import NO_PDF, HmmState, HmmTopology, TopologyEntry
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import ContextDependency, EventMap, Leaf, Split, Table
 from io_ark.streams.source import Source
@@ -63,7 +63,7 @@ def _read_binary_topology(source: Source) -> HmmTopology:
     return HmmTopology(tuple(sorted(set(phones))), entry_of, entries)
 
 
-def _read_binary_entry(source: Source, is_hmm: bool) -> Entry:
+def _read_binary_entry(source: Source, is_hmm: bool) -> TopologyEntry:
     states = []
     for _ in range(read_size(source, True, "the number of states of an HMM")):
         forward = read_int32(source, True)
@@ -93,7 +93,7 @@ def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
 
 def _read_text_topology(source: Source) -> HmmTopology:
     entry_of: dict[int, int] = {}
-    entries: list[Entry] = []
+    entries: list[TopologyEntry] = []
     while True:
         at = source.tell()
         token = source.read_token()
@@ -124,7 +124,7 @@ def _read_phones(source: Source) -> list[int]:
     return phones
 
 
-def _read_text_entry(source: Source) -> Entry:
+def _read_text_entry(source: Source) -> TopologyEntry:
     states: list[HmmState] = []
     while expect_token(source, False, b"<State>", b"</TopologyEntry>") == b"<State>":
         at = source.tell()

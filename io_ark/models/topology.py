@@ -32,7 +32,7 @@ class HmmState:
     transitions: tuple[tuple[int, float], ...] = ()
 
 
-Entry = tuple[HmmState, ...]
+TopologyEntry = tuple[HmmState, ...]
 
 
 @written_as("topology")
@@ -48,10 +48,10 @@ class HmmTopology:
 
     phones: tuple[int, ...]
     entry_of: tuple[int, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[TopologyEntry, ...]
 
     @classmethod
-    def of(cls, states: Mapping[int, Entry]) -> HmmTopology:
+    def of(cls, states: Mapping[int, TopologyEntry]) -> HmmTopology:
         """Return the topology that maps each phone to its states.
 
         Raises:
@@ -65,7 +65,7 @@ class HmmTopology:
         topology.check()
         return topology
 
-    def entry(self, phone: int) -> Entry:
+    def entry(self, phone: int) -> TopologyEntry:
         """Return the states of a phone.
 
         Raises:
@@ -113,7 +113,7 @@ class HmmTopology:
             _check_entry(entry)
 
 
-def _check_entry(entry: Entry) -> None:
+def _check_entry(entry: TopologyEntry) -> None:
     """Check the states of an HMM.
 
     Raises:

@@ -116,7 +116,7 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
 
 
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:
-    """Return features (frames, dim) with their neighbours: (frames, dim * (1 + left_context + right_context)).
+    """Return features (frames, dim) with their neighbors: (frames, dim * (1 + left_context + right_context)).
 
     Raises:
         FeatureError: no frames.
