@@ -2,10 +2,10 @@
 
 python benchmarks/archives.py [--rounds 9] [--cpu] [--work DIR] [--lines 10000000] [--record]
 
-Files are in the page cache. In each round every library does the same work in turn; printed are the least time of each
-(that is what the work costs when the machine does nothing else) and how many times as fast io_ark is as the peer: line
-by line on standard error, and at the end as the tables of README.md on standard output. Last, a script file of
-``--lines`` lines is opened: time, and memory of our own (the mapped file is the page cache's).
+Files are in the page cache. In each round, every library does the same work in turn. The least time of each library is
+printed, which is the cost of the work on an idle machine, and the ratio of the peer's time to io_ark's: line by line on
+standard error, and at the end as the tables of README.md on standard output. Finally, a script file with ``--lines``
+lines is opened; its time and the private memory of the process are printed (the mapped file is in the page cache).
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
     """Reading and writing of smaller objects, in binary and in text: some 100,000 numbers of each kind."""
     rng = np.random.default_rng(2)
 
-    def posterior(most: int) -> list[list[tuple[int, float]]]:
-        lengths = rng.integers(1, most + 1, 500).tolist()
+    def posterior(max_pairs: int) -> list[list[tuple[int, float]]]:
+        lengths = rng.integers(1, max_pairs + 1, 500).tolist()
         return [[(int(rng.integers(4000)), float(np.float32(rng.random()))) for _ in range(n)] for n in lengths]
 
     kinds: dict[str, tuple[str, str, list[Any]]] = {
@@ -295,14 +295,14 @@ def open_long_script(folder: Path, lines: int) -> None:
             )
     before, start = private_memory(), time.perf_counter()
     table = io_ark.load_scp(str(path))
-    opened, held = time.perf_counter() - start, private_memory() - before
+    opened, memory = time.perf_counter() - start, private_memory() - before
     script = table._script  # type: ignore[attr-defined]
     keys = [f"spk{i % 5000:05}-utt{i:09}" for i in np.random.default_rng(0).integers(0, lines, 100_000)]
     start = time.perf_counter()
     look_up(script, keys)
-    each = (time.perf_counter() - start) / len(keys)
+    look_up_seconds = (time.perf_counter() - start) / len(keys)
     size = f"{path.stat().st_size >> 20}"
-    row = [f"{lines:,}", size, f"{opened:.1f}", f"{held / lines:.0f}", f"{1e6 * each:.1f}"]
+    row = [f"{lines:,}", size, f"{opened:.1f}", f"{memory / lines:.0f}", f"{1e6 * look_up_seconds:.1f}"]
     columns = ["lines", "file: MiB", "opened and indexed: s", "memory of a line: bytes", "a key's line: µs"]
     report("script-file", Table(COMMAND, columns, [row]))
 

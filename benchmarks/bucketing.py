@@ -2,13 +2,13 @@
 
     python benchmarks/bucketing.py [--utterances 281241 ...] [--max-seconds 600] [--batch-size 32] [--record]
 
-Durations are log-normal between 1 and 35 s; LibriSpeech has 281,241 utterances. Each contestant runs in a process
-of its own and reads a manifest of its own kind: utt2dur, or cuts in lines of JSON, lazily or into memory. Prints, for
-the second epoch: batches, the share of padding, the share of the pairs of utterances in a batch that share one in the
-third epoch, too, seconds of processor time until the first batch, microseconds of processor time for each batch, and
-the growth of the process's peak memory since its imports. Batches of the same number of utterances are compared at
-lhotse's number of batches, too, because many of lhotse's are not full. ``--planning`` prints what ours needs for the
-first batch of ten million utterances instead.
+Durations are log-normal between 1 and 35 s; LibriSpeech has 281,241 utterances. Each contestant runs in a separate
+process and reads its native manifest: utt2dur, or cuts in lines of JSON, lazily or into memory. The table has, for the
+second epoch: the number of batches, the share of padding, the share of pairs of utterances in a batch that are in one
+batch again in the third epoch, seconds of processor time until the first batch, microseconds of processor time per
+batch, and the growth of the process's peak memory since its imports. Batches with a fixed number of utterances are also
+compared at lhotse's number of batches, because many of lhotse's batches are not full. ``--planning`` prints the time
+and memory that our sampler needs for the first batch of ten million utterances instead.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def batches_of_lhotse(folder: Path, limits: dict[str, float], epoch: int, lazy: 
 
 
 def planning(limits: dict[str, float], utterances: int) -> dict[str, float]:
-    """Return what the first batch of the first epoch and of a later one needs, in this process."""
+    """Return the time and memory for the first batch of the first epoch and of a later epoch, in this process."""
     from kaldi_compat import BucketBatchSampler
 
     frames = (100 * np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)).astype(int)
@@ -109,7 +109,7 @@ def planning(limits: dict[str, float], utterances: int) -> dict[str, float]:
 
 
 def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str, float]:
-    """Return what one contestant needs for an epoch, in this process."""
+    """Return the figures of one contestant for an epoch, measured in this process."""
     if contestant == "planning":
         return planning(limits, PLANNED)
     if contestant == "ours":
@@ -125,10 +125,15 @@ def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str
     for _, seconds in epoch(1):
         first = first or time.process_time() - start
         count, used, padded = count + 1, used + sum(seconds), padded + max(seconds) * len(seconds)
-    taken = time.process_time() - start - first
-    found = {"batches": count, "padding": 1 - used / padded, "first": first, "microseconds": taken / count * 1e6}
-    found["megabytes"] = peak_megabytes() - memory
-    return {**found, "again": share_of_pairs_again([b for b, _ in epoch(1)], [b for b, _ in epoch(2)])}
+    seconds_after_first = time.process_time() - start - first
+    figures = {
+        "batches": count,
+        "padding": 1 - used / padded,
+        "first": first,
+        "microseconds": seconds_after_first / count * 1e6,
+    }
+    figures["megabytes"] = peak_megabytes() - memory
+    return {**figures, "again": share_of_pairs_again([b for b, _ in epoch(1)], [b for b, _ in epoch(2)])}
 
 
 def share_of_pairs_again(batches: list[list[int]], later: list[list[int]]) -> float:
@@ -147,14 +152,14 @@ def peak_megabytes() -> float:
 
 
 def row_of(contestant: str, folder: str, limits: dict[str, float]) -> dict[str, float]:
-    """Return what one contestant needs for an epoch, in a process of its own."""
+    """Return the figures of one contestant for an epoch, measured in a new process."""
     command = [sys.executable, __file__, "--contestant", contestant, "--folder", folder, "--limits", json.dumps(limits)]
-    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return found
+    figures: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return figures
 
 
 def main() -> None:
-    """Measure each contestant in a process of its own, and print a table."""
+    """Measure each contestant in a new process, and print a table."""
     parser = parser_of(__doc__)
     parser.add_argument("--utterances", type=int, nargs="+", default=[281241])
     parser.add_argument("--max-seconds", type=float, default=600.0)
@@ -163,33 +168,35 @@ def main() -> None:
     parser.add_argument("--contestant", choices=(*CONTESTANTS, "planning"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--limits", type=json.loads, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.contestant:
-        print(json.dumps(measure(given.contestant, given.folder, given.limits)))
+    arguments = parser.parse_args()
+    if arguments.contestant:
+        print(json.dumps(measure(arguments.contestant, arguments.folder, arguments.limits)))
         return
-    if given.planning:
+    if arguments.planning:
         planned = []
         for name, limits in LIMITS.items():
-            found = row_of("planning", ".", limits)
-            planned.append([name, f"{found['first']:.1f}", f"{found['later']:.1f}", f"{found['megabytes']:,.0f}"])
+            figures = row_of("planning", ".", limits)
+            planned.append([name, f"{figures['first']:.1f}", f"{figures['later']:.1f}", f"{figures['megabytes']:,.0f}"])
         columns = ["limits", "first epoch: s", "later epoch: s", "memory: MB"]
         report("planning", Table("python benchmarks/bucketing.py --planning", columns, planned))
         return
     rows = []
 
-    def add(utterances: int, most: str, contestant: str, found: dict[str, float]) -> None:
-        rows.append([f"{utterances:,}", most, contestant, *(format(found[name], how) for name, how in SHOWN.items())])
+    def add(utterances: int, limit: str, contestant: str, figures: dict[str, float]) -> None:
+        rows.append(
+            [f"{utterances:,}", limit, contestant, *(format(figures[name], how) for name, how in SHOWN.items())]
+        )
 
-    for utterances in given.utterances:
+    for utterances in arguments.utterances:
         with tempfile.TemporaryDirectory() as folder:
             write_manifests(Path(folder), utterances)
             for contestant in CONTESTANTS:
-                found = row_of(contestant, folder, {"max_seconds": given.max_seconds})
-                add(utterances, f"{given.max_seconds:g} s", contestant, found)
+                figures = row_of(contestant, folder, {"max_seconds": arguments.max_seconds})
+                add(utterances, f"{arguments.max_seconds:g} s", contestant, figures)
             for contestant in CONTESTANTS[:2]:
-                found = row_of(contestant, folder, {"batch_size": given.batch_size})
-                add(utterances, f"{given.batch_size}", contestant, found)
-            as_many = -(-utterances // int(found["batches"]))
+                figures = row_of(contestant, folder, {"batch_size": arguments.batch_size})
+                add(utterances, f"{arguments.batch_size}", contestant, figures)
+            as_many = -(-utterances // int(figures["batches"]))
             add(utterances, f"{as_many}", "ours", row_of("ours", folder, {"batch_size": as_many}))
     report("bucketing", Table(COMMAND, COLUMNS, rows))
 

@@ -58,7 +58,8 @@ shuffle_list.pl data/text
 apply_map.pl -f 2 data/map < data/utt2spk
 validate_text.pl data/text
 """
-# Runs a command in a process of its own, and prints its time, and the largest memory of its processes in MB.
+# Runs a command in a new process, and prints its status, its processor time, and the peak memory of its processes in
+# MB.
 RUN = """
 import resource, subprocess, sys
 done = subprocess.run(["bash", "-c", sys.argv[1]], stdout=open("stdout", "wb"), stderr=open("stderr", "wb"))
@@ -68,7 +69,7 @@ print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000)
 
 
 def make(folder: Path, count: int) -> None:
-    """Write a data directory, and one with segments, another with other keys, and those without a file."""
+    """Write data directories: without and with segments, with other keys, and some that lack a file."""
     rng = random.Random(0)
     for name, start in (("data", "s"), ("other", "t")):
         files: dict[str, list[str]] = defaultdict(list)
@@ -121,7 +122,7 @@ def files_of(place: Path) -> dict[str, bytes]:
     paths = (path for path in place.rglob("*") if path.is_file() and "utils" not in path.parts)
     names = {str(path.relative_to(place)): path for path in paths}
     hidden = ("stderr", "path.sh", "log", ".backup", "q/")
-    return {name: path.read_bytes() for name, path in names.items() if not any(each in name for each in hidden)}
+    return {name: path.read_bytes() for name, path in names.items() if not any(word in name for word in hidden)}
 
 
 def main() -> None:
@@ -142,15 +143,15 @@ def main() -> None:
             command = line.format(tenth=chosen.utterances // 10)
             if not re.search(chosen.only, command):
                 continue
-            found = [outcome(command, utils, work / "start", work / name) for name, utils in whose.items()]
-            bad = [str(status) for _, _, status, _ in found if status]
+            outcomes = [outcome(command, utils, work / "start", work / name) for name, utils in whose.items()]
+            bad = [str(status) for _, _, status, _ in outcomes if status]
             same = "failed" if bad else ""
             if chosen.kaldi and not bad:
-                same = "yes" if files_of(found[0][3]) == files_of(found[1][3]) else "no"
-            theirs = f"{found[1][0]:.2f}" if chosen.kaldi else ""
-            rows.append([command, f"{found[0][0]:.2f}", theirs, f"{found[0][1]:.0f}", same])
+                same = "yes" if files_of(outcomes[0][3]) == files_of(outcomes[1][3]) else "no"
+            theirs = f"{outcomes[1][0]:.2f}" if chosen.kaldi else ""
+            rows.append([command, f"{outcomes[0][0]:.2f}", theirs, f"{outcomes[0][1]:.0f}", same])
             print(*rows[-1], sep="\t", file=sys.stderr, flush=True)
-            for *_, place in found:
+            for *_, place in outcomes:
                 shutil.rmtree(place)
     columns = ["script", "ours: s", "Kaldi: s", "memory: MB", "same"]
     command = f"python benchmarks/data_dirs.py --kaldi DIR --utterances {chosen.utterances}"

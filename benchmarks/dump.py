@@ -61,15 +61,17 @@ def ours(data: Path, work: Path, jobs: int, *more: str) -> tuple[float, str]:
     seconds = time.perf_counter() - start
     if result.returncode:
         sys.exit(result.stderr)
-    found = re.search(r"bound by: (\w+)", result.stderr)
-    return seconds, found[1] if found else ""
+    match = re.search(r"bound by: (\w+)", result.stderr)
+    return seconds, match[1] if match else ""
 
 
 def together(commands: list[str]) -> float:
     """Seconds until all of these shell commands, started at once, have ended."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     start = time.perf_counter()
-    running = [subprocess.Popen(each, shell=True, stderr=subprocess.DEVNULL, env=environment) for each in commands]
+    running = [
+        subprocess.Popen(command, shell=True, stderr=subprocess.DEVNULL, env=environment) for command in commands
+    ]
     if any(process.wait() for process in running):
         sys.exit(f"failed: {commands[0]}")
     return time.perf_counter() - start
@@ -109,8 +111,8 @@ def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
     rounds = [{name: measured(contest) for name, contest in contestants.items()} for _ in range(runs)]
     rows = []
     for name in contestants:
-        seconds = statistics.median(each[name].seconds for each in rounds)
-        cores = statistics.median(each[name].core_seconds for each in rounds)
+        seconds = statistics.median(measured_round[name].seconds for measured_round in rounds)
+        cores = statistics.median(measured_round[name].core_seconds for measured_round in rounds)
         minutes = SECONDS * hours / 60
         rows.append([name, f"{seconds:.2f}", f"{minutes / seconds:.1f}", f"{minutes / cores:.1f}"])
     columns = ["who", "seconds", "hours of audio a minute", "hours of audio a minute of one core"]
@@ -146,18 +148,19 @@ def drop_from_cache(data: Path) -> None:
 
 
 def dumped_on_a_gpu(work: Path, hours: int, jobs: int, device: str, more: str) -> None:
-    """Print how fast a dump is, from the page cache or (--cold) from the disk.
+    """Print the speed of a dump, from the page cache or (--cold) from the disk.
 
-    The steady state is that of what the whole dump takes longer than a tenth of it, both without their start.
+    The speed of the steady state comes from the difference between the whole dump and a dump of a tenth of it, both
+    without their start.
     """
     cold = more == "--cold"
-    taken, bound = {}, ""
+    times, bound = {}, ""
     for part in (max(1, hours // 10), max(2, hours)):
         data = prepare(work, part, 1)
         if cold:
             drop_from_cache(data)
-        taken[part], bound = ours(data, work, jobs, f"--device={device}", *([more] if more and not cold else []))
-    (few, short), (_, seconds) = taken.items()
+        times[part], bound = ours(data, work, jobs, f"--device={device}", *([more] if more and not cold else []))
+    (few, short), (_, seconds) = times.items()
     steady = SECONDS * (hours - few) / max(seconds - short, 1e-9)
     print(f"dump of {hours} h with {jobs} processes {more}: {seconds:.1f} s, {SECONDS * hours / seconds:.0f} times real"
           f" time, steady state {steady:.0f}, bound by: {bound}", flush=True)  # fmt: skip

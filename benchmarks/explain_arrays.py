@@ -56,16 +56,19 @@ def library(name: str) -> Any:
 
 def speech() -> dict[str, tuple[Array, int]]:
     """Return recordings by name, and their rates."""
-    found = {}
+    recordings = {}
     for name in ("speech16k", "speech16k_b", "speech8k", "speech22k"):
         wave = io_ark.load(WAVES / f"{name}.wav")
-        found[name] = wave.samples[0], int(wave.sample_frequency)
+        recordings[name] = wave.samples[0], int(wave.sample_frequency)
     soxr = library("soxr")
     if soxr is not None:
         for name, rate in (("speech22k", 24000), ("speech16k_b", 44100)):
-            samples, have = found[name]
-            found[f"{name}-{rate}"] = np.rint(soxr.resample(samples.astype(float), have, rate)).astype(np.int16), rate
-    return found
+            samples, have = recordings[name]
+            recordings[f"{name}-{rate}"] = (
+                np.rint(soxr.resample(samples.astype(float), have, rate)).astype(np.int16),
+                rate,
+            )
+    return recordings
 
 
 def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
@@ -441,7 +444,9 @@ def of_python_speech_features(audio: dict[str, tuple[Array, int]]) -> Iterator[C
 
 def of_resampled(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield features of audio that was resampled."""
-    soxr, scipy, torchaudio, torch = (library(each) for each in ("soxr", "scipy.signal", "torchaudio", "torch"))
+    soxr, scipy, torchaudio, torch = (
+        library(library_name) for library_name in ("soxr", "scipy.signal", "torchaudio", "torch")
+    )
     for name, (samples, rate) in audio.items():
         wide = samples.astype(np.float64)
         for other in (8000, 16000):
@@ -521,7 +526,7 @@ def of_nothing() -> Iterator[Case]:
 def verdict(case: Case, answer: Any) -> str:
     """Return right, partly, missed or wrong."""
     words = str(answer)
-    named = all(any(each in words for each in word.split("|")) for word in case.words)
+    named = all(any(alternative in words for alternative in word.split("|")) for word in case.words)
     if case.words == REFUSED:
         return "wrong" if answer.is_exact else "right"
     if answer.is_exact:
@@ -540,17 +545,17 @@ def report(cases: Iterable[Case], only: str = "") -> None:
             begin = time.process_time()
             answer = explain(array, case.audio, case.rate)
             seconds[case.kind].append(time.process_time() - begin)
-            found = verdict(case, answer)
-            table[case.kind][found] += 1
-            if found != "right" or only:
-                print(f"{found}: {case.kind}: {case.name}: {seconds[case.kind][-1]:.1f} s: {answer}", flush=True)
+            judgment = verdict(case, answer)
+            table[case.kind][judgment] += 1
+            if judgment != "right" or only:
+                print(f"{judgment}: {case.kind}: {case.name}: {seconds[case.kind][-1]:.1f} s: {answer}", flush=True)
     columns = ("right", "partly", "missed", "wrong")
-    print(f"{'kind':24}" + "".join(f"{each:>8}" for each in columns) + "  seconds, median and largest")
+    print(f"{'kind':24}" + "".join(f"{column:>8}" for column in columns) + "  seconds, median and largest")
     for kind, counts in table.items():
-        row = "".join(f"{counts[each]:8}" for each in columns)
+        row = "".join(f"{counts[column]:8}" for column in columns)
         print(f"{kind:24}{row}  {np.median(seconds[kind]):.2f} {max(seconds[kind]):.2f}")
-    every = [each for times in seconds.values() for each in times]
-    total = "".join(f"{sum(counts[each] for counts in table.values()):8}" for each in columns)
+    every = [duration for times in seconds.values() for duration in times]
+    total = "".join(f"{sum(counts[column] for counts in table.values()):8}" for column in columns)
     print(f"{'all':24}{total}  {np.median(every):.2f} {max(every):.2f}")
 
 
@@ -560,22 +565,22 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--shard", default="0/1", help="take each n-th array, such as 0/2")
-    given = parser.parse_args()
-    part, parts = map(int, given.shard.split("/"))
-    if given.random:
+    arguments = parser.parse_args()
+    part, parts = map(int, arguments.shard.split("/"))
+    if arguments.random:
         explained = []
-        for number, (name, array, samples, rate) in enumerate(random_arrays(given.random)):
+        for number, (name, array, samples, rate) in enumerate(random_arrays(arguments.random)):
             if number % parts == part:
                 answer = explain(array, samples, rate)
                 explained += [f"{name}: {answer}"] if answer.is_exact else []
                 if number % 100 == part:
                     print(number, len(explained), flush=True)
-        print(f"{given.random} random arrays, {len(explained)} explained", *explained, sep="\n")
+        print(f"{arguments.random} random arrays, {len(explained)} explained", *explained, sep="\n")
         return
     audio = speech()
     makers = (of_kaldi, of_librosa, of_torchaudio, of_transformers, of_nemo, of_python_speech_features, of_resampled)
     cases = [*(case for make in makers for case in make(audio)), *of_nothing()]
-    report(cases[part::parts], given.only)
+    report(cases[part::parts], arguments.only)
 
 
 if __name__ == "__main__":

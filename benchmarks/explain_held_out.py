@@ -2,9 +2,9 @@
 
     python -m benchmarks.explain_held_out --seed 3 --count 100
 
-Each array is made by a front end of its own in NumPy, with one to four options or mistakes drawn from a list, and up
-to two steps after it, from audio that is drawn as well: two recordings mixed, or synthetic vowels and noise. The table
-counts as :mod:`benchmarks.explain_arrays` does. No constant of explain has been chosen by these arrays.
+A separate front end in NumPy computes the arrays, with one to four options or mistakes drawn from a list, and up to two
+steps after it. The audio is drawn as well: a mixture of two recordings, or synthetic vowels and noise. The table counts
+like :mod:`benchmarks.explain_arrays`. No constant of explain has been tuned on these arrays.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
-    given = parser.parse_args()
-    report(cases(given.seed, given.count))
+    arguments = parser.parse_args()
+    report(cases(arguments.seed, arguments.count))
 
 
 if __name__ == "__main__":

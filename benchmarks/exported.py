@@ -50,7 +50,9 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     with torch.no_grad():
-        rows = [[f"`{name}`", *(f"{1e3 * each:.1f}" for each in measured(name, chosen.rounds))] for name in PRESETS]
+        rows = [
+            [f"`{name}`", *(f"{1e3 * seconds:.1f}" for seconds in measured(name, chosen.rounds))] for name in PRESETS
+        ]
     columns = [
         "front end",
         "matrix product: ms",

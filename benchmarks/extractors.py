@@ -122,7 +122,7 @@ Pair = tuple[str, str, list[str], str, str, list[str], Path]
 
 
 def encoders(work: Path, data: Path) -> Iterator[Pair]:
-    """Yield the encoders that ssl-kaldi-feats computes, too."""
+    """Yield the encoders that ssl-kaldi-feats also computes."""
     for name in MODELS:
         folder = save_tiny(name, work / name)
         theirs = [f"--model={folder}", f"--layer={LAYER}", f"--wav-scp={data}/wav.scp", "--output-dir", f"{work}/o",
@@ -147,7 +147,8 @@ def espnet(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
 def wespeaker(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     """Yield an ECAPA-TDNN by WeSpeaker."""
     load = "import types\nsys.modules['wespeaker'] = package = types.ModuleType('wespeaker')\n"
-    load += f"package.__path__ = [{str(checkout / 'wespeaker')!r}]\n"  # whose __init__ imports all of it
+    # A substitute for the package, because wespeaker/__init__.py would import all modules and their dependencies.
+    load += f"package.__path__ = [{str(checkout / 'wespeaker')!r}]\n"
     load += f"from wespeaker.models.ecapa_tdnn import {WESPEAKER['model']} as Model\n"
     load += f"def made():\n    torch.manual_seed(0)\n    return Model(**{WESPEAKER['model_args']!r}).eval()\n"
     own = work / "ws.py"
@@ -209,17 +210,17 @@ def main() -> None:
                 pairs += make(work, data, checkout.absolute())
         for model, other, options, output, code, theirs, found_by in pairs:
             ours = ["dump", *options, "--nj=1", str(data)]
-            taken = [(seconds_of(OURS, ours, work), seconds_of(code, theirs, work)) for _ in range(chosen.runs)]
-            found, expected = io_ark.load_scp(data / f"{output}.scp"), io_ark.load_scp(found_by)
-            assert set(found) == set(expected)
+            timings = [(seconds_of(OURS, ours, work), seconds_of(code, theirs, work)) for _ in range(chosen.runs)]
+            ours_scores, expected = io_ark.load_scp(data / f"{output}.scp"), io_ark.load_scp(found_by)
+            assert set(ours_scores) == set(expected)
             differences = []
-            for key, value in found.items():
+            for key, value in ours_scores.items():
                 # 3D-Speaker writes a vector as a matrix of one row, and ESPnet one more row.
                 reference = np.asarray(expected[key]).reshape(-1, value.shape[-1])[
                     : len(value) if value.ndim > 1 else 1
                 ]
                 differences.append(float(np.abs(value - reference).max() / np.abs(reference).max()))
-            medians = [f"{statistics.median(each):.1f}" for each in zip(*taken, strict=True)]
+            medians = [f"{statistics.median(column):.1f}" for column in zip(*timings, strict=True)]
             rows.append([model, other, f"{max(differences):.1e}", *medians])
     columns = ["model", "other", "largest difference", "dump: s", "other: s"]
     paths = "".join(f" --{name} DIR" for name in checkouts if getattr(chosen, name))

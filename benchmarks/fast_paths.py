@@ -83,8 +83,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = (chosen.work or Path(made)).resolve()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (chosen.work or Path(temporary)).resolve()
         short = make(folder / "short", files=int(30 * chosen.minutes), seconds=30 * chosen.minutes)
         long = make(folder / "long", files=max(1, int(2.5 * chosen.minutes)), seconds=30 * chosen.minutes)
         lines = [f"{name}-{line}" for name, each in (("s", short), ("l", long)) for line in each.open()]
@@ -101,20 +101,20 @@ def main() -> None:
                 for native in (True, False)
             )
             rows.append([name, f"{fast:.3f}", f"{plain:.3f}"])
-        kept = []
+        kept_rows = []
         for name, (module, arguments) in FREEING.items():
-            kept.append([name])
+            kept_rows.append([name])
             for first in ("", RETURNING):
                 first += f'import sys; sys.argv[0] = "{module}"; '  # as in its own process
                 code = f"{first}from kaldi_compat.programs.{module} import main; raise SystemExit(main())"
                 command = f"{sys.executable} -c '{code}' {arguments}"
                 least = min(processor_time(command, folder, native=True) for _ in range(chosen.runs))
-                kept[-1].append(f"{least - start:.3f}")
+                kept_rows[-1].append(f"{least - start:.3f}")
     command = f"python benchmarks/fast_paths.py --minutes {chosen.minutes:g} --runs {chosen.runs}"
     ratios = [["times faster", "without C: s", "with C: s"]]
     report("fast-paths", Table(command, ["program", "with C: s", "without C: s"], rows, ratios))
     ratios = [["times faster", "memory returned: s", "memory kept: s"]]
-    report("freed-memory", Table(command, ["program", "memory kept: s", "memory returned: s"], kept, ratios))
+    report("freed-memory", Table(command, ["program", "memory kept: s", "memory returned: s"], kept_rows, ratios))
 
 
 if __name__ == "__main__":

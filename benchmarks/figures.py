@@ -1,14 +1,14 @@
-"""Figures of the benchmarks: one file, from which all pages take their tables.
+"""Figures of the benchmarks, in one file from which all pages take their tables.
 
-A benchmark prints what it measured with :func:`report`, which also stores it in ``figures.json``, with the machine and
-the date, if the command line has ``--record``. A page shows a table of the file between two lines::
+A benchmark prints its table with :func:`report`. If the command line has ``--record``, the function also stores the
+table in ``figures.json``, with the machine and the date. A page shows a table of the file between two lines::
 
     <!-- figures: programs -->
     <!-- end -->
 
 and a single figure, within a line, as ``<!-- figure: SECTION, ROW, COLUMN --><!-- end -->``. ``make generate`` fills in
-both, and a test fails when a page disagrees with the file. Ratios are not stored: they are quotients of the figures
-that are shown.
+both, and a test fails when a page disagrees with the file. Ratios are not stored, because they are computed from the
+figures that are shown.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ class Table:
 
     def cells(self) -> list[dict[str, str]]:
         """Return the rows, each a cell by the head of its column, with the ratios."""
-        found = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-        for row in found:
+        cells = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        for row in cells:
             for head, over, under in self.ratios:
                 row[head] = _quotient(row.get(over, over), row[under])
-        return found
+        return cells
 
     def cell(self, name: str, head: str) -> str:
-        """Return one cell: that of the row with this name in this column."""
-        found = [row[head] for row in self.cells() if row[self.columns[0]] == name]
-        if not found:
+        """Return the cell in the row with this name and the column with this head."""
+        cells = [row[head] for row in self.cells() if row[self.columns[0]] == name]
+        if not cells:
             raise KeyError(f"no row {name!r} in the table of {self.command!r}: record it again")
-        return found[0]
+        return cells[0]
 
     def __str__(self) -> str:
         heads = self.heads
@@ -97,7 +97,7 @@ def report(section: str, table: Table) -> None:
     """Print a table, and store it if the command line has ``--record``."""
     print(table, flush=True)
     if "--record" in sys.argv:
-        stored = {name: asdict(each) for name, each in load().items()} | {section: asdict(table)}
+        stored = {name: asdict(stored_table) for name, stored_table in load().items()} | {section: asdict(table)}
         FILE.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -105,13 +105,13 @@ def page(path: Path) -> str:
     """Return the text of a page with its figures filled in."""
     tables = load()
 
-    def filled(found: re.Match[str]) -> str:
-        table = tables[found[1]]
-        said = f"Measured on {table.date} on {table.machine}: `{table.command}`."
-        return f"<!-- figures: {found[1]} -->\n{said}\n\n{table}\n\n<!-- end -->"
+    def filled(match: re.Match[str]) -> str:
+        table = tables[match[1]]
+        caption = f"Measured on {table.date} on {table.machine}: `{table.command}`."
+        return f"<!-- figures: {match[1]} -->\n{caption}\n\n{table}\n\n<!-- end -->"
 
-    def figure(found: re.Match[str]) -> str:
-        section, name, head = found.groups()
+    def figure(match: re.Match[str]) -> str:
+        section, name, head = match.groups()
         return f"<!-- figure: {section}, {name}, {head} -->{tables[section].cell(name, head)}<!-- end -->"
 
     return _FIGURE.sub(figure, _TABLE.sub(filled, path.read_text(encoding="utf-8")))
@@ -120,8 +120,8 @@ def page(path: Path) -> str:
 def pages(root: Path) -> list[Path]:
     """Return the pages that show figures."""
     candidates = [root / "README.md", root / "benchmarks" / "README.md", *sorted((root / "docs").rglob("*.md"))]
-    made = {root / "docs" / "_build", root / "docs" / "generated"}
-    return [path for path in candidates if made.isdisjoint(path.parents) and "<!-- figure" in path.read_text()]
+    built = {root / "docs" / "_build", root / "docs" / "generated"}
+    return [path for path in candidates if built.isdisjoint(path.parents) and "<!-- figure" in path.read_text()]
 
 
 def _quotient(over: str, under: str) -> str:

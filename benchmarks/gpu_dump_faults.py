@@ -1,9 +1,10 @@
-"""Dumps on a GPU that meet trouble: a worker that is killed, too little memory, deterministic algorithms, VTLN.
+"""Run dumps on a GPU under faults and unusual settings: a killed worker, too little memory, deterministic algorithms,
+VTLN.
 
     python benchmarks/gpu_dump_faults.py [--device cuda] [--work DIR]
 
-Each has to give the archives of an undisturbed dump, as far as a GPU promises that. Prints a line of JSON for each and
-ends with status 1 if one differs. With --device cpu it shows that the script itself works.
+Each dump must give the archives of an undisturbed dump, as far as a GPU promises that. The script prints a line of JSON
+for each dump, and ends with status 1 if a dump differs. With --device cpu, the script itself can be tried.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ def killed(process: subprocess.Popen[str], data: Path) -> bool:
     started = time.time()
     while process.poll() is None:
         time.sleep(0.01)
-        with contextlib.suppress(OSError, IndexError):  # no file, or no worker any more
+        with contextlib.suppress(OSError, IndexError):  # The file or the worker may have disappeared.
             if any(path.stat().st_mtime >= started for path in data.rglob("raw_*")):
-                found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
-                os.kill(int(found.stdout.split()[-1]), signal.SIGKILL)
+                children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+                os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
                 return True
     return False
 
@@ -65,7 +66,7 @@ def killed(process: subprocess.Popen[str], data: Path) -> bool:
 def halvings(data: Path) -> int:
     """Return how many batches of a dump did not fit and were halved."""
     manifests = (json.loads(path.read_text().splitlines()[0]) for path in (data / "log").glob("dump_*.[0-9]*.json"))
-    return int(sum(each["work"].get("halved", 0) for each in manifests))
+    return int(sum(manifest["work"].get("halved", 0) for manifest in manifests))
 
 
 def largest_difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
@@ -104,7 +105,7 @@ def main() -> None:
                     lines = [f"{key} {0.85 + 0.01 * (i % 30):.2f}\n" for i, key in enumerate(keys)]
                     (data / "utt2warp").write_text("".join(lines))
                 base = [*extra, f"--device={chosen.device}"]
-                usual = [each for each in arguments if each.startswith(("--nj", "--shard"))]
+                usual = [argument for argument in arguments if argument.startswith(("--nj", "--shard"))]
                 expected = finished(start(data, *base, *usual), data)
                 process = start(data, *base, *arguments)
                 begun = time.perf_counter()

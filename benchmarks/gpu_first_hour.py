@@ -1,11 +1,11 @@
-"""Find out everything that has to be known about a GPU, the most valuable first.
+"""Test and measure everything that requires a GPU, the most valuable results first.
 
     python3 benchmarks/gpu_first_hour.py OUT [--device cuda | cpu] [--wait 570] [step...]
 
-The steps run one after the other in a session of their own, which survives the end of this command. The command waits
-for them as long as --wait says, and may be given again to wait on, or to resume: steps that have passed are skipped.
-OUT gets log.txt, and results.jsonl with a line for each step. A step that fails stops nothing. With --device cpu, small
-stand-ins of the steps run without a GPU, the kernels in Triton's interpreter.
+The steps run in sequence in a separate session, which survives the end of this command. The command waits for them for
+--wait seconds. Run it again to continue waiting, or to resume; steps that have passed are skipped. OUT receives
+log.txt, and results.jsonl with a line for each step. A failed step does not stop the others. With --device cpu, small
+substitutes for the steps run without a GPU, with the kernels in Triton's interpreter.
 
 PyTorch, Triton and NumPy have to be installed; steps that need more (pytest, compute-sanitizer, ncu) say so.
 The C libraries are built if a compiler is there, unless they came along: io_ark/native and kaldi_compat/native hold
@@ -45,13 +45,13 @@ SANITIZED = "PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --error-exitcode
 
 @dataclass(frozen=True)
 class Step:
-    """A step.
+    """A step of the script.
 
     Attributes:
-        seconds: it may take.
-        on_gpu: its shell command on a GPU.
-        on_cpu: a small stand-in without one; "" if there is none.
-        needs: a program or module without which it cannot run.
+        seconds: time limit in seconds.
+        on_gpu: shell command on a machine with a GPU.
+        on_cpu: small substitute without a GPU, or "".
+        needs: program or module that the step requires.
     """
 
     seconds: int
@@ -61,7 +61,7 @@ class Step:
 
 
 def dump(seconds: int, hours: int, jobs: int, more: str = "", work: str = "{memory}") -> Step:
-    """Return the step that dumps this number of hours; without a GPU two of them."""
+    """Return a step that dumps ``hours`` hours of audio. Without a GPU, it dumps two hours."""
     command = f"{{python}} benchmarks/dump.py --gpu --work {work}{f' --more={more}' if more else ''}"
     return Step(seconds, f"{command} --hours {hours} --jobs {jobs}", f"{command} --hours 2 --jobs 2 --device cpu")
 
@@ -112,12 +112,12 @@ def why_no_gpu() -> str:
     if torch.cuda.is_available():
         return ""
     with contextlib.suppress(OSError):
-        found = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
-        if found.returncode == 0 and found.stdout.strip():
+        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+        if listing.returncode == 0 and listing.stdout.strip():
             try:
                 torch.zeros(1, device="cuda")
             except (AssertionError, RuntimeError) as error:
-                sys.exit(f"nvidia-smi lists {found.stdout.strip()}, but PyTorch cannot use it: {error}")
+                sys.exit(f"nvidia-smi lists {listing.stdout.strip()}, but PyTorch cannot use it: {error}")
     return "no GPU"
 
 
@@ -130,22 +130,22 @@ def is_missing(needed: str) -> bool:
 def environment(device: str) -> dict[str, str]:
     """Return the environment of the steps."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    found = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
     if (ROOT / ".triton-cache").is_dir():
-        found["TRITON_CACHE_DIR"] = str(ROOT / ".triton-cache")
-    return found | ({"TRITON_INTERPRET": "1"} if device == "cpu" else {})
+        variables["TRITON_CACHE_DIR"] = str(ROOT / ".triton-cache")
+    return variables | ({"TRITON_INTERPRET": "1"} if device == "cpu" else {})
 
 
 def run_steps(out: Path, device: str, names: list[str]) -> None:
     """Run the steps that have not passed, in this process's session."""
     results = out / "results.jsonl"
     lines = results.read_text().splitlines() if results.exists() else []
-    passed = {each["step"] for each in map(json.loads, lines) if each["state"] == "passed"}
+    passed = {line["step"] for line in map(json.loads, lines) if line["state"] == "passed"}
     memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else out
     without = why_no_gpu() if device == "cuda" else ""
     values = {"python": sys.executable, "versions": VERSIONS, "out": out, "memory": memory / "kaldi-compat-first-hour"}
     with open(out / "log.txt", "a") as log:
-        for name in [each for each in names if each not in passed]:
+        for name in [line for line in names if line not in passed]:
             step, begun = STEPS[name], time.time()
             command = step.on_gpu if device == "cuda" else step.on_cpu
             state = without if name not in WITHOUT_GPU else ""
@@ -177,7 +177,7 @@ def finished(command: str, seconds: int, variables: dict[str, str], log: int) ->
 
 
 def is_running(pid: Path) -> bool:
-    """Return True if the process whose number a file has runs."""
+    """Return True if the process whose id is in a file is running."""
     with contextlib.suppress(OSError, ValueError):
         os.kill(int(pid.read_text()), 0)
         return True
@@ -186,7 +186,7 @@ def is_running(pid: Path) -> bool:
 
 def build_libraries() -> None:
     """Build the C libraries unless they are there; without a compiler, NumPy does their work."""
-    if all((ROOT / each / "native" / "_native.so").exists() for each in ("io_ark", "kaldi_compat")):
+    if all((ROOT / package / "native" / "_native.so").exists() for package in ("io_ark", "kaldi_compat")):
         return
     line = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)

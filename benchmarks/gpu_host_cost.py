@@ -7,8 +7,8 @@ JSON for each case, with the microseconds of an utterance and the hours of audio
 files are read to where the device copies from; "copied" is the case of audio that comes in another way, such as from
 archives. To compare two commits, run it with PYTHONPATH set to each of them, in turns.
 
-``--hours 1000 --jobs 2 --profile "12 s"`` simulates a dump of that length in two processes, each of which makes one
-archive again and again, and prints where the processor time went: of each stage, without the stages that it calls.
+``--hours 1000 --jobs 2 --profile "12 s"`` simulates a dump of 1000 hours in two processes, which write the same archive
+repeatedly, and prints the processor time of each stage without the stages that it calls.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SECONDS_TO_START_COPY = 10e-6
 
 
 class Nothing:
-    """A kernel that computes nothing; of compression, ranges are finite."""
+    """A kernel that computes nothing. Instead of the kernel of ranges, it stores finite ranges."""
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
         def run(*arguments: Any, **constants: Any) -> None:
@@ -251,13 +251,13 @@ def measured(name: str, rounds: int, profile: Profile | None) -> tuple[list[floa
         if profile is not None:
             for owner, function, shown in STAGES:
                 profile.watch(owner, function, shown)
-        taken, start = [], time.perf_counter()
+        durations, start = [], time.perf_counter()
         for _ in range(rounds):
             begun = time.process_time()
             manifest = ShardRunner(job, plan)(plan.shards[0])
-            taken.append(time.process_time() - begun)
+            durations.append(time.process_time() - begun)
             assert manifest.utterances == count, manifest
-        return taken, time.perf_counter() - start
+        return durations, time.perf_counter() - start
 
 
 if __name__ == "__main__":

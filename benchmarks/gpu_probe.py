@@ -45,7 +45,7 @@ from kaldi_compat.torch.features.engines import engine_for
 IN_INTERPRETER = os.environ.get("TRITON_INTERPRET") == "1"
 KINDS = (Fbank, Mfcc, Plp, Spectrogram)
 DEVICE = "cpu" if IN_INTERPRETER else "cuda"
-SECONDS = 1 if IN_INTERPRETER else 600  # of audio whose stages are timed
+SECONDS = 1 if IN_INTERPRETER else 600  # Length of the audio whose stages are timed.
 BATCHES = 3 if IN_INTERPRETER else 200
 ROUNDS = 1 if IN_INTERPRETER else 12
 if IN_INTERPRETER:
@@ -88,13 +88,13 @@ def trusted(cases: Sequence[Any], samples: int = 40000) -> None:
         lengths = torch.tensor([x.shape[1], x.shape[1] // 2, 300]).to(DEVICE)
         start = time.perf_counter()
         engine = engine_for(module, x, lengths, generator=KaldiRandom())
-        found, _ = module(x, lengths, generator=KaldiRandom())
+        features, _ = module(x, lengths, generator=KaldiRandom())
         seconds = time.perf_counter() - start
         plain = type(module)(module.options, engine="torch").to(DEVICE)
         expected, _ = plain(x, lengths, generator=KaldiRandom())
         say(
             feature=kind.__name__, rate=rate, dtype=str(dtype), dither=dither, engine=engine,
-            seconds=round(seconds, 2), largest=float((found - expected).abs().max()),
+            seconds=round(seconds, 2), largest=float((features - expected).abs().max()),
         )  # fmt: skip
     say(faults=kernels.faults())
 
@@ -109,7 +109,7 @@ def trusted_compression() -> None:
 def in_processes(jobs: int) -> int:
     """Compare the kernels in several processes, and return how many of these failed."""
     line = [sys.executable, __file__, f"--jobs={jobs}", "--part"]
-    return sum(each.wait() != 0 for each in [subprocess.Popen([*line, str(part)]) for part in range(jobs)])
+    return sum(child.wait() != 0 for child in [subprocess.Popen([*line, str(part)]) for part in range(jobs)])
 
 
 def overlap() -> None:
@@ -143,19 +143,21 @@ def overlapped_dump(folder: Path) -> bool:
     job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(conf), cmvn="global"))
     computer = PackedComputer(job, make_plan(job), DEVICE)
     rng = np.random.default_rng(0)
-    most = 1500 if IN_INTERPRETER else 99999
-    waves = [Wave(16000.0, rng.integers(-9999, 9999, (1, rng.integers(400, most))).astype(np.int16)) for _ in keys]
+    max_utterances = 1500 if IN_INTERPRETER else 99999
+    waves = [
+        Wave(16000.0, rng.integers(-9999, 9999, (1, rng.integers(400, max_utterances))).astype(np.int16)) for _ in keys
+    ]
     utterances = [Audio.of(i, key, wave) for i, (key, wave) in enumerate(zip(keys, waves, strict=True))]
     batches = [utterances[first : first + 4] for first in range(0, len(keys), 4)]
     computer.submit(batches[0])()
     with synchronization_forbidden():
         pending = [computer.submit(batch) for batch in batches]
-    together = [content(each) for results in pending for each in results()]
-    return together == [content(each) for batch in batches for each in computer.submit(batch)()]
+    together = [content(result) for results in pending for result in results()]
+    return together == [content(result) for batch in batches for result in computer.submit(batch)()]
 
 
 def content(result: Any) -> tuple[object, ...]:
-    """Return what is compared of an utterance's features and statistics."""
+    """Return the parts of an utterance's features and statistics that are compared."""
     block = result.block
     return (
         result.index,
@@ -198,8 +200,8 @@ def odd() -> None:
 
 def difference(x: torch.Tensor) -> float:
     """Return the largest difference of the features from those of torch's operations."""
-    found = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
-    return float((found - Fbank(num_mel_bins=80, dither=0.0, engine="torch").to(DEVICE)(x)).abs().max())
+    actual = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
+    return float((actual - Fbank(num_mel_bins=80, dither=0.0, engine="torch").to(DEVICE)(x)).abs().max())
 
 
 def seconds_of(work: Callable[[], object]) -> float:

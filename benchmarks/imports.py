@@ -1,8 +1,8 @@
-"""Cost of imports: processor time and peak memory of a process, beyond those of one that imports NumPy only.
+"""Cost of imports: processor time and peak memory of a process, minus the cost of a process that imports NumPy only.
 
     python benchmarks/imports.py [--runs 15] [--record]
 
-The statements take turns, each in a process of its own, and the least of the runs counts. Bytecode is stored before.
+The statements take turns. Each runs in a new process, and the least cost counts. Bytecode is compiled beforehand.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def main() -> None:
     for _ in range(runs):
         for name, code in codes.items():
             costs[name].append(cost(code))
-    least = {name: [min(each) for each in zip(*found, strict=True)] for name, found in costs.items()}
+    least = {
+        name: [min(costs_of_runs) for costs_of_runs in zip(*rounds, strict=True)] for name, rounds in costs.items()
+    }
     rows = []
     for name, (base, _) in STATEMENTS.items():
         milliseconds, megabytes = (mine - other for mine, other in zip(least[name], least[base], strict=True))

@@ -25,16 +25,16 @@ COMPARED = ("numpy", "torch", "kaldi-native-fbank", "torchaudio", "lhotse", "kal
 
 def required(names: list[str]) -> set[str]:
     """Return libraries with everything that they require, extras left out."""
-    found: set[str] = set()
+    packages: set[str] = set()
     while names:
         name = re.split(r"[^\w.-]", names.pop())[0].lower().replace("_", "-")
         try:
-            more = [] if name in found else metadata.requires(name) or []
+            more = [] if name in packages else metadata.requires(name) or []
         except metadata.PackageNotFoundError:  # required on other platforms
             continue
-        found.add(name)
-        names += [each for each in more if "extra ==" not in each]
-    return found
+        packages.add(name)
+        names += [requirement for requirement in more if "extra ==" not in requirement]
+    return packages
 
 
 def megabytes(paths: list[Path]) -> float:

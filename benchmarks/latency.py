@@ -1,9 +1,9 @@
-"""Latency of a stream: 80-bin fbank of 16 kHz audio in chunks of 10 ms, as a deployed recognizer computes it.
+"""Latency of a stream: 80-bin fbank of 16 kHz audio in chunks of 10 ms, like in a deployed recognizer.
 
     python benchmarks/latency.py [--seconds 60] [--record]
 
-Each contestant runs in a process of its own, on one thread: our streams of NumPy arrays and of tensors, with the C
-libraries and without them, and kaldi-native-fbank's. Printed are the time from the start of Python to the first chunk's
+Each contestant runs in a separate process, on one thread: our streams of NumPy arrays and of tensors, with and without
+the C libraries, and kaldi-native-fbank's stream. Printed are the time from the start of Python to the first chunk's
 features, the median and the 99th percentile of the time of a chunk, and the peak memory of the process.
 """
 
@@ -93,8 +93,8 @@ def main() -> None:
         for _ in range(3):
             env = os.environ | environment | {"OMP_NUM_THREADS": "1", "STARTED": str(time.time())}
             command = [sys.executable, __file__, "--measure", who, str(chosen.seconds)]
-            found = json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
-            least = [min(pair) for pair in zip(least, found, strict=True)]
+            figures = json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
+            least = [min(pair) for pair in zip(least, figures, strict=True)]
         rows.append([who, f"{least[0]:.0f}", f"{least[1]:.1f}", f"{least[2]:.1f}", f"{least[3]:.0f}"])
     report("latency", Table("python benchmarks/latency.py", COLUMNS, rows))
 

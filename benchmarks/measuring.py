@@ -1,4 +1,4 @@
-"""What the benchmarks share: their command line, clocks, and contestants that take turns."""
+"""Command line, clocks and rounds that the benchmarks share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parser_of(text: str | None) -> argparse.ArgumentParser:
 
 
 def core_seconds() -> float:
-    """Return the processor time of all processes that this one started and that have ended."""
+    """Return the processor time of all child processes that have ended."""
     return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
 

@@ -53,29 +53,31 @@ def main() -> int:
     parser.add_argument("model", type=Path)
     parser.add_argument("dist", type=Path, help="the folder dist of the package onnxruntime-web")
     parser.add_argument("--chromium", default="chromium")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     import onnxruntime
 
     random = np.random.default_rng(0)
     audio = [(0.1 * random.standard_normal(int(16000 * each))).astype(np.float32) for each in SECONDS]
-    session = onnxruntime.InferenceSession(given.model, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(arguments.model, providers=["CPUExecutionProvider"])
     [name] = [each.name for each in session.get_inputs()]
     expected = [session.run(None, {name: samples[None]})[0] for samples in audio]
     rows = []
     for provider, title in PROVIDERS.items():
-        answer, features = in_browser(given, provider, audio)
+        answer, features = in_browser(arguments, provider, audio)
         if "error" in answer:
             print(answer["error"])
             return 1
-        found = [np.frombuffer(features[n], np.float32).reshape(x["dims"]) for n, x in enumerate(answer["results"])]
-        rows.append([title, *(f"{np.abs(a - b).max():.1e}" for a, b in zip(found, expected, strict=True))])
+        outputs = [np.frombuffer(features[n], np.float32).reshape(x["dims"]) for n, x in enumerate(answer["results"])]
+        rows.append([title, *(f"{np.abs(a - b).max():.1e}" for a, b in zip(outputs, expected, strict=True))])
     command = "python benchmarks/onnx_in_browser.py FILE.onnx DIST"
     report("browser", Table(command, ["provider", *(f"{seconds:g} s" for seconds in SECONDS)], rows))
     return 0
 
 
-def in_browser(given: argparse.Namespace, provider: str, audio: list[Any]) -> tuple[dict[str, Any], dict[int, bytes]]:
-    """Return what the page reports, and the bytes of its features."""
+def in_browser(
+    arguments: argparse.Namespace, provider: str, audio: list[Any]
+) -> tuple[dict[str, Any], dict[int, bytes]]:
+    """Return the report of the page, and the bytes of its features."""
     bundle = "ort.wasm.min.mjs" if provider == "wasm" else "ort.webgpu.min.mjs"
     page = PAGE.format(bundle=bundle, provider=provider, count=len(audio))
     done: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -86,10 +88,10 @@ def in_browser(given: argparse.Namespace, provider: str, audio: list[Any]) -> tu
             if self.path == "/":
                 self.answer(page.encode(), "text/html")
             elif self.path == "/model.onnx":
-                self.answer(given.model.read_bytes(), "application/octet-stream")
+                self.answer(arguments.model.read_bytes(), "application/octet-stream")
             elif self.path.startswith("/audio/"):
                 self.answer(audio[int(self.path.rpartition("/")[2])].tobytes(), "application/octet-stream")
-            elif (file := given.dist / Path(self.path).name).is_file():
+            elif (file := arguments.dist / Path(self.path).name).is_file():
                 kind = "application/wasm" if file.suffix == ".wasm" else "text/javascript"
                 self.answer(file.read_bytes(), kind)
             else:
@@ -120,7 +122,7 @@ def in_browser(given: argparse.Namespace, provider: str, audio: list[Any]) -> tu
         flags += ["--enable-unsafe-webgpu", "--enable-features=Vulkan", "--use-webgpu-adapter=swiftshader"]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         address = f"http://127.0.0.1:{server.server_port}/"
-        command = [given.chromium, *flags, f"--user-data-dir={profile}", address]
+        command = [arguments.chromium, *flags, f"--user-data-dir={profile}", address]
         browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             return done.get(timeout=300), features

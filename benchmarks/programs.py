@@ -34,19 +34,19 @@ RATIOS = [[f"times {peer}", f"{peer}: s", "ours: s"] for peer in ("Kaldi", "kald
 
 def commands(kaldi: Path | None, torchaudio: bool) -> dict[str, str]:
     """Name -> command line with {script} and {out}; kaldi-native-fbank first, since ratios are to it."""
-    found = {
+    by_name = {
         "kaldi-native-fbank + kaldiio": f"{sys.executable} {PEERS}/native_fbank.py {{script}} {{out}} 0",
         "ours, fbank": FBANK.format(dither=0, script="{script}", out="{out}"),
         "ours, fbank, dithered": FBANK.format(dither=1, script="{script}", out="{out}"),
     }
-    found |= {f"ours, {name}": command for name, command in FEATURES.items()}
+    by_name |= {f"ours, {name}": command for name, command in FEATURES.items()}
     if torchaudio:
-        found["torchaudio + kaldiio"] = f"{sys.executable} {PEERS}/torchaudio_fbank.py {{script}} {{out}} 0"
-        found["torchaudio + kaldiio, dithered"] = f"{sys.executable} {PEERS}/torchaudio_fbank.py {{script}} {{out}} 1"
+        by_name["torchaudio + kaldiio"] = f"{sys.executable} {PEERS}/torchaudio_fbank.py {{script}} {{out}} 0"
+        by_name["torchaudio + kaldiio, dithered"] = f"{sys.executable} {PEERS}/torchaudio_fbank.py {{script}} {{out}} 1"
     if kaldi:
-        for name in [each for each in found if each.startswith("ours")]:
-            found[name.replace("ours", "Kaldi's program")] = f"{kaldi}/{found[name]}"
-    return found
+        for name in [name_of_command for name_of_command in by_name if name_of_command.startswith("ours")]:
+            by_name[name.replace("ours", "Kaldi's program")] = f"{kaldi}/{by_name[name]}"
+    return by_name
 
 
 def timed(command: str, script: Path, out: Path, cores: int) -> float:
@@ -75,19 +75,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         work = chosen.work or Path(scratch)
         script = repeat(make(work / "corpus"), chosen.hours)
-        wanted = commands(chosen.kaldi, has_torchaudio)
-        first = next(iter(wanted))
-        wanted = {name: command for name, command in wanted.items() if name == first or chosen.only in name}
+        selected = commands(chosen.kaldi, has_torchaudio)
+        first = next(iter(selected))
+        selected = {name: command for name, command in selected.items() if name == first or chosen.only in name}
         rounds = [
-            {name: timed(command, script, work / "out.ark", chosen.cores) for name, command in wanted.items()}
+            {name: timed(command, script, work / "out.ark", chosen.cores) for name, command in selected.items()}
             for _ in range(chosen.runs)
         ]
     audio = SECONDS * chosen.hours
 
     def median(name: str) -> str:
-        return f"{statistics.median(each[name] for each in rounds):.2f}" if name in wanted else ""
+        return f"{statistics.median(each[name] for each in rounds):.2f}" if name in selected else ""
 
-    features = [name.removeprefix("ours, ") for name in wanted if name.startswith("ours")]
+    features = [name.removeprefix("ours, ") for name in selected if name.startswith("ours")]
     rows = [
         [
             feature,

@@ -2,9 +2,9 @@
 
 python benchmarks/remote.py [--utterances 100000] [--workers 4] [--epochs 2] [--work DIR] [--record]
 
-Writes archives of that many utterances, serves them with range requests from a process of its own, and reads them in
-random order by the workers of a DataLoader. Printed after each epoch: seconds, requests and connections that the
-server has counted, sockets that are open in the workers, and the workers' memory.
+The script writes archives with this number of utterances, serves them with range requests from a separate process, and
+reads them in random order with the workers of a DataLoader. It prints after each epoch: seconds, requests and
+connections that the server has counted, open sockets of the workers, and the workers' memory.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Utterances(torch.utils.data.Dataset[Any]):
 
 def sockets() -> int:
     """Return the number of open sockets."""
-    found = 0
+    count = 0
     for name in os.listdir("/proc/self/fd"):
         try:
-            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+            count += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
         except OSError:
             continue
-    return found
+    return count
 
 
 def make(folder: Path, utterances: int) -> None:
@@ -103,17 +103,17 @@ def main() -> None:
         rows = []
         for epoch in range(arguments.epochs):
             before, start = counts[0], time.perf_counter()
-            most: dict[int, list[int]] = {}
+            largest: dict[int, list[int]] = {}
             for _, processes, bytes_used, open_sockets in loader:
                 for process, used, opened in zip(
                     processes.tolist(), bytes_used.tolist(), open_sockets.tolist(), strict=True
                 ):
-                    state = most.setdefault(process, [0, 0, 0])
+                    state = largest.setdefault(process, [0, 0, 0])
                     state[1], state[2] = used, max(state[2], opened)
             seconds = time.perf_counter() - start
             time.sleep(0.5)
             print(f"epoch {epoch + 1}: {seconds:.0f} s, {len(dataset) / seconds:.0f} utterances/s", flush=True)
-            memory_now, opened = (max(state[i] for state in most.values()) for i in (1, 2))
+            memory_now, opened = (max(state[i] for state in largest.values()) for i in (1, 2))
             figures = counts[0] - before, counts[1], memory_now >> 20, opened
             rows.append([f"{epoch + 1}", *(f"{figure:,}" for figure in figures)])
         start, before = time.perf_counter(), counts[0]

@@ -2,10 +2,10 @@
 
     python benchmarks/resident.py [--device cuda] [--seconds 600] [--batch 8] [--rounds 20]
 
-The contestants take turns, and the best round of each counts, timed by the device's own events. The audio, a batch of
-equally long utterances, is the same for all; torchaudio and lhotse get it as floats, for which they are not charged.
-The bandwidth is that of a copy of 1 GiB, counted as read and written; a contestant's share of it is what reading its
-samples and writing its features would take. On a CPU everything runs too, but the fused kernels.
+The contestants take turns, and the best round of each counts, timed by the device's events. The audio is a batch of
+equally long utterances, the same for all. The conversion to floats for torchaudio and lhotse is not timed. The
+bandwidth is measured with a copy of 1 GiB, counted as read and written. A contestant's share of it counts its samples
+as read and its features as written. On a CPU, all contestants except the fused kernels run.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def computed(feature: Fbank, audio: Tensor, switch: str) -> object:
 def ours(audio: Tensor) -> dict[str, Work]:
     """Our filter bank with kernels, without, compiled, and with kernels in a captured graph."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0).to(audio.device)
-    found: dict[str, Work] = {"kaldi_compat, plain": lambda: computed(feature, audio, "0")}
+    contestants: dict[str, Work] = {"kaldi_compat, plain": lambda: computed(feature, audio, "0")}
     compiled = torch.compile(feature, fullgraph=True)
-    found["kaldi_compat, torch.compile"] = lambda: compiled(audio)
+    contestants["kaldi_compat, torch.compile"] = lambda: compiled(audio)
     if audio.is_cuda and not kernels.why_unsupported(feature, audio, None):
-        found["kaldi_compat, kernels"] = lambda: computed(feature, audio, "1")
-        found["kaldi_compat, kernels in a graph"] = captured(feature, audio)
-    return found
+        contestants["kaldi_compat, kernels"] = lambda: computed(feature, audio, "1")
+        contestants["kaldi_compat, kernels in a graph"] = captured(feature, audio)
+    return contestants
 
 
 def captured(feature: Fbank, audio: Tensor) -> Work:
@@ -64,7 +64,7 @@ def captured(feature: Fbank, audio: Tensor) -> Work:
 
 
 def seconds_taken(work: Work, on_gpu: bool) -> float:
-    """The time of one call, by the device's clock if it is a GPU: there of several, so that launching takes no time."""
+    """Return the time of one call. On a GPU, several calls are timed by the device, so that launches do not count."""
     if not on_gpu:
         start = time.process_time()
         work()
@@ -79,11 +79,11 @@ def seconds_taken(work: Work, on_gpu: bool) -> float:
 
 
 def best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) -> dict[str, float]:
-    """The best round of each, after one that does not count."""
+    """Return the best time of each contestant, after a round that does not count."""
     for work in contestants.values():
         work()
-    taken = [{name: seconds_taken(work, on_gpu) for name, work in contestants.items()} for _ in range(rounds)]
-    return {name: min(each[name] for each in taken) for name in contestants}
+    rounds_of_times = [{name: seconds_taken(work, on_gpu) for name, work in contestants.items()} for _ in range(rounds)]
+    return {name: min(times[name] for times in rounds_of_times) for name in contestants}
 
 
 def copy_of(size: int, device: str) -> Work:
@@ -121,9 +121,9 @@ def main() -> None:
     there = torch.cuda.get_device_name(options.device) if on_gpu else options.device
     print(f"fbank, {BINS} bins: {options.batch} utterances of {options.seconds:g} s")
     print(f"{there}, {bandwidth / 1e9:,.0f} GB/s")
-    for name, taken in times.items():
-        speed = options.batch * options.seconds / taken
-        print(f"  {name:34} {speed:12,.0f} times real time {100 * moved / taken / bandwidth:6.2f}% of the bandwidth")
+    for name, seconds in times.items():
+        speed = options.batch * options.seconds / seconds
+        print(f"  {name:34} {speed:12,.0f} times real time {100 * moved / seconds / bandwidth:6.2f}% of the bandwidth")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from measuring import Work, least_times, parser_of
 
 RATE = 16000
 COMMAND = "OMP_NUM_THREADS=1 python benchmarks/stand_ins.py"
-Cases = dict[str, dict[str, Work]]  # by row and by what is measured of it, such as "10 s"
+Cases = dict[str, dict[str, Work]]  # Work by row and column of the table. A column is a kind of data, such as "10 s".
 
 
 def samples(seconds: float) -> np.ndarray:
@@ -274,7 +274,7 @@ def transformers_cases(lib: Any) -> Cases:
     return cases
 
 
-# Library: its module, the module that stands in for it, the calls, and the head of the rows.
+# Maps a library to its module, the stand-in's module, the calls, and the head of the rows.
 LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
     "kaldiio": ("kaldiio", "kaldi_standins.kaldiio", kaldiio_cases, "call"),
     "kaldi_native_io": ("kaldi_native_io", "kaldi_standins.kaldi_native_io", kaldi_native_io_cases, "class"),
@@ -298,9 +298,9 @@ def compare(name: str, rounds: int) -> Table:
         rows.append([row])
         for case, work in works.items():
             heads = [f"{who}{', ' if case else ''}{case}: ms" for who in (name, "here")]
-            columns += [each for each in heads if each not in columns]
-            taken = least_times({name: work, "here": here[row][case]}, rounds, written=partial(Path().glob, "out.*"))
-            rows[-1] += [f"{1000 * seconds:.3g}" for seconds in taken.values()]
+            columns += [column for column in heads if column not in columns]
+            timings = least_times({name: work, "here": here[row][case]}, rounds, written=partial(Path().glob, "out.*"))
+            rows[-1] += [f"{1000 * seconds:.3g}" for seconds in timings.values()]
     return Table(COMMAND, columns, rows)
 
 

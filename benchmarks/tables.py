@@ -11,7 +11,7 @@ of some rounds, in which our program and Kaldi's take turns.
 
 Rows are kept in ``results.json`` in the work directory and are not measured again without ``--again``, so an
 interrupted run can be resumed. ``long`` takes 6 GB of memory, most of it in Kaldi's pitch tracker. Kaldi's programs are
-those of ``--kaldi``, or those on PATH that are not ours; without them only ours are measured.
+taken from ``--kaldi``, or from PATH if they are not ours. Without them, only our programs are measured.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from io_ark.models import (
 
 COMMAND = "python benchmarks/tables.py --kaldi DIR --work DIR --again"
 SHORT, LONG_HOURS = 20_000, 2
-HEADERS = 20_000  # wave files of which a program reads only the headers
-JOINED = 100  # utterances joined into the input of programs of single files
+HEADERS = 20_000  # Number of wave files for programs that read only headers.
+JOINED = 100  # Number of utterances that are joined for programs that read single files.
 DATA = ("typical", "short", "long")
-CLOCK = 0.02  # seconds by which start-up differs between runs; what is less on both sides is not compared
+CLOCK = 0.02  # Variation of the start-up time in seconds. Times below it on both sides are not compared.
 
 # Arguments of each program. {wav}, {feats}, {pitch} ... are tables of `kinds`; {out} is a new file.
 COMMANDS: dict[str, str] = {
@@ -152,10 +152,10 @@ COMMANDS: dict[str, str] = {
 # Programs of single files.
 SINGLE = ("concat-feats", "compute-eer", "copy-transition-model", "copy-tree", "get-full-lda-mat")
 SINGLE += ("show-transitions", "wav-reverberate")
-# Files that commands read beside tables. They are read on empty tables, too.
+# Files that commands read in addition to tables. Commands on empty tables also read them.
 BESIDE = ("matrix", "lda_vectors", "global_stats", "mono", "tri", "tree", "phones")
 STARTED = ("copy-feats", "feat-to-len", "compute-fbank-feats", "compute-kaldi-pitch-feats")
-PHONES, STATES, PHONE_FRAMES = 40, 3, 9  # of the models, and of an average phone in the alignments
+PHONES, STATES, PHONE_FRAMES = 40, 3, 9  # Phones of the models, states of a phone, and mean frames of a phone.
 
 
 def program_of(name: str) -> str:
@@ -214,7 +214,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
         members: list[str] = []
         for number, (key, feats) in enumerate(io_ark.SequentialReader(names["feats"], kind="matrix")):
             classes = rng.integers(0, 4, len(feats)).tolist()
-            post[key] = [[(each, 1.0)] for each in classes]
+            post[key] = [[(label, 1.0)] for label in classes]
             ali[key] = random_alignment(len(feats), rng)
             ids = rng.integers(1, 2 * PHONES * STATES + 1, (len(feats), 3), np.int32)
             tid_post[key] = PosteriorArrays(
@@ -352,16 +352,16 @@ def measured(
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     # A user's programs are compiled to bytecode once.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    found = [Best() for _ in programs]
+    fastest = [Best() for _ in programs]
     passed = 0.0
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").exists() else None) as folder:
         filled = arguments.format(out=f"{folder}/out", folder=folder, **names).split()
         for _ in range(runs):
-            for program, best in zip(programs, found, strict=True):
+            for program, best in zip(programs, fastest, strict=True):
                 passed += run_once([program, *filled], environment, best, may_fail=may_fail)
             if passed >= seconds:
                 break
-    return found
+    return fastest
 
 
 def start_up(programs: list[str], arguments: str, names: dict[str, str], empty: Path, runs: int) -> list[float]:
@@ -376,19 +376,19 @@ def start_up(programs: list[str], arguments: str, names: dict[str, str], empty: 
 
 
 def our_program(name: str) -> str:
-    """Return the path of our program: that of this Python's environment, or the one on PATH."""
+    """Return the path of our program in this Python's environment, or on PATH."""
     of_environment = Path(sys.executable).with_name(name)
-    found = str(of_environment) if of_environment.exists() else shutil.which(name)
-    return found or sys.exit(f"{name} is not installed")
+    path = str(of_environment) if of_environment.exists() else shutil.which(name)
+    return path or sys.exit(f"{name} is not installed")
 
 
 def kaldi_program(name: str, folder: Path | None) -> str | None:
     """Return the path of Kaldi's own program."""
     places = [folder] if folder else map(Path, os.environ["PATH"].split(":"))
     for place in places:
-        found = shutil.which(name, path=str(place))
-        if found and Path(found).read_bytes()[:2] != b"#!":
-            return found
+        path = shutil.which(name, path=str(place))
+        if path and Path(path).read_bytes()[:2] != b"#!":
+            return path
     return None
 
 
@@ -435,10 +435,10 @@ class Measurement:
         programs = [our_program(program)] + ([own] if own else [])
         if name not in self.start_up:
             self.start_up[name] = start_up(programs, arguments, names, self._work / "empty", chosen.runs)
-        found = measured(programs, arguments, names, chosen.runs, chosen.seconds)
-        work = [best.seconds - before for best, before in zip(found, self.start_up[name], strict=True)]
-        memory = [best.memory for best in found]
-        return Row(*(work if own else (*work, float("nan"))), *(memory if own else (*memory, 0)), found[0].runs)
+        timings = measured(programs, arguments, names, chosen.runs, chosen.seconds)
+        work = [best.seconds - before for best, before in zip(timings, self.start_up[name], strict=True)]
+        memory = [best.memory for best in timings]
+        return Row(*(work if own else (*work, float("nan"))), *(memory if own else (*memory, 0)), timings[0].runs)
 
 
 def prepared(work: Path, data: str) -> dict[str, str]:
@@ -459,9 +459,10 @@ def figures(results: dict[str, dict[str, Row]]) -> Figures:
     columns = [column for data in DATA for column in (f"{data}: s", f"{data}, Kaldi: s")]
     rows = []
     for name in COMMANDS:
-        found = [results.get(data, {}).get(name) for data in DATA]
-        cells = [cell for row in found for cell in (row.cells if row else ["", ""])]
-        memory = [str(found[-1].memory), str(found[-1].kaldi_memory or "")] if found[-1] else ["", ""]
+        measured_rows = [results.get(data, {}).get(name) for data in DATA]
+        cells = [cell for row in measured_rows for cell in (row.cells if row else ["", ""])]
+        last = measured_rows[-1]
+        memory = [str(last.memory), str(last.kaldi_memory or "")] if last else ["", ""]
         if any(cells):
             rows.append([name, *cells, *memory])
     ratios = [[f"{data}: times", f"{data}, Kaldi: s", f"{data}: s"] for data in DATA]
@@ -482,25 +483,27 @@ def main() -> None:
         work = chosen.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
         (work / "empty").write_bytes(b"")
-        kept = work / "results.json"
-        stored = json.loads(kept.read_text()) if kept.exists() else {}
+        results_file = work / "results.json"
+        stored = json.loads(results_file.read_text()) if results_file.exists() else {}
         results = {data: {name: Row(**row) for name, row in rows.items()} for data, rows in stored.items()}
         measurement = Measurement(chosen, work)
         failed: list[str] = []
         for data in chosen.data:
             of_data = results.setdefault(data, {})
-            wanted = [name for name in COMMANDS if any(part in name for part in chosen.only)]
-            wanted = [name for name in wanted if chosen.again or name not in of_data]
-            if wanted:
+            selected = [name for name in COMMANDS if any(part in name for part in chosen.only)]
+            selected = [name for name in selected if chosen.again or name not in of_data]
+            if selected:
                 names = prepared(work, data)
-            for name in wanted:
+            for name in selected:
                 try:
                     row = of_data[name] = measurement.row(name, names)
                 except FailedError as error:
                     failed.append(f"{data}: {error}")
                     print(f"{data:8} {name:40} failed", flush=True)
                     continue
-                kept.write_text(json.dumps({d: {n: asdict(r) for n, r in rows.items()} for d, rows in results.items()}))
+                results_file.write_text(
+                    json.dumps({d: {n: asdict(r) for n, r in rows.items()} for d, rows in results.items()})
+                )
                 print(f"{data:8} {name:40} {row.ours:8.3f} s {row.kaldi:8.3f} s {row.memory:6} MB "
                       f"{row.kaldi_memory:6} MB {row.runs} runs", flush=True)  # fmt: skip
     report("every-program", figures(results))

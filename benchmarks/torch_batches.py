@@ -28,7 +28,7 @@ COMMAND = "OMP_NUM_THREADS=1 python benchmarks/torch_batches.py"
 
 
 def torchaudio_fbank(batch: Tensor) -> Work | None:
-    """torchaudio, an utterance at a time: it takes no batches."""
+    """Return torchaudio's computation of one utterance at a time, because torchaudio does not take batches."""
     try:
         from torchaudio.compliance import kaldi
     except (ImportError, OSError):
@@ -61,9 +61,9 @@ def streams(slots: int, chunk: float, device: str) -> Work:
 
 
 def best_times(contestants: dict[str, Work], seconds: float, device: str) -> dict[str, float]:
-    """The shortest time of each, over rounds in which all take turns, so that a busy machine is busy for all.
+    """Return the shortest time of each contestant. They take turns, so that load on the machine affects all of them.
 
-    On a CPU it is the time that this process computed: what others on the machine do is left out.
+    On a CPU, the processor time of this process is measured, which excludes other processes.
     """
     clock = time.perf_counter if device.startswith("cuda") else time.process_time
     best = dict.fromkeys(contestants, float("inf"))
@@ -96,7 +96,7 @@ def main() -> None:
     audio = options.batch * options.utterance
 
     with torch.inference_mode():
-        made = {
+        contestants = {
             "exact engine in C, batch": our_fbank(batch),
             "exact engine in C, one by one": our_fbank(batch, alone=True),
             'engine="torch", batch': our_fbank(batch, "torch"),
@@ -105,19 +105,22 @@ def main() -> None:
             "lhotse's layers, one by one": lhotse_fbank(batch, alone=True),
             "torchaudio's compliance.kaldi, one by one": torchaudio_fbank(batch),
         }
-        times = best_times({name: work for name, work in made.items() if work}, options.seconds, options.device)
+        times = best_times({name: work for name, work in contestants.items() if work}, options.seconds, options.device)
         print(
             f"fbank, {BINS} bins: {options.batch} utterances of {options.utterance:g} s, {options.device}, "
             f"{options.threads} threads"
         )
-        speeds = {name: f"{audio / taken:,.0f}" for name, taken in times.items()}
+        speeds = {name: f"{audio / times_of_streams:,.0f}" for name, times_of_streams in times.items()}
         rows = [[who, speeds.get(f"{who}, batch", ""), speeds.get(f"{who}, one by one", "")] for who in CONTESTANTS]
         report("batches", Table(COMMAND, ["who", "batch: times real time", "one by one: times real time"], rows))
 
         made_streams = {(slots, chunk): streams(slots, chunk, options.device) for slots in SLOTS for chunk in CHUNKS}
-        taken = best_times({str(key): work for key, work in made_streams.items()}, options.seconds, options.device)
+        times_of_streams = best_times(
+            {str(key): work for key, work in made_streams.items()}, options.seconds, options.device
+        )
         rows = [
-            [str(slots), *(f"{1e6 * taken[str((slots, chunk))] / slots:,.0f}" for chunk in CHUNKS)] for slots in SLOTS
+            [str(slots), *(f"{1e6 * times_of_streams[str((slots, chunk))] / slots:,.0f}" for chunk in CHUNKS)]
+            for slots in SLOTS
         ]
         heads = [f"µs for 1 s in chunks of {1000 * chunk:g} ms" for chunk in CHUNKS]
         report("streams", Table(COMMAND, ["streams at once", *heads], rows))

@@ -78,7 +78,7 @@ class InOrder(IterableDataset[torch.Tensor]):
 
 
 def places(script: Path) -> list[str]:
-    """Return what the lines of a script file name."""
+    """Return the locations in the lines of a script file."""
     return [line.split(None, 1)[1] for line in script.read_text().splitlines()]
 
 
@@ -196,20 +196,20 @@ def main() -> None:
         write_corpus(folder, arguments.utterances, arguments.seconds)
         rows = []
         for task, contestants in TASKS.items():
-            made = {}
+            datasets = {}
             for who, make in contestants.items():
                 try:
-                    made[who] = make(folder)
+                    datasets[who] = make(folder)
                 except ImportError:
                     continue
             for workers in WORKERS:
-                runs: dict[str, list[tuple[float, float, int, int]]] = {who: [] for who in made}
+                runs: dict[str, list[tuple[float, float, int, int]]] = {who: [] for who in datasets}
                 for _ in range(arguments.rounds):
-                    for who, data in made.items():
+                    for who, data in datasets.items():
                         runs[who].append(measured(data, workers))
-                for who, found in runs.items():
-                    seconds, cpu = min(run[0] for run in found), min(run[1] for run in found)
-                    count, size = found[0][2:]
+                for who, figures in runs.items():
+                    seconds, cpu = min(run[0] for run in figures), min(run[1] for run in figures)
+                    count, size = figures[0][2:]
                     speed = [f"{count / seconds:,.0f}", f"{size / seconds / 1e6:,.0f}", f"{cpu / count * 1e6:,.0f}"]
                     rows.append([task, str(workers), who, *speed])
         report("data-sets", Table("OMP_NUM_THREADS=1 python benchmarks/torch_datasets.py", COLUMNS, rows))

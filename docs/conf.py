@@ -34,7 +34,9 @@ myst_heading_anchors = 3
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = False  # which reads sources, where options taken by name are not
+autodoc_preserve_defaults = (
+    False  # True would read defaults from the source, which does not have options taken by name.
+)
 autoclass_content = "class"
 napoleon_use_ivar = True
 napoleon_use_rtype = False
@@ -50,7 +52,7 @@ WASM = DOCS.parent / "packages" / "c" / "wasm"  # for the page howto/browser
 html_static_path = ["_static", *map(str, [*WASM.glob("*.wasm"), *WASM.glob("kaldi_features*.js")])]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_sidebars = {"get_started": []}  # a page without neighbours
+html_sidebars = {"get_started": []}  # a page without neighbors
 smartquotes_action = "q"  # no dashes: -- begins an option
 html_theme_options: dict[str, Any] = {
     "show_toc_level": 2,

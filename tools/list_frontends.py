@@ -119,13 +119,13 @@ def settings(presets: list[Preset]) -> str:
 
 def measured(preset: Preset) -> tuple[float, float, str]:
     """Return the largest and the mean difference from the model's own code, and the clip with the largest."""
-    frontend, found = Frontend(preset, statistics=statistics_for(preset)), []
+    frontend, differences = Frontend(preset, statistics=statistics_for(preset)), []
     for clip, (shape, rows) in reference(preset.name).items():
         if shape[0]:
             features = frontend(clips()[clip])
-            found.append((np.abs(features[kept_rows(len(features))] - rows), clip))
-    largest, clip = max((float(difference.max()), clip) for difference, clip in found)
-    return largest, float(np.concatenate([difference.ravel() for difference, _ in found]).mean()), clip
+            differences.append((np.abs(features[kept_rows(len(features))] - rows), clip))
+    largest, clip = max((float(difference.max()), clip) for difference, clip in differences)
+    return largest, float(np.concatenate([difference.ravel() for difference, _ in differences]).mean()), clip
 
 
 def differences(presets: list[Preset]) -> str:
@@ -147,11 +147,12 @@ def differences(presets: list[Preset]) -> str:
 
 
 def mistakes(presets: list[Preset]) -> str:
-    """Return the section with what the usual mistakes do."""
+    """Return the section about the effects of common mistakes."""
     lines = [
         "## What goes wrong otherwise",
         "",
-        "Mean change of the model's input on speech for one wrong setting each, and the input's standard deviation.",
+        "The table shows how much one wrong setting changes the model's input on speech (mean absolute change), and "
+        "the input's standard deviation.",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
@@ -185,7 +186,7 @@ def mistakes(presets: list[Preset]) -> str:
 
 
 def reported(family: str) -> str:
-    """Return the list of what users reported."""
+    """Return the list of mistakes that users reported."""
     return f"Users reported:\n\n{REPORTED[family]}"
 
 

@@ -47,7 +47,7 @@ def measured_nodes() -> Nodes:
 
 
 def table_of_nodes(nodes: Nodes) -> str:
-    """Return the table: what all graphs have, and what is added in some."""
+    """Return a table of the nodes that all graphs have, and of the additional nodes of some graphs."""
     rows = {}
     for lengths, title in ((False, COMMON), (True, LENGTHS)):
         graphs = {name: types for (name, takes), types in nodes.items() if takes == lengths}
@@ -114,9 +114,9 @@ def measured_accuracy() -> dict[str, list[tuple[float, float]]]:
     return {
         title: [
             (float(difference.mean()), float(difference.max()))
-            for difference in (np.abs(one - other) for one, other in zip(found, expected, strict=True))
+            for difference in (np.abs(one - other) for one, other in zip(computed, expected, strict=True))
         ]
-        for title, found in rows.items()
+        for title, computed in rows.items()
     }
 
 
@@ -140,8 +140,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     text = PAGE.read_text()
     for mark, table in ((NODES, table_of_nodes(measured_nodes())), (ACCURACY, table_of_accuracy(measured_accuracy()))):
-        before, _, rest = text.partition(mark)
-        text = before + mark + table + END + rest.partition(END)[2]
+        before, _, following = text.partition(mark)
+        text = before + mark + table + END + following.partition(END)[2]
     PAGE.write_text(text)
 
 

@@ -1,4 +1,4 @@
-"""Adapter: what this project's programs, run in this process, give for the options of the conformance kit."""
+"""Adapter that runs this project's programs in this process for the options of the conformance kit."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ COPIES = {"float-matrix": "copy-matrix", "float-vector": "copy-vector", "int32-v
           "posterior": "copy-post"}  # fmt: skip
 
 
-def programs(given: Array, options: dict[str, Any]) -> Array:
+def programs(samples: Array, options: dict[str, Any]) -> Array:
     """Run the program that the options name."""
     if options.pop("output", "features") != "features":
         raise NotImplementedError
     with tempfile.TemporaryDirectory() as scratch:
-        return _answer(Path(scratch), given, options)
+        return _answer(Path(scratch), samples, options)
 
 
-def _answer(folder: Path, given: Array, options: dict[str, Any]) -> Array:
+def _answer(folder: Path, samples: Array, options: dict[str, Any]) -> Array:
     program, kind = options.pop("program"), options.pop("object", None)
     out = f"{folder}/out.ark"
     if program == "read-archive":
-        Path(folder, "in.ark").write_bytes(given.tobytes())
+        Path(folder, "in.ark").write_bytes(samples.tobytes())
         [(_, value)] = io_ark.read(f"ark:{folder}/in.ark", kind="posterior" if kind == "posterior" else None)
         return np.array(_rows(value), np.float32) if kind == "posterior" else np.atleast_1d(value)
     if program == "write-archive":
-        _write(folder, options.pop("key"), _posterior(given) if kind == "posterior" else given, kind)
+        _write(folder, options.pop("key"), _posterior(samples) if kind == "posterior" else samples, kind)
         copy = "copy-feats" if "compress" in options else COPIES[str(kind)]
         text = "" if options.pop("binary", True) else ",t"
         _run(copy, options, f"ark:{folder}/in.ark", f"ark{text}:{out}")
         return np.frombuffer(Path(out).read_bytes(), np.uint8)
     options.pop("chunks", None)
     sources = [f"ark:{folder}/in.ark"]
-    if given.dtype == np.int16:
+    if samples.dtype == np.int16:
         with wave.open(f"{folder}/in.wav", "wb") as file:
             rate = options.pop("audio_frequency", options["sample_frequency"])
-            file.setparams((1, 2, int(rate), len(given), "NONE", ""))
-            file.writeframes(given.astype("<i2").tobytes())
+            file.setparams((1, 2, int(rate), len(samples), "NONE", ""))
+            file.writeframes(samples.astype("<i2").tobytes())
         Path(folder, "in.scp").write_text(f"utt {folder}/in.wav\n")
         sources = [f"scp:{folder}/in.scp"]
     else:
-        _write(folder, "utt", given)
+        _write(folder, "utt", samples)
     if program in ("apply-cmvn", "apply-cmvn-online"):
         stats = f"ark:{folder}/stats.ark" if program == "apply-cmvn" else f"{folder}/global.mat"
         _run("compute-cmvn-stats", {}, *sources, stats)

@@ -1,7 +1,7 @@
-"""Adapters: what other implementations of Kaldi's kind of features compute for the options of the conformance kit.
+"""Adapters that run other implementations of Kaldi's features for the options of the conformance kit.
 
-An adapter passes on the options that its library has. For another value of an option that it has not, it raises
-NotImplementedError, so that only what a library offers is judged.
+An adapter passes on the options that its library has. If an option that the library lacks does not have its default,
+the adapter raises NotImplementedError, so that a library is judged only by the options that it offers.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Implementation:
     """A library that is scored.
 
     Attributes:
-        name: its name.
-        version: what was scored.
-        note: what it is made for, where that is not to compute Kaldi's numbers.
-        others: where vectors differ that explain does not name, as read in its source and in the arrays.
-        compute: adapter for :func:`kaldi_explain.conform`; None if ``command`` runs it.
-        command: a command line for ``kaldi-compat conform``.
+        name: name of the library.
+        version: version or commit that is scored.
+        note: purpose of the library, if it was not made to compute Kaldi's numbers.
+        others: causes of differences that explain does not name, from reading the source and the arrays.
+        compute: adapter for :func:`kaldi_explain.conform`, or None if ``command`` runs the library.
+        command: command line for ``kaldi-compat conform``.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Implementation:
 
 @functools.lru_cache(maxsize=1)
 def defaults() -> dict[str, Options]:
-    """Return Kaldi's defaults of each program, as the kit has them."""
-    found: dict[str, Options] = {}
+    """Return Kaldi's defaults for each program, from the vectors of levels 1 and 2."""
+    by_program: dict[str, Options] = {}
     for vector in vectors([1, 2]):
-        found.setdefault(vector.options["program"], vector.options)
-    return found
+        by_program.setdefault(vector.options["program"], vector.options)
+    return by_program
 
 
 def take(options: Options, program: str, *known: str) -> types.SimpleNamespace:
@@ -70,15 +70,15 @@ def take(options: Options, program: str, *known: str) -> types.SimpleNamespace:
     return types.SimpleNamespace(**options)
 
 
-def high(given: types.SimpleNamespace) -> float:
+def high(options: types.SimpleNamespace) -> float:
     """Return the upper edge of the filters in Hz."""
-    return float(given.high_freq if given.high_freq > 0 else given.sample_frequency / 2 + given.high_freq)
+    return float(options.high_freq if options.high_freq > 0 else options.sample_frequency / 2 + options.high_freq)
 
 
-def in_samples(given: types.SimpleNamespace) -> tuple[int, int]:
+def in_samples(options: types.SimpleNamespace) -> tuple[int, int]:
     """Return length and shift of frames in samples."""
-    rate = given.sample_frequency / 1000
-    return int(rate * given.frame_length), int(rate * given.frame_shift)
+    rate = options.sample_frequency / 1000
+    return int(rate * options.frame_length), int(rate * options.frame_shift)
 
 
 MELS = ("num_mel_bins", "low_freq", "high_freq")
@@ -98,8 +98,8 @@ def torchaudio(samples: Array, options: Options) -> Array:
         raise NotImplementedError
     take(options, options["program"], *ALL)
     names = functions[options["program"]].__annotations__
-    given = {name: value for name, value in options.items() if name in names}
-    return functions[options["program"]](torch.from_numpy(samples.astype(np.float32))[None], **given).numpy()
+    arguments = {name: value for name, value in options.items() if name in names}
+    return functions[options["program"]](torch.from_numpy(samples.astype(np.float32))[None], **arguments).numpy()
 
 
 def kaldi_native_fbank(samples: Array, options: Options) -> Array:
@@ -109,13 +109,13 @@ def kaldi_native_fbank(samples: Array, options: Options) -> Array:
     kinds = {FBANK: (knf.FbankOptions, knf.OnlineFbank), MFCC: (knf.MfccOptions, knf.OnlineMfcc)}
     if options["program"] not in kinds:
         raise NotImplementedError
-    given = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"}, "chunks", "output")
+    chosen = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"}, "chunks", "output")
     kind, online = kinds[options["program"]]
     opts = kind()
     frame, mel = opts.frame_opts, opts.mel_opts
-    frame.samp_freq, frame.dither, frame.preemph_coeff = given.sample_frequency, 0, given.preemphasis_coefficient
-    frame.frame_length_ms, frame.frame_shift_ms = given.frame_length, given.frame_shift
-    mel.num_bins = given.num_mel_bins
+    frame.samp_freq, frame.dither, frame.preemph_coeff = chosen.sample_frequency, 0, chosen.preemphasis_coefficient
+    frame.frame_length_ms, frame.frame_shift_ms = chosen.frame_length, chosen.frame_shift
+    mel.num_bins = chosen.num_mel_bins
     for target, names in ((frame, FRAMES[3:]), (mel, ("low_freq", "high_freq", "vtln_low", "vtln_high")),
                           (opts, (*ENERGY, "htk_compat", "use_energy", "use_power", "use_log_fbank", "num_ceps",
                                   "cepstral_lifter"))):  # fmt: skip
@@ -125,7 +125,7 @@ def kaldi_native_fbank(samples: Array, options: Options) -> Array:
     extractor = online(opts)
     chunks, ready = options.get("chunks", [len(samples)]), []
     for number, part in enumerate(np.split(samples, np.cumsum(chunks)[:-1])):
-        extractor.accept_waveform(given.sample_frequency, part.astype(np.float32).tolist())
+        extractor.accept_waveform(chosen.sample_frequency, part.astype(np.float32).tolist())
         if number == len(chunks) - 1:
             extractor.input_finished()
         ready.append(extractor.num_frames_ready)
@@ -143,8 +143,8 @@ def kaldifeat(samples: Array, options: Options) -> Array:
     if options["program"] not in kinds:
         raise NotImplementedError
     more = ("lpc_order", "compress_factor", "cepstral_scale")
-    given = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"}, *more)
-    kind = kinds[given.program]
+    chosen = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"}, *more)
+    kind = kinds[chosen.program]
     opts = getattr(kaldifeat, f"{kind}Options")()
     names = {"sample_frequency": "samp_freq", "frame_length": "frame_length_ms", "frame_shift": "frame_shift_ms",
              "preemphasis_coefficient": "preemph_coeff", "num_mel_bins": "num_bins"}  # fmt: skip
@@ -167,17 +167,17 @@ def port_of_native_fbank(library: str) -> Callable[[Array, Options], Array]:
     def compute(samples: Array, options: Options) -> Array:
         if options["program"] not in (FBANK, MFCC):
             raise NotImplementedError
-        given = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"})
+        chosen = take(options, options["program"], *set(ALL) - {"vtln_warp", "subtract_mean"})
         numbers = np.array([float(options.get(name, 0)) for name in NUMBERS], np.float32)
         audio = samples.astype(np.float32)
-        out = np.zeros(len(audio) * (getattr(given, "num_mel_bins", 23) + 2) + 1, np.float32)
-        arguments = (each.ctypes.data_as(ctypes.c_void_p) for each in (numbers, audio, out))
+        out = np.zeros(len(audio) * (getattr(chosen, "num_mel_bins", 23) + 2) + 1, np.float32)
+        arguments = (array.ctypes.data_as(ctypes.c_void_p) for array in (numbers, audio, out))
         values, waveform, room = arguments
-        count = ctypes.CDLL(library).knf_port(int(given.program == MFCC), values, given.window_type.encode(), waveform,
-                                              len(audio), room)  # fmt: skip
+        port, is_mfcc = ctypes.CDLL(library).knf_port, int(chosen.program == MFCC)
+        count = port(is_mfcc, values, chosen.window_type.encode(), waveform, len(audio), room)
         if count < 0:
             raise RuntimeError("the port refuses the options")
-        dim = given.num_ceps if given.program == MFCC else given.num_mel_bins + given.use_energy
+        dim = chosen.num_ceps if chosen.program == MFCC else chosen.num_mel_bins + chosen.use_energy
         return out[:count].reshape(-1, dim)
 
     return compute
@@ -191,11 +191,11 @@ def knf(samples: Array, options: Options) -> Array:
     library, rate = ctypes.CDLL(os.environ["KNF_ROUSEABOUT"]), int(options["sample_frequency"])
     library.knf_create.restype = ctypes.c_void_p
     library.knf_get_frame.restype = ctypes.POINTER(ctypes.c_float * 80)
-    made = ctypes.c_void_p(library.knf_create(rate, 80))
+    handle = ctypes.c_void_p(library.knf_create(rate, 80))
     audio = samples.astype(np.float32)
-    library.knf_accept_waveform(made, rate, audio.ctypes.data_as(ctypes.c_void_p), len(audio))
-    library.knf_input_finished(made)
-    frames = [list(library.knf_get_frame(made, n).contents) for n in range(library.knf_num_frames_ready(made))]
+    library.knf_accept_waveform(handle, rate, audio.ctypes.data_as(ctypes.c_void_p), len(audio))
+    library.knf_input_finished(handle)
+    frames = [list(library.knf_get_frame(handle, n).contents) for n in range(library.knf_num_frames_ready(handle))]
     return np.array(frames, np.float32).reshape(-1, 80)
 
 
@@ -208,18 +208,18 @@ def lhotse(samples: Array, options: Options) -> Array:
     if options["program"] not in layers:
         raise NotImplementedError
     left_out = {"vtln_warp", "htk_compat", "subtract_mean", "use_log_fbank"}
-    given = take(options, options["program"], *set(ALL) - left_out)
-    if given.window_type == "sine":
+    chosen = take(options, options["program"], *set(ALL) - left_out)
+    if chosen.window_type == "sine":
         raise NotImplementedError
-    ceps = {"num_ceps": given.num_ceps, "cepstral_lifter": given.cepstral_lifter} if given.program == MFCC else {}
-    layer = layers[given.program](
-        sampling_rate=int(given.sample_frequency), frame_length=given.frame_length / 1000, dither=0.0,
-        frame_shift=given.frame_shift / 1000, round_to_power_of_two=given.round_to_power_of_two,
-        remove_dc_offset=given.remove_dc_offset, preemph_coeff=given.preemphasis_coefficient,
-        window_type=given.window_type, snip_edges=given.snip_edges, use_energy=given.use_energy,
-        raw_energy=given.raw_energy, use_fft_mag=not getattr(given, "use_power", True), low_freq=given.low_freq,
-        high_freq=given.high_freq, num_filters=given.num_mel_bins,
-        energy_floor=given.energy_floor or float(np.finfo(np.float32).eps), **ceps,
+    ceps = {"num_ceps": chosen.num_ceps, "cepstral_lifter": chosen.cepstral_lifter} if chosen.program == MFCC else {}
+    layer = layers[chosen.program](
+        sampling_rate=int(chosen.sample_frequency), frame_length=chosen.frame_length / 1000, dither=0.0,
+        frame_shift=chosen.frame_shift / 1000, round_to_power_of_two=chosen.round_to_power_of_two,
+        remove_dc_offset=chosen.remove_dc_offset, preemph_coeff=chosen.preemphasis_coefficient,
+        window_type=chosen.window_type, snip_edges=chosen.snip_edges, use_energy=chosen.use_energy,
+        raw_energy=chosen.raw_energy, use_fft_mag=not getattr(chosen, "use_power", True), low_freq=chosen.low_freq,
+        high_freq=chosen.high_freq, num_filters=chosen.num_mel_bins,
+        energy_floor=chosen.energy_floor or float(np.finfo(np.float32).eps), **ceps,
     )  # fmt: skip
     return layer(torch.from_numpy(samples.astype(np.float32))[None])[0].numpy()
 
@@ -229,20 +229,20 @@ def transformers(samples: Array, options: Options) -> Array:
     from transformers.audio_utils import mel_filter_bank, spectrogram, window_function
 
     known = set(FRAMES) - {"snip_edges", "blackman_coeff"}
-    given = take(options, FBANK, *MELS, *known, "use_power")
-    length, shift = in_samples(given)
-    points = 1 << (length - 1).bit_length() if given.round_to_power_of_two else length
+    chosen = take(options, FBANK, *MELS, *known, "use_power")
+    length, shift = in_samples(chosen)
+    points = 1 << (length - 1).bit_length() if chosen.round_to_power_of_two else length
     names = {"hanning": "hann", "rectangular": "boxcar"}
-    if given.window_type in ("sine", "blackman") or len(samples) < length:
+    if chosen.window_type in ("sine", "blackman") or len(samples) < length:
         raise NotImplementedError
-    window = window_function(length, names.get(given.window_type, given.window_type), periodic=False)
-    filters = mel_filter_bank(points // 2 + 1, given.num_mel_bins, given.low_freq, high(given),
-                              int(given.sample_frequency), norm=None, mel_scale="kaldi",
+    window = window_function(length, names.get(chosen.window_type, chosen.window_type), periodic=False)
+    filters = mel_filter_bank(points // 2 + 1, chosen.num_mel_bins, chosen.low_freq, high(chosen),
+                              int(chosen.sample_frequency), norm=None, mel_scale="kaldi",
                               triangularize_in_mel_space=True)  # fmt: skip
     return spectrogram(
         samples.astype(np.float32), window, frame_length=length, hop_length=shift, fft_length=points, center=False,
-        power=2.0 if given.use_power else 1.0, preemphasis=given.preemphasis_coefficient, mel_filters=filters,
-        log_mel="log", mel_floor=1.192092955078125e-07, remove_dc_offset=given.remove_dc_offset,
+        power=2.0 if chosen.use_power else 1.0, preemphasis=chosen.preemphasis_coefficient, mel_filters=filters,
+        log_mel="log", mel_floor=1.192092955078125e-07, remove_dc_offset=chosen.remove_dc_offset,
     ).T  # fmt: skip
 
 
@@ -253,52 +253,52 @@ def python_speech_features(samples: Array, options: Options) -> Array:
     program = options["program"]
     if program not in (FBANK, MFCC):
         raise NotImplementedError
-    given = take(options, program, *MELS, "frame_length", "frame_shift", "preemphasis_coefficient", "num_ceps",
+    chosen = take(options, program, *MELS, "frame_length", "frame_shift", "preemphasis_coefficient", "num_ceps",
                  "cepstral_lifter", "window_type")  # fmt: skip
     windows = {"povey": lambda n: np.hanning(n) ** 0.85, "hamming": np.hamming, "hanning": np.hanning,
                "rectangular": np.ones}  # fmt: skip
-    if given.window_type not in windows:
+    if chosen.window_type not in windows:
         raise NotImplementedError
-    length, _ = in_samples(given)
+    length, _ = in_samples(chosen)
     common: dict[str, Any] = {
-        "samplerate": given.sample_frequency, "winlen": given.frame_length / 1000,
-        "preemph": given.preemphasis_coefficient,
-        "winstep": given.frame_shift / 1000, "nfilt": given.num_mel_bins, "nfft": 1 << (length - 1).bit_length(),
-        "lowfreq": given.low_freq, "highfreq": high(given), "winfunc": windows[given.window_type],
+        "samplerate": chosen.sample_frequency, "winlen": chosen.frame_length / 1000,
+        "preemph": chosen.preemphasis_coefficient,
+        "winstep": chosen.frame_shift / 1000, "nfilt": chosen.num_mel_bins, "nfft": 1 << (length - 1).bit_length(),
+        "lowfreq": chosen.low_freq, "highfreq": high(chosen), "winfunc": windows[chosen.window_type],
     }  # fmt: skip
     if program == FBANK:
         return np.log(fbank(samples, **common)[0])
-    return mfcc(samples, numcep=given.num_ceps, ceplifter=given.cepstral_lifter, **common)
+    return mfcc(samples, numcep=chosen.num_ceps, ceplifter=chosen.cepstral_lifter, **common)
 
 
 def librosa(samples: Array, options: Options) -> Array:
     """librosa.feature.melspectrogram with HTK's scale, no norm and frames that are not centered, then the logarithm."""
     import librosa
 
-    given = take(options, FBANK, *MELS, "frame_length", "frame_shift", "window_type", "use_power")
-    if given.window_type not in ("hamming", "hanning", "povey", "rectangular"):
+    chosen = take(options, FBANK, *MELS, "frame_length", "frame_shift", "window_type", "use_power")
+    if chosen.window_type not in ("hamming", "hanning", "povey", "rectangular"):
         raise NotImplementedError
-    length, shift = in_samples(given)
+    length, shift = in_samples(chosen)
     window = {"povey": np.hanning(length) ** 0.85, "hamming": np.hamming(length), "hanning": np.hanning(length),
-              "rectangular": np.ones(length)}[given.window_type]  # fmt: skip
+              "rectangular": np.ones(length)}[chosen.window_type]  # fmt: skip
     points = 1 << (length - 1).bit_length()
     energies = librosa.feature.melspectrogram(
-        y=librosa.effects.preemphasis(samples.astype(np.float32)), sr=int(given.sample_frequency), n_fft=points,
-        hop_length=shift, win_length=length, window=window, center=False, power=2.0 if given.use_power else 1.0,
-        n_mels=given.num_mel_bins, fmin=given.low_freq, fmax=high(given), htk=True, norm=None,
+        y=librosa.effects.preemphasis(samples.astype(np.float32)), sr=int(chosen.sample_frequency), n_fft=points,
+        hop_length=shift, win_length=length, window=window, center=False, power=2.0 if chosen.use_power else 1.0,
+        n_mels=chosen.num_mel_bins, fmin=chosen.low_freq, fmax=high(chosen), htk=True, norm=None,
     )  # fmt: skip
     return np.log(np.maximum(energies.T, np.finfo(np.float32).eps))
 
 
 def speechbrain(samples: Array, options: Options) -> Array:
-    """speechbrain.lobes.features.Fbank; in decibels, as it computes them."""
+    """Compute speechbrain.lobes.features.Fbank, which is in decibels."""
     import torch
     from speechbrain.lobes.features import Fbank
 
-    given = take(options, FBANK, *MELS, "frame_length", "frame_shift")
-    length, _ = in_samples(given)
-    layer = Fbank(sample_rate=int(given.sample_frequency), n_mels=given.num_mel_bins, f_min=int(given.low_freq),
-                  f_max=int(high(given)), win_length=given.frame_length, hop_length=given.frame_shift,
+    chosen = take(options, FBANK, *MELS, "frame_length", "frame_shift")
+    length, _ = in_samples(chosen)
+    layer = Fbank(sample_rate=int(chosen.sample_frequency), n_mels=chosen.num_mel_bins, f_min=int(chosen.low_freq),
+                  f_max=int(high(chosen)), win_length=chosen.frame_length, hop_length=chosen.frame_shift,
                   n_fft=1 << (length - 1).bit_length())  # fmt: skip
     return layer(torch.from_numpy(samples.astype(np.float32))[None])[0].numpy()
 
@@ -308,31 +308,31 @@ def vbx(samples: Array, options: Options) -> Array:
     import features as vbx_features
 
     known = set(FRAMES) - {"blackman_coeff", "round_to_power_of_two"}
-    given = take(options, FBANK, *MELS, *known, "use_power")
-    length, shift = in_samples(given)
+    chosen = take(options, FBANK, *MELS, *known, "use_power")
+    length, shift = in_samples(chosen)
     windows = {"povey": vbx_features.povey_window, "hamming": np.hamming, "hanning": np.hanning, "rectangular": np.ones}
-    if given.window_type not in windows or len(samples) < length:
+    if chosen.window_type not in windows or len(samples) < length:
         raise NotImplementedError
-    if not given.snip_edges:
+    if not chosen.snip_edges:
         before, after = length // 2 - shift // 2, length // 2
         samples = np.r_[samples[before - 1 :: -1], samples, samples[-1 : -after - 1 : -1]]
-    filters = vbx_features.mel_fbank_mx(length, given.sample_frequency, NUMCHANS=given.num_mel_bins,
-                                        LOFREQ=given.low_freq, HIFREQ=high(given), htk_bug=False)  # fmt: skip
-    return vbx_features.fbank_htk(samples, windows[given.window_type](length), length - shift, filters,
-                                  USEPOWER=given.use_power, PREEMCOEF=given.preemphasis_coefficient,
-                                  ZMEANSOURCE=given.remove_dc_offset)  # fmt: skip
+    filters = vbx_features.mel_fbank_mx(length, chosen.sample_frequency, NUMCHANS=chosen.num_mel_bins,
+                                        LOFREQ=chosen.low_freq, HIFREQ=high(chosen), htk_bug=False)  # fmt: skip
+    return vbx_features.fbank_htk(samples, windows[chosen.window_type](length), length - shift, filters,
+                                  USEPOWER=chosen.use_power, PREEMCOEF=chosen.preemphasis_coefficient,
+                                  ZMEANSOURCE=chosen.remove_dc_offset)  # fmt: skip
 
 
 def onnx_asr(samples: Array, options: Options) -> Array:
     """The graphs kaldi.onnx and wespeaker.onnx of onnx-asr, whose options are fixed."""
-    given = take(options, FBANK, *ALL)
+    chosen = take(options, FBANK, *ALL)
     asked = {name: value for name, value in options.items() if value != defaults()[FBANK][name]}
     graphs = {
         "kaldi": {"num_mel_bins": 80, "high_freq": -400.0, "snip_edges": False},
         "wespeaker": {"num_mel_bins": 80, "window_type": "hamming"},
     }
     [name] = [name for name, fixed in graphs.items() if fixed == asked] or [""]
-    if not name or given.sample_frequency != 16000:
+    if not name or chosen.sample_frequency != 16000:
         raise NotImplementedError
     lengths = np.array([len(samples)], np.int64)
     audio = samples[None].astype(np.float32)
@@ -357,11 +357,11 @@ def paddleaudio(samples: Array, options: Options) -> Array:
     functions = {FBANK: kaldi.fbank, MFCC: kaldi.mfcc, SPECTROGRAM: kaldi.spectrogram}
     if options["program"] not in functions or options["window_type"] == "sine":
         raise NotImplementedError
-    given = take(options, options["program"], *ALL)
+    chosen = take(options, options["program"], *ALL)
     renamed = {
-        "sr": int(given.sample_frequency), "window_type": names.get(given.window_type, given.window_type),
-        "preemphasis_coefficient": given.preemphasis_coefficient, "n_mels": getattr(given, "num_mel_bins", None),
-        "n_mfcc": getattr(given, "num_ceps", None),
+        "sr": int(chosen.sample_frequency), "window_type": names.get(chosen.window_type, chosen.window_type),
+        "preemphasis_coefficient": chosen.preemphasis_coefficient, "n_mels": getattr(chosen, "num_mel_bins", None),
+        "n_mfcc": getattr(chosen, "num_ceps", None),
     }  # fmt: skip
     values = {name: value for name, value in {**options, **renamed}.items()
               if name in functions[options["program"]].__annotations__}  # fmt: skip
@@ -371,7 +371,7 @@ def paddleaudio(samples: Array, options: Options) -> Array:
 def archives(package: str) -> Callable[[Array, Options], Array]:
     """Return the adapter of a package with kaldiio's names, for matrices and vectors."""
 
-    def compute(given: Array, options: Options) -> Array:
+    def compute(data: Array, options: Options) -> Array:
         import tempfile
 
         kaldiio = __import__(package, fromlist=["load_ark"])
@@ -380,17 +380,17 @@ def archives(package: str) -> Callable[[Array, Options], Array]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "a.ark"
             if options["program"] == "read-archive":
-                file.write_bytes(given.tobytes())
+                file.write_bytes(data.tobytes())
                 [(_, value)] = kaldiio.load_ark(str(file))
                 return np.asarray(value)
             method = {"compression_method": options["compression_method"]} if options.get("compress") else {}
-            kaldiio.save_ark(str(file), {options["key"]: given}, text=not options.get("binary", True), **method)
+            kaldiio.save_ark(str(file), {options["key"]: data}, text=not options.get("binary", True), **method)
             return np.frombuffer(file.read_bytes(), np.uint8)
 
     return compute
 
 
-def kaldi_native_io(given: Array, options: Options) -> Array:
+def kaldi_native_io(data: Array, options: Options) -> Array:
     """kaldi_native_io's readers and writers."""
     import tempfile
 
@@ -404,16 +404,16 @@ def kaldi_native_io(given: Array, options: Options) -> Array:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.ark"
         if options["program"] == "read-archive":
-            file.write_bytes(given.tobytes())
+            file.write_bytes(data.tobytes())
             with getattr(kio, f"Sequential{kind}Reader")(f"ark:{file}") as reader:
-                [value] = [np.array(value) for _, value in reader]  # a copy: its own memory is used again
+                [value] = [np.array(value) for _, value in reader]  # A copy, because the reader reuses its memory.
             return value
         if options.get("compress"):
             with kio.CompressedMatrixWriter(f"ark:{file}") as writer:
-                writer.write(options["key"], given, kio.CompressionMethod(options["compression_method"]))
+                writer.write(options["key"], data, kio.CompressionMethod(options["compression_method"]))
         else:
             with getattr(kio, f"{kind}Writer")(f"ark{'' if options['binary'] else ',t'}:{file}") as writer:
-                writer.write(options["key"], given.tolist() if kind == "Int32Vector" else given)
+                writer.write(options["key"], data.tolist() if kind == "Int32Vector" else data)
         return np.frombuffer(file.read_bytes(), np.uint8)
 
 
@@ -423,22 +423,22 @@ def installed(name: str) -> str:
 
 
 def commit(folder: str) -> str:
-    """Return the commit of a checkout: what the file COMMIT in it says."""
+    """Return the commit of a checkout, which its file COMMIT contains."""
     return (Path(folder) / "COMMIT").read_text().strip()
 
 
 OTHERS = {
-    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written: "
-    "the imaginary part of each bin is taken with the real part of the next one",
+    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written, so "
+    "that the imaginary part of each bin is combined with the real part of the next bin",
     "kaldi-native-fbank, Rust port (RustedBytes)": "the raw energy is taken after preemphasis; cepstra have a floor of "
     "1e-20",
-    "kaldifeat": "where frames are further apart than they are long, those of snip_edges=False begin elsewhere; the "
+    "kaldifeat": "if the frame shift exceeds the frame length, frames begin elsewhere with snip_edges=False; the "
     "energy of PLP with raw_energy=False",
     "lhotse": "the energy is written over the first frame in place of the first column of MFCC",
     "paddleaudio.compliance.kaldi": "cepstra and spectrograms of silence have a floor of 1e-07",
     "VBx, features.py": "another number of frames",
     "librosa": "another number of frames",
-    "python_speech_features": "no floor but where the energy is zero, and the energy of MFCC is that of the windowed "
+    "python_speech_features": "a floor only for energies of zero, and the energy of MFCC is computed from the windowed "
     "frame",
     "speechbrain": "another number of frames: also audio shorter than a frame has one",
 }
@@ -470,7 +470,7 @@ def c_header() -> list[tuple[str, Callable[[], str], str, Any]]:
 
 
 def implementations() -> list[Implementation]:
-    """Return what can be scored here: see score.py for the environment."""
+    """Return the implementations that this environment has; see score.py for its variables."""
     sources = os.environ.get("SCORE_SOURCES", "")
     listed: list[tuple[str, Callable[[], str], str, Any]] = [
         ("kaldi-compat, its programs", lambda: installed("kaldi-compat"), "", programs),
@@ -499,13 +499,13 @@ def implementations() -> list[Implementation]:
         ("kaldiio", lambda: installed("kaldiio"), "archives only", archives("kaldiio")),
         ("kaldi_native_io", lambda: installed("kaldi_native_io"), "archives only", kaldi_native_io),
     ]  # fmt: skip
-    found = []
+    implementations_here = []
     for name, version, note, how in listed:
         try:
             stated = version()
         except (ImportError, KeyError, OSError) as error:
             print(f"left out: {name}: {error!r}", file=sys.stderr)
             continue
-        given: dict[str, Any] = {"command": how} if isinstance(how, tuple) else {"compute": how}
-        found.append(Implementation(name, stated, note, OTHERS.get(name, ""), **given))
-    return found
+        adapter: dict[str, Any] = {"command": how} if isinstance(how, tuple) else {"compute": how}
+        implementations_here.append(Implementation(name, stated, note, OTHERS.get(name, ""), **adapter))
+    return implementations_here

@@ -17,7 +17,7 @@ import torch
 import kaldi_compat
 from kaldi_explain.grading import Vector, kit_folder, vectors
 
-SMALLEST = 2e-4  # smaller ones are not stored
+SMALLEST = 2e-4  # Smaller differences are not stored.
 MODULES = {
     "compute-fbank-feats": kaldi_compat.Fbank,
     "compute-mfcc-feats": kaldi_compat.Mfcc,
@@ -35,12 +35,12 @@ def rounding(vector: Vector) -> float:
     if options["allow_downsample"] or options["allow_upsample"]:
         return 0.0
     warp, center = options.pop("vtln_warp", 1.0), options.pop("subtract_mean")
-    given = {name: value for name, value in options.items() if name not in ("chunks", "output")}
+    chosen = {name: value for name, value in options.items() if name not in ("chunks", "output")}
     audio = torch.from_numpy(vector.given.astype(np.float64))[None]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warps = torch.tensor([warp], dtype=torch.float64)
-        features = MODULES[program](**given)(audio, vtln_warp=warps)[0].numpy()
+        features = MODULES[program](**chosen)(audio, vtln_warp=warps)[0].numpy()
     features = features - features.mean(0) if center else features
     return float(np.nanmax(np.abs(features - expected) / np.maximum(1, np.abs(expected)), initial=0.0))
 
@@ -48,14 +48,14 @@ def rounding(vector: Vector) -> float:
 def main() -> None:
     """Run the command line."""
     kit = kit_folder(*sys.argv[1:2])
-    found = {vector.id: rounding(vector) for vector in vectors(kit=kit)}
+    differences = {vector.id: rounding(vector) for vector in vectors(kit=kit)}
     for path in sorted(Path(kit).glob("level-*.json")):
         head, *lines = path.read_text().splitlines()
         for number, line in enumerate(lines[:-1]):
             vector = json.loads(line.removesuffix(","))
             vector.pop("rounding", None)
-            if found[vector["id"]] > SMALLEST:
-                vector["rounding"] = float(f"{found[vector['id']]:.1e}")
+            if differences[vector["id"]] > SMALLEST:
+                vector["rounding"] = float(f"{differences[vector['id']]:.1e}")
             lines[number] = json.dumps(vector, separators=(",", ":")) + ("," if line.endswith(",") else "")
         path.write_text("\n".join([head, *lines]) + "\n")
 

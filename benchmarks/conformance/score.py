@@ -3,12 +3,12 @@
 
 usage: python -m benchmarks.conformance.score [--only TEXT] [--print]
 
-Libraries are found on PYTHONPATH. The environment names what is not a package: SCORE_SOURCES (a folder with checkouts
-of PaddleSpeech and VBx, each with its commit in a file COMMIT), KALDIFEAT (a checkout, built), KNF_C, KNF_RUST and
-KNF_ROUSEABOUT (libraries made of knf_port.c, knf_port.rs and knf.c; and what was built, as KNF_C_VERSION and so on),
-SCORE_C (a folder with the
-programs conform, wav_to_fbank, online and fbank made of c/), TRANSFORMERS_JS (transformers_js.mjs beside this file),
-TRANSFORMERS_JS_SOURCE (src/utils/audio.js of the package) and TRANSFORMERS_JS_VERSION. What is not found is left out.
+Python packages are imported from PYTHONPATH. Environment variables name all other implementations: SCORE_SOURCES (a
+folder with checkouts of PaddleSpeech and VBx, whose files COMMIT contain their commits), KALDIFEAT (a built checkout),
+KNF_C, KNF_RUST and KNF_ROUSEABOUT (libraries built from knf_port.c, knf_port.rs and knf.c), KNF_C_VERSION and so on
+(their versions), SCORE_C (a folder with the programs conform, wav_to_fbank, online and fbank built from packages/c),
+TRANSFORMERS_JS (transformers_js.mjs beside this file), TRANSFORMERS_JS_SOURCE (src/utils/audio.js of the package) and
+TRANSFORMERS_JS_VERSION. Implementations that are not available are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kaldi_explain.conform_command import conform_command
 from kaldi_explain.grading import LEVELS, Scorecard, conform, vectors
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scorecard.md"
-MOST = 8  # causes that are listed for each
+MAX_CAUSES = 8  # Number of causes that are listed for each implementation.
 HEAD = """\
 # Scorecard of other implementations
 
@@ -43,8 +43,8 @@ def row(implementation: Implementation, card: Scorecard) -> str:
     for level in LEVELS:
         counts = card.counts()[level]
         supported = sum(counts.values()) - counts["not supported"]
-        held = counts["bits"] + counts["1e-5"] + counts["1e-3"]
-        cells.append(f"{held} of {supported} ({counts['bits']})" if supported else "")
+        close = counts["bits"] + counts["1e-5"] + counts["1e-3"]
+        cells.append(f"{close} of {supported} ({counts['bits']})" if supported else "")
     return " | ".join(["", implementation.name, implementation.version, *cells, ""]).strip()
 
 
@@ -60,10 +60,10 @@ def details(implementation: Implementation, card: Scorecard) -> str:
     if others := [vector for cause in card.causes if cause not in named for vector in cause.vectors]:
         named.append(Cause(implementation.others or "not explained", others))
     named.sort(key=lambda cause: -len(cause.vectors))
-    for cause in named[:MOST]:
+    for cause in named[:MAX_CAUSES]:
         lines.append(f"- {cause.name}: {len(cause.vectors)}, such as {cause.vectors[0]}")
-    if rest := named[MOST:]:
-        lines.append(f"- {len(rest)} more causes: {sum(len(cause.vectors) for cause in rest)}")
+    if unlisted := named[MAX_CAUSES:]:
+        lines.append(f"- {len(unlisted)} more causes: {sum(len(cause.vectors) for cause in unlisted)}")
     if failed:
         why = failed[0].why.partition("\n")[0][:100].strip()
         lines.append(f"- ends with an error: {len(failed)}, such as {failed[0].vector.id} ({why})")
@@ -71,7 +71,7 @@ def details(implementation: Implementation, card: Scorecard) -> str:
 
 
 def page(rows: list[str], parts: list[str]) -> str:
-    """Return the page of rows of the table and of what they differ in."""
+    """Return the page, with the rows of the table and a section about the differences of each implementation."""
     titles = {vector.level: vector.title for vector in vectors()}
     columns = ["", "implementation", "version", *(f"{level} {titles[level]}" for level in LEVELS), ""]
     table = [" | ".join(columns).strip(), "|---" * (len(columns) - 2) + "|", *rows]
@@ -83,20 +83,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write docs/scorecard.md.")
     parser.add_argument("--only", default="", metavar="TEXT", help="implementations whose name has this in it")
     parser.add_argument("--print", action="store_true", help="print the page, and write nothing")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     rows, parts = [], []
-    for each in implementations():
-        if given.only in each.name:
-            card = conform_command(each.command, timeout=3600) if each.command else conform(each.compute)
+    for implementation in implementations():
+        if arguments.only in implementation.name:
+            card = (
+                conform_command(implementation.command, timeout=3600)
+                if implementation.command
+                else conform(implementation.compute)
+            )
             if all("ModuleNotFoundError" in result.why for result in card.results if result.grade != "not supported"):
-                print(f"left out: {each.name}: {card.results[0].why}", file=sys.stderr)
+                print(f"left out: {implementation.name}: {card.results[0].why}", file=sys.stderr)
                 continue
-            rows.append(row(each, card))
-            parts.append(details(each, card))
-            print(each.name, file=sys.stderr, flush=True)
+            rows.append(row(implementation, card))
+            parts.append(details(implementation, card))
+            print(implementation.name, file=sys.stderr, flush=True)
     text = page(rows, parts)
-    if given.print:
+    if arguments.print:
         print(text)
     else:
         PAGE.write_text(text)

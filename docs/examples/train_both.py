@@ -82,7 +82,9 @@ def main(
     ).to(device)
     network = DistributedDataParallel(network) if distributed else network
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
-    batches = BucketBatchSampler(audio.lengths(), max_seconds=max_seconds, sample_frequency=RATE)  # of this rank
+    batches = BucketBatchSampler(
+        audio.lengths(), max_seconds=max_seconds, sample_frequency=RATE
+    )  # This rank's batches.
 
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint = folder / "network.pt"

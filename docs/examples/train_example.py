@@ -122,7 +122,7 @@ def main(folder: Path, epochs: int = 3, utterances: int = 160) -> float:
     for name, count, seed in (("train", utterances, 1), ("test", utterances // 6, 2)):
         (folder / name).mkdir(parents=True, exist_ok=True)
         make_corpus(folder / name, count, seed)
-    # snip_edges=False gives a frame for every 10 ms, which is what the alignments have.
+    # snip_edges=False gives a frame for every 10 ms, like the alignments.
     feature = Fbank(num_mel_bins=40, dither=0.0, snip_edges=False)
     normalize = SlidingCmvn(WINDOW)
     model = model_of(40).to(device)

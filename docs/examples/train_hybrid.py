@@ -3,8 +3,8 @@
     python docs/examples/train_hybrid.py data/train exp/tri3_ali exp/my_network
 
 Reads ``feats.scp`` of the data directory, and ``ali.*.gz``, ``final.mdl`` and ``tree`` of the alignment directory. The
-targets are the pdfs of the alignments. Writes ``loglikes.ark`` of the utterances that were not trained on: their
-log-likelihoods of the pdfs, which Kaldi's latgen-faster-mapped decodes with the same model.
+targets are the pdfs of the alignments. Writes ``loglikes.ark`` with the log-likelihoods of the pdfs for the utterances
+that were not trained on. Kaldi's latgen-faster-mapped decodes this table with the same model.
 """
 
 from __future__ import annotations

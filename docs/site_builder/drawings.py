@@ -123,7 +123,7 @@ def latency() -> Any:
             counts.append(counts[-1] + len(stream(part)))
         axes.step(times, counts, where="post", label=f"chunks of {milliseconds} ms", linestyle=("-", "--", ":")[number])
     frames = np.arange(48)
-    axes.plot(frames * 10 + 25, frames + 1, color="grey", linewidth=0.8, label="end of each frame in the audio")
+    axes.plot(frames * 10 + 25, frames + 1, color="gray", linewidth=0.8, label="end of each frame in the audio")
     axes.set_xlabel("audio received, in ms")
     axes.set_ylabel("frames returned")
     axes.legend()
@@ -204,11 +204,11 @@ def _layout(parts: list[tuple[str, bytes]], per_line: int = 12) -> Any:
     cells = [(byte, label, position == 0) for label, data in parts for position, byte in enumerate(data)]
     rows = -(-len(cells) // per_line)
     figure, axes = pyplot.subplots(figsize=(8, 0.95 * rows + 0.2), layout="constrained")
-    colours = {label: f"C{number % 10}" for number, (label, _) in enumerate(parts)}
+    colors = {label: f"C{number % 10}" for number, (label, _) in enumerate(parts)}
     for number, (byte, label, is_first) in enumerate(cells):
         x, y = number % per_line, -(number // per_line) * 1.6
         axes.add_patch(
-            FancyBboxPatch((x + 0.08, y), 0.84, 0.7, boxstyle="round,pad=0.02", alpha=0.35, color=colours[label])
+            FancyBboxPatch((x + 0.08, y), 0.84, 0.7, boxstyle="round,pad=0.02", alpha=0.35, color=colors[label])
         )
         shown = f"{byte:02x}" if not 33 <= byte < 127 else f"{byte:02x} {chr(byte)}"
         axes.text(x + 0.5, y + 0.35, shown, ha="center", va="center", family="monospace", fontsize=9)

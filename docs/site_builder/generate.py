@@ -1,4 +1,4 @@
-"""Generate the reference: API pages from docstrings, program and option pages from the options' declarations."""
+"""Generate the reference: API pages from docstrings, pages of programs and options from declarations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ module mean the same and pass the same checks. *Taken by* names the options data
 only one has the option. The options of `kaldi-compat dump` are on [its own page](programs/kaldi-compat-dump.md).
 
 """
-# Title -> modules of which the public names are documented, in this order. "package.*" is every module of a package.
+# Maps the titles of pages to the modules whose public names are documented there, in order. "package.*" stands for all
+# modules of a package.
 API = {
     "Features": ("kaldi_compat:torch.features.*",),
     "Features of NumPy arrays": ("kaldi_compat.numpy",),
@@ -126,9 +127,9 @@ def _sections(sources: Iterable[str]) -> Iterator[str]:
 def _short_names(source: str) -> Iterator[str]:
     """Document the names that a package offers at its top, below their short names."""
     package, pattern = source.split(":")
-    wanted = re.compile(pattern.replace(".", r"\.").replace(r"\.*", r"\..*"))
+    module_pattern = re.compile(pattern.replace(".", r"\.").replace(r"\.*", r"\..*"))
     for module, names in kaldi_compat.NAMES.items():
-        if wanted.fullmatch(module):
+        if module_pattern.fullmatch(module):
             for name in names.split():
                 kind = "autoclass" if isinstance(getattr(kaldi_compat, name), type) else "autofunction"
                 members = "   :members:\n   :show-inheritance:\n" if kind == "autoclass" else ""
@@ -145,14 +146,14 @@ def _modules(source: str) -> list[str]:
         raise
     if name == source:
         return [name]
-    found = (each.name for each in pkgutil.iter_modules(module.__path__, f"{name}."))
-    return [each for each in found if not PRIVATE.search(each) and hasattr(importlib.import_module(each), "__all__")]
+    names = [info.name for info in pkgutil.iter_modules(module.__path__, f"{name}.") if not PRIVATE.search(info.name)]
+    return [public for public in names if hasattr(importlib.import_module(public), "__all__")]
 
 
 def _module(name: str) -> str:
     module = importlib.import_module(name)
     offered = set(module.__all__)
-    shown = [each for each in offered if not _is_documented_above(module, each) and _has_text(module, each)]
+    shown = [public for public in offered if not _is_documented_above(module, public) and _has_text(module, public)]
     hidden = ", ".join(sorted(offered - set(shown)))
     exclude = f"   :exclude-members: {hidden}\n" if hidden else ""
     return f"{_heading(name, '-')}\n.. automodule:: {name}\n   :members:\n   :show-inheritance:\n{exclude}"
@@ -189,10 +190,10 @@ def program_pages() -> Iterator[tuple[str, str]]:
 
 
 def program_page(name: str, text: str, options: type[Any], standard: type[Any] | None = None) -> str:
-    """Write the page of a program: its usage, and a table of its options."""
+    """Return the page of a program, with its usage and a table of its options."""
     from kaldi_compat.cli.command_line import StandardOptions
 
-    about, usage, rest = text.strip("\n").partition("Usage:")
+    about, usage, arguments = text.strip("\n").partition("Usage:")
     about = " ".join(about.split()) if "\n\n" not in about.strip() else about.strip()
     tables = "".join(
         f"\n## {title}\n\n{table}"
@@ -202,7 +203,7 @@ def program_page(name: str, text: str, options: type[Any], standard: type[Any] |
         )
         if table
     )
-    return f"{NOTE}# {name}\n\n{about}\n\n```text\n{usage}{rest}\n```\n{tables}"
+    return f"{NOTE}# {name}\n\n{about}\n\n```text\n{usage}{arguments}\n```\n{tables}"
 
 
 def option_table(options: type[Any]) -> str:
@@ -228,19 +229,19 @@ def all_options() -> list[type[BaseOptions]]:
     """Return the dataclasses of options that features and programs share."""
     from kaldi_compat.options import pitch, postprocessing, spectral
 
-    found = [each for module in (spectral, postprocessing, pitch) for each in vars(module).values()]
+    values = [value for module in (spectral, postprocessing, pitch) for value in vars(module).values()]
     bases = ("BaseOptions", "EnergyOptions", "FrameOptions", "MelOptions", "MelFeatureOptions")
     return [
-        each
-        for each in found
-        if isinstance(each, type) and dataclasses.is_dataclass(each) and each.__name__ not in bases
+        value
+        for value in values
+        if isinstance(value, type) and dataclasses.is_dataclass(value) and value.__name__ not in bases
     ]
 
 
 def options_page() -> str:
-    """Write the page with every option in one table: which features and programs take it, and with what default."""
+    """Return a page with all options in one table, with their defaults and the features and programs that have them."""
     used: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
-    owners = [(each.__name__, each) for each in all_options()]
+    owners = [(options_type.__name__, options_type) for options_type in all_options()]
     owners += [
         (name, program.options)
         for name, program in programs().items()

@@ -1,4 +1,4 @@
-"""Lead links that leave ``docs/``, which are right on a code host, to the pages of the site."""
+"""Convert links that leave ``docs/``, which work on a code host, to links to pages of the site."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def without_empty_globs(app: Any, document: str, source: list[str]) -> None:
     """Remove patterns of tables of contents that match no page (a handler of ``source-read``)."""
     here = Path(app.srcdir, document).parent
     lines = source[0].split("\n")
-    kept = [line for line in lines if not GLOB.fullmatch(line) or any(_matches(Path(app.srcdir), here, line))]
-    source[0] = "\n".join(kept)
+    remaining = [line for line in lines if not GLOB.fullmatch(line) or any(_matches(Path(app.srcdir), here, line))]
+    source[0] = "\n".join(remaining)
 
 
 def from_sources(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend links from viewcode's pages of sources to the reference (a handler of ``html-page-context``).
+    """Correct links from viewcode's pages of sources to the reference (a handler of ``html-page-context``).
 
-    viewcode takes all names of a module to be documented under the first name that it finds for the module, such as
-    ``io_ark.FormatError`` for ``io_ark.errors.FormatError``, and lists modules without a page.
+    viewcode assumes that all names of a module are documented under the first name that it finds for the module, such
+    as ``io_ark.FormatError`` for ``io_ark.errors.FormatError``. It also lists modules without a page.
     """
     sources, module = app.env._viewcode_modules, page.removeprefix("_modules/").replace("/", ".")
     if page == "_modules/index":
@@ -62,7 +62,8 @@ def from_sources(app: Any, page: str, template: str, context: dict[str, Any], do
 
         def target(match: re.Match[str]) -> str:
             name = match[1].removeprefix(f"{documented_as}.")
-            same = [each for each in known if each.endswith(f".{name}") and known[each].docname == pages.get(name)]
+            page_name = pages.get(name)
+            same = [key for key, entry in known.items() if key.endswith(f".{name}") and entry.docname == page_name]
             return match[0] if match[1] in known or not same else f"#{same[0]}"
 
         context["body"] = re.sub(r"(?<=\.html)#([\w.]+)", target, context["body"])

@@ -1,4 +1,4 @@
-"""Acoustic models (``final.mdl``): a transition model, and the mixtures or the network after it."""
+"""Acoustic models (``final.mdl``): a transition model followed by Gaussian mixtures or a neural network."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _TOKEN = re.compile(rb"<\w+>\s")
 
 @dataclass(frozen=True, repr=False)
 class Network:
-    """Network of an acoustic model, which is kept as it is stored.
+    """Neural network of an acoustic model, as uninterpreted bytes.
 
     Attributes:
         data: the bytes after the transition model, up to the end of the file.
-        is_binary: False if they are text.
+        is_binary: False if the bytes are text.
     """
 
     data: bytes
@@ -33,12 +33,12 @@ class Network:
 
     @property
     def kind(self) -> str:
-        """The name of its type of network: ``Nnet3`` for nnet3 and chain models, ``Nnet`` for nnet2."""
+        """Type of the network: ``Nnet3`` for nnet3 and chain models, ``Nnet`` for nnet2."""
         return self.data.lstrip()[:100].partition(b">")[0].decode("latin1").lstrip("<")
 
     @property
     def config(self) -> list[str]:
-        """The lines of an nnet3 network that describe its nodes: ``component-node name=...``."""
+        """Lines of an nnet3 network that describe its nodes, such as ``component-node name=...``."""
         return self.data.partition(b"\n\n")[0].decode("latin1").splitlines()[1:]
 
 
@@ -49,7 +49,7 @@ class AcousticModel:
 
     Attributes:
         transitions: the transition model.
-        densities: the mixture of each pdf, a network, or None for a transition model alone.
+        densities: the mixtures, a neural network, or None for a transition model alone.
     """
 
     transitions: TransitionModel
@@ -59,10 +59,10 @@ class AcousticModel:
         """Return the arrays of the mixtures.
 
         Raises:
-            FormatError: the model has none.
+            FormatError: the model has no mixtures.
         """
         if not isinstance(self.densities, AmDiagGmm):
-            raise FormatError("the acoustic model has no mixtures to convert; networks are kept as they are stored")
+            raise FormatError("the acoustic model has no Gaussian mixtures; the parameters of networks are not read")
         return self.densities.arrays()
 
 
@@ -81,15 +81,15 @@ class AcousticModelCodec(Codec[AcousticModel]):
         if source.peek(11) == b"<DIMENSION>":
             return AcousticModel(transitions, self._mixtures.read_body(source, binary))
         if not _TOKEN.match(source.peek(100)):
-            source.fail("expected mixtures or a network after the transition model")
+            source.fail("expected Gaussian mixtures or a network after the transition model")
         if start:
-            source.fail("a network is read up to the end of its file, so it cannot be within an archive", start)
+            source.fail("a network extends to the end of its file, so it cannot be an entry of an archive", start)
         return AcousticModel(transitions, Network(source.read_rest(), binary))
 
     def write_body(self, sink: Sink, value: AcousticModel, binary: bool) -> None:
         if isinstance(value.densities, Network) and value.densities.is_binary != binary:
             stored = "binary" if value.densities.is_binary else "text"
-            raise FormatError(f"the network was read from {stored} and can only be written so")
+            raise FormatError(f"the network was read in {stored} form and can only be written in that form")
         self._transitions.write_body(sink, value.transitions, binary)
         if isinstance(value.densities, Network):
             sink.write(value.densities.data)

@@ -1,4 +1,4 @@
-"""Alignments: split them into phones.
+"""Split alignments into phones.
 
 Source: ``SplitToPhones`` in Kaldi's ``src/hmm/hmm-utils.cc``.
 """
@@ -20,14 +20,14 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Segments(NamedTuple):
-    """Phones of one or more alignments that lie one after the other in an array.
+    """Phones of concatenated alignments.
 
     Attributes:
-        bounds: (phones + 1,) int64: where each phone begins, and the end of the array.
+        bounds: (phones + 1,) int64: first frame of each phone, and the total number of frames.
         phones: (phones,) int32.
         counts: (alignments,) int64: number of phones of each alignment.
-        complete: (alignments,) bool: True if each phone of the alignment begins and ends as in its HMM, which a
-            truncated alignment does not.
+        complete: (alignments,) bool: True if each phone passes through its HMM from the first to the final state. False
+            for a truncated alignment.
     """
 
     bounds: Indices
@@ -42,36 +42,37 @@ class Segments(NamedTuple):
 
     @property
     def owners(self) -> Indices:
-        """Number of the alignment of each phone, from 0 on."""
+        """Index of the alignment that each phone belongs to."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
 def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None = None) -> Mask:
-    """Return whether the self-loops of a state follow its other transition, as in most alignments, or precede it.
+    """Return True for alignments in which the self-loops of a state follow its other transition (Kaldi's default).
 
     Args:
         model: transition model of the alignments.
-        ids: transition-ids of one or more alignments, one after the other.
-        bounds: where each alignment begins, and the end of the last one; by default there is one alignment.
+        ids: (frames,): transition-ids of one or more concatenated alignments.
+        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. By default there is
+            one alignment.
 
     Returns:
-        (alignments,): True for those that are reordered; False if that cannot be told.
+        (alignments,): True for reordered alignments; False if the order cannot be inferred.
 
     Raises:
-        FormatError: two states follow each other by their self-loops, which no path through the HMMs does.
+        FormatError: a self-loop of one state is followed by a self-loop of another, which no path through HMMs allows.
     """
-    return Frames.of(model, ids, bounds).reordered
+    return AlignedFrames.of(model, ids, bounds).reordered
 
 
-class Frames(NamedTuple):
-    """Frames of alignments that lie one after the other in an array.
+class AlignedFrames(NamedTuple):
+    """Frames of concatenated alignments.
 
     Attributes:
-        ids: (frames,): the transition-ids.
-        bounds: (alignments + 1,): where each alignment begins, and the end of the last one.
-        states: (frames,): their transition-states.
+        ids: (frames,): transition-ids.
+        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames.
+        states: (frames,): transition-states.
         loops: (frames,): True for self-loops.
-        steps: the frames after which another state follows in the same alignment.
+        steps: indices of the frames that are followed by a different state of the same alignment.
         reordered: (alignments,): see :func:`is_reordered`.
     """
 
@@ -83,7 +84,7 @@ class Frames(NamedTuple):
     reordered: Mask
 
     @classmethod
-    def of(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> Frames:
+    def of(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
         numbers = model.check_ids(ids)
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
@@ -95,18 +96,21 @@ class Frames(NamedTuple):
 
 
 def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
-    """Return :func:`is_reordered` from the first step of each alignment with a self-loop on one side."""
+    """Compute :func:`is_reordered` from the first step of each alignment that has a self-loop on one side.
+
+    An alignment without such a step is reordered if it ends with a self-loop and does not begin with one.
+    """
     known = steps[loops[steps] | loops[steps + 1]]
     first = np.searchsorted(known, bounds)
     has_step = first[1:] > first[:-1]
     at = known[first[:-1][has_step]]
     if (loops[at] & loops[at + 1]).any():
         raise FormatError("an alignment has the self-loops of two states in succession: is this its model?")
-    found = np.zeros(len(bounds) - 1, bool)
-    found[has_step] = loops[at]
+    reordered = np.zeros(len(bounds) - 1, bool)
+    reordered[has_step] = loops[at]
     unknown = ~has_step & (np.diff(bounds) > 0)
-    found[unknown] = loops[bounds[1:][unknown] - 1] & ~loops[bounds[:-1][unknown]]
-    return found
+    reordered[unknown] = loops[bounds[1:][unknown] - 1] & ~loops[bounds[:-1][unknown]]
+    return reordered
 
 
 def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None = None) -> Segments:
@@ -114,8 +118,9 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
 
     Args:
         model: transition model of the alignments.
-        ids: transition-ids of one or more alignments, one after the other.
-        bounds: where each alignment begins, and the end of the last one; by default there is one alignment.
+        ids: (frames,): transition-ids of one or more concatenated alignments.
+        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. By default there is
+            one alignment.
 
     Raises:
         FormatError: an integer is not a transition-id, or no path through the HMMs has this alignment.
@@ -127,28 +132,30 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
     >>> segments.phones.tolist(), segments.lengths.tolist()
     ([1, 2, 1], [3, 1, 1])
     """
-    return split(model, Frames.of(model, ids, bounds))
+    return split_frames(model, AlignedFrames.of(model, ids, bounds))
 
 
-def split(model: TransitionModel, frames: Frames) -> Segments:
-    """Split alignments into phones, as :func:`split_to_phones` does."""
+def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
+    """Split alignments into phones like :func:`split_to_phones`."""
     bounds, states, steps = frames.bounds, frames.states, frames.steps
     phone_of = np.append(np.int32(0), model.tuples[:, 0])
-    # `steps`: positions whose next position is in the same alignment. A phone ends after its transition to the final
-    # state; in a reordered alignment, after the self-loops that follow this transition.
+    # A phone ends after its transition to the final state. In a reordered alignment, self-loops follow this transition,
+    # and the phone ends after them.
     leaving = np.flatnonzero(~frames.loops)
     is_final = model.maps.is_final[frames.ids[leaving]]
     final = leaving[is_final]
-    of_final = np.searchsorted(bounds, final, side="right")
+    next_alignment = np.searchsorted(bounds, final, side="right")
     following = np.append(leaving, len(states))[1:][is_final]
-    closed = np.where(frames.reordered[of_final - 1], np.minimum(following, bounds[of_final]), final + 1)
+    phone_ends = np.where(
+        frames.reordered[next_alignment - 1], np.minimum(following, bounds[next_alignment]), final + 1
+    )
     trailing = steps[frames.loops[steps + 1]]
     owner = np.searchsorted(final, trailing, side="right") - 1
-    if (trailing + 1 < np.append(closed, 0)[owner]).any():
+    if (trailing + 1 < np.append(phone_ends, 0)[owner]).any():
         raise FormatError("a phone of an alignment is followed by a self-loop of another state: is this its model?")
-    # A phone without that transition ends with the alignment, or before the next phone. It is incomplete.
-    is_end = np.zeros(len(states) + 1, bool)  # by position: a phone ends before it
-    is_end[closed] = True
+    # A phone without that transition ends before the next phone or with the alignment. It is incomplete.
+    is_end = np.zeros(len(states) + 1, bool)  # True at frame i if a phone ends before frame i.
+    is_end[phone_ends] = True
     changes = steps[phone_of[states[steps]] != phone_of[states[steps + 1]]] + 1
     open_ends = np.concatenate((changes, bounds[1:][np.diff(bounds) > 0]))
     open_ends = open_ends[~is_end[open_ends]]
@@ -156,7 +163,7 @@ def split(model: TransitionModel, frames: Frames) -> Segments:
     ends = np.flatnonzero(is_end)
     starts = np.append(0, ends)[: len(ends)]
     phones = phone_of[states[starts]]
-    # A phone that begins in another than its first state is incomplete, too, unless the first state emits no frames.
+    # A phone that does not begin in its first state is incomplete as well, unless the first state emits no frames.
     late = starts[model.tuples[states[starts] - 1, 1] != 0]
     late = late[[model.topology.entry(phone)[0].forward_pdf_class != NO_PDF for phone in phone_of[states[late]]]]
     complete = np.ones(len(bounds) - 1, bool)

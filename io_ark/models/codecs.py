@@ -1,4 +1,4 @@
-"""Read and write transition models, topologies and trees, in binary and in text."""
+"""Codecs of transition models, topologies and decision trees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from io_ark.codecs.base import (
 from io_ark.codecs.int_vector import PlainIntVectorCodec, read_sized, sized_record
 from io_ark.codecs.vector import VectorCodec
 from io_ark.models.fields import locate_errors
-from io_ark.models.topology import NO_PDF, Entry, HmmState, HmmTopology
+from io_ark.models.topology import NO_PDF, HmmState, HmmTopology, TopologyEntry
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import ContextDependency, EventMap, Leaf, Split, Table
 from io_ark.streams.source import Source
@@ -63,7 +63,7 @@ def _read_binary_topology(source: Source) -> HmmTopology:
     return HmmTopology(tuple(sorted(set(phones))), entry_of, entries)
 
 
-def _read_binary_entry(source: Source, is_hmm: bool) -> Entry:
+def _read_binary_entry(source: Source, is_hmm: bool) -> TopologyEntry:
     states = []
     for _ in range(read_size(source, True, "the number of states of an HMM")):
         forward = read_int32(source, True)
@@ -93,11 +93,11 @@ def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
 
 def _read_text_topology(source: Source) -> HmmTopology:
     entry_of: dict[int, int] = {}
-    entries: list[Entry] = []
+    entries: list[TopologyEntry] = []
     while True:
         at = source.tell()
         token = source.read_token()
-        if token in (b"</Topology>", b""):  # as in Kaldi, the end of the file ends a topology, too
+        if token in (b"</Topology>", b""):  # As in Kaldi, the end of the file also ends a topology.
             break
         if token != b"<TopologyEntry>":
             source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", at)
@@ -124,7 +124,7 @@ def _read_phones(source: Source) -> list[int]:
     return phones
 
 
-def _read_text_entry(source: Source) -> Entry:
+def _read_text_entry(source: Source) -> TopologyEntry:
     states: list[HmmState] = []
     while expect_token(source, False, b"<State>", b"</TopologyEntry>") == b"<State>":
         at = source.tell()
@@ -158,7 +158,7 @@ def _read_text_state(source: Source) -> HmmState:
 def _write_text_topology(sink: Sink, value: HmmTopology) -> None:
     lines = [""]
     for number, entry in enumerate(value.entries):
-        phones = "".join(f"{phone} " for phone, found in enumerate(value.entry_of) if found == number)
+        phones = "".join(f"{phone} " for phone, index in enumerate(value.entry_of) if index == number)
         lines += ["<TopologyEntry> ", "<ForPhones> ", phones, "</ForPhones> "]
         lines += [_state_text(i, state, value.is_hmm) for i, state in enumerate(entry)]
         lines.append("</TopologyEntry> ")
@@ -176,7 +176,7 @@ def _state_text(number: int, state: HmmState, is_hmm: bool) -> str:
 
 
 class TransitionModelCodec(Codec[TransitionModel]):
-    """Codec of transition models, alone or at the head of an acoustic model, of which the rest is not read."""
+    """Codec of transition models, alone or at the beginning of an acoustic model, whose densities are not read."""
 
     _topology = HmmTopologyCodec()
 
@@ -219,7 +219,8 @@ class TransitionModelCodec(Codec[TransitionModel]):
             sink.write(b"<%s> " % kind + int32_bytes(len(records)))
             sink.write(raw_bytes(records))
         else:
-            lines = "".join("".join(f"{each} " for each in row) + "\n" for row in value.tuples[:, :columns].tolist())
+            rows = value.tuples[:, :columns].tolist()
+            lines = "".join("".join(f"{number} " for number in row) + "\n" for row in rows)
             sink.write(b"<%s> %d \n%s" % (kind, len(value.tuples), lines.encode()))
         sink.write(b"</%s> %s<LogProbs> %s" % (kind, end, end))
         _vector.write_body(sink, value.log_probs, binary)
@@ -232,7 +233,7 @@ class ContextDependencyCodec(Codec[ContextDependency]):
     def read_body(self, source: Source, binary: bool) -> ContextDependency:
         expect_token(source, binary, b"ContextDependency")
         width, central = read_int32(source, binary), read_int32(source, binary)
-        if expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength":  # of Kaldi before 2012
+        if expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength":  # Written by Kaldi before 2012.
             _read_tree(source, binary)
             expect_token(source, binary, b"ToPdf")
         at = source.tell()
@@ -249,17 +250,23 @@ class ContextDependencyCodec(Codec[ContextDependency]):
         sink.write(b"EndContextDependency ")
 
 
-class _Open:
-    """Node of a tree whose children are being read."""
+class _OpenNode:
+    """Node of a tree whose children are being read.
+
+    Args:
+        key: key of the node.
+        values: values of a question, or None for a table.
+        count: number of children.
+    """
 
     def __init__(self, key: int, values: tuple[int, ...] | None, count: int) -> None:
         self.key = key
-        self.values = values  # None for a table
+        self.values = values
         self.count = count
         self.children: list[EventMap | None] = []
 
-    def closed(self, source: Source, binary: bool) -> EventMap:
-        """Read the end of the node and return it."""
+    def close(self, source: Source, binary: bool) -> EventMap:
+        """Read the end of the node and return the complete node."""
         at = source.tell()
         if self.values is None:
             expect_token(source, binary, b")")
@@ -268,14 +275,14 @@ class _Open:
         yes, no = self.children
         if yes is None or no is None:
             source.fail("a question of the tree has an empty child", at)
-        if any(one > other for one, other in pairwise(self.values)):
+        if any(value > following for value, following in pairwise(self.values)):
             source.fail("the values of a question of the tree are not in ascending order", at)
         return Split(self.key, self.values, yes, no)
 
 
 def _read_tree(source: Source, binary: bool) -> EventMap | None:
-    """Read an event map; without recursion, because a damaged file may be nested to any depth."""
-    open_nodes: list[_Open] = []
+    """Read an event map without recursion, because a damaged file may be nested to any depth."""
+    open_nodes: list[_OpenNode] = []
     while True:
         token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
         node: EventMap | None = None
@@ -284,39 +291,39 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
         elif token == b"TE":
             key, count = read_int32(source, binary), _read_count(source, binary)
             expect_token(source, binary, b"(")
-            open_nodes.append(_Open(key, None, count))
+            open_nodes.append(_OpenNode(key, None, count))
         elif token == b"SE":
             key, values = read_int32(source, binary), tuple(_integers.read_body(source, binary).tolist())
             expect_token(source, binary, b"{")
-            open_nodes.append(_Open(key, values, 2))
+            open_nodes.append(_OpenNode(key, values, 2))
         if token in (b"CE", b"NULL"):
             if not open_nodes:
                 return node
             open_nodes[-1].children.append(node)
         while len(open_nodes[-1].children) == open_nodes[-1].count:
-            node = open_nodes.pop().closed(source, binary)
+            node = open_nodes.pop().close(source, binary)
             if not open_nodes:
                 return node
             open_nodes[-1].children.append(node)
 
 
 def _read_count(source: Source, binary: bool) -> int:
-    """Read the number of children of a table, which is unsigned: in binary a byte -4, then its bytes."""
+    """Read the number of children of a table. It is unsigned; in binary, a byte -4 precedes its four bytes."""
     if not binary:
         return read_size(source, False, "the number of children of a table")
     at = source.tell()
     size, value = source.read_array(_UINT32, 1)[0]
     if size != -4:
-        source.fail(f"expected a 4-byte unsigned integer (a byte -4, then its bytes), found a byte {size}", at)
+        source.fail(f"expected a 4-byte unsigned integer (marked by a byte -4), found a byte {size}", at)
     return int(value)
 
 
 def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
     end = b"" if binary else b"\n"
     written = BytesIO()
-    left: list[EventMap | bytes | None] = [root]
-    while left:
-        node = left.pop()
+    stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes still to be written, the next at the end.
+    while stack:
+        node = stack.pop()
         if node is None:
             written.write(b"NULL ")
         elif isinstance(node, bytes):
@@ -327,12 +334,12 @@ def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
             count = len(node.children)
             size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
             written.write(b"TE " + _int_bytes(node.key, binary) + size + b"( ")
-            left += [b") " + end, *reversed(node.children)]
+            stack += [b") " + end, *reversed(node.children)]
         else:
             written.write(b"SE " + _int_bytes(node.key, binary))
             _integers.write_body(written, np.array(node.values, np.int32), binary)
             written.write(b"{ ")
-            left += [b"} " + end, node.no, node.yes]
+            stack += [b"} " + end, node.no, node.yes]
     sink.write(written.getvalue())
 
 

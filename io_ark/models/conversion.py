@@ -15,20 +15,21 @@ import numpy.typing as npt
 
 from io_ark.errors import FormatError
 from io_ark.logs import logger
-from io_ark.models.alignments import Frames, Indices, Integers, Mask, Segments, split
+from io_ark.models.alignments import AlignedFrames, Indices, Integers, Mask, Segments, split_frames
 from io_ark.models.topology import NO_PDF, HmmTopology
 from io_ark.models.transitions import TransitionModel
 from io_ark.models.tree import ContextDependency
 
 
 class Converted(NamedTuple):
-    """Alignments that were converted.
+    """Converted alignments.
 
     Attributes:
-        ids: transition-ids of all, one alignment after the other.
-        bounds: where each alignment begins, and the end of the last one. One that failed has no frames.
-        is_truncated: (alignments,): True for those that failed because they are truncated.
-        is_short: (alignments,): True for those that failed because they have too few frames for their phones.
+        ids: (frames,): transition-ids of the concatenated alignments.
+        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. An alignment that
+            could not be converted has no frames.
+        is_truncated: (alignments,): True for alignments that could not be converted because they are truncated.
+        is_short: (alignments,): True for alignments with too few frames for their phones.
     """
 
     ids: Integers
@@ -38,19 +39,20 @@ class Converted(NamedTuple):
 
 
 class AlignmentConverter:
-    """Converts alignments from one model and tree to another one.
+    """Converts alignments from one model and tree to another model and tree.
 
-    A phone whose number of frames or whose topology changes gets a random path of equal probability.
+    A phone whose length or topology changes gets a random path through its new HMM. All paths are equally likely.
 
     Args:
         old: model of the alignments.
-        new: model of the results.
+        new: model of the converted alignments.
         tree: tree of the new model.
-        subsampling: keep one of this many frames.
-        repeat_frames: repeat the frames afterwards, so that there are as many as before.
+        subsampling: keep one of every ``subsampling`` frames.
+        repeat_frames: convert at each of the ``subsampling`` shifts and interleave the results, so that the number of
+            frames stays the same.
         reorder: let the self-loops of a state follow its other transition.
-        phone_map: the new number of each phone; by default they keep their numbers.
-        random: source of the random paths.
+        phone_map: maps old phones to new phones. By default phones keep their numbers.
+        random: random number generator for the paths.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class AlignmentConverter:
             ids: transition-ids of the old model.
 
         Returns:
-            Those of the new model; None if the alignment is truncated, or too short for its phones.
+            Transition-ids of the new model, or None if the alignment is truncated or too short for its phones.
 
         Raises:
             FormatError: the models, the tree and the alignment do not belong together.
@@ -90,42 +92,42 @@ class AlignmentConverter:
         return None if converted.is_truncated[0] or converted.is_short[0] else converted.ids
 
     def convert_many(self, ids: npt.ArrayLike, bounds: npt.ArrayLike) -> Converted:
-        """Convert alignments that lie one after the other in an array.
+        """Convert concatenated alignments.
 
         Args:
-            ids: transition-ids of the old model.
-            bounds: where each alignment begins, and the end of the last one.
+            ids: (frames,): transition-ids of the old model.
+            bounds: (alignments + 1,): first frame of each alignment, and the total number of frames.
 
         Raises:
             FormatError: the models, the tree and an alignment do not belong together.
         """
-        frames = Frames.of(self.old, ids, bounds)
-        segments = split(self.old, frames)
+        frames = AlignedFrames.of(self.old, ids, bounds)
+        segments = split_frames(self.old, frames)
         if not segments.complete.all():
-            return self._around(frames, segments.complete)._replace(is_truncated=~segments.complete)
+            return self._convert_usable(frames, segments.complete)._replace(is_truncated=~segments.complete)
         phones, last = self._map_phones(segments.phones), self.subsampling - 1
         shifts = range(last, -1, -1) if self.repeat_frames else (last,)
         lengths, short = zip(*(self._lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short, axis=0)
         if is_short.any():
-            converted = self._around(frames, ~is_short)
+            converted = self._convert_usable(frames, ~is_short)
             return converted._replace(is_short=converted.is_short | is_short)
         first_ids = self._first_ids(phones, segments.owners)
-        versions = [self._with_lengths(frames, segments, phones, first_ids, each) for each in lengths]
-        sizes = [np.bincount(segments.owners, each, len(is_short)).astype(np.int64) for each in lengths]
+        versions = [self._with_lengths(frames, segments, phones, first_ids, version) for version in lengths]
+        sizes = [np.bincount(segments.owners, version, len(is_short)).astype(np.int64) for version in lengths]
         none = np.zeros_like(is_short)
         return Converted(_interleave(versions, sizes), np.cumsum([0, *np.sum(sizes, axis=0)]), none, none)
 
-    def _around(self, frames: Frames, usable: Mask) -> Converted:
-        """Convert some of the alignments; the others get no frames."""
+    def _convert_usable(self, frames: AlignedFrames, usable: Mask) -> Converted:
+        """Convert the usable alignments, and return no frames for all others."""
         sizes = np.diff(frames.bounds)
-        found = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
+        converted = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
         lengths, short = np.zeros_like(sizes), np.zeros_like(usable)
-        lengths[usable], short[usable] = np.diff(found.bounds), found.is_short
-        return Converted(found.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), short)
+        lengths[usable], short[usable] = np.diff(converted.bounds), converted.is_short
+        return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), short)
 
     def _map_phones(self, phones: Integers) -> Integers:
-        """Return the new number of each phone."""
+        """Map old phones to new phones."""
         if self.phone_map is None:
             return phones
         different, places = np.unique(phones, return_inverse=True)
@@ -135,51 +137,55 @@ class AlignmentConverter:
         return np.array([self.phone_map[phone] for phone in different.tolist()], np.int32)[places]
 
     def _lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
-        """Return the new number of frames of each phone, and which alignments have too few frames.
+        """Return the new length of each phone, and a mask of the alignments with too few frames.
 
         Args:
-            segments: the phones.
-            phones: their new numbers.
-            shift: frames that are dropped before the first one that is kept.
+            segments: the old phones.
+            phones: the new phones.
+            shift: number of frames that are dropped before the first frame of an alignment that is kept.
         """
         is_short = np.zeros(len(segments.counts), bool)
         if self.subsampling == 1 and self.old.topology == self.new.topology:
             return segments.lengths, is_short
-        first = np.cumsum(segments.counts) - segments.counts  # phone of each alignment
+        first = np.cumsum(segments.counts) - segments.counts  # Index of the first phone of each alignment.
         ends = segments.bounds - segments.bounds[np.append(first[segments.owners], 0)] + shift
         lengths = (ends[:-1] + segments.lengths) // self.subsampling - ends[:-1] // self.subsampling
         different, places = np.unique(phones, return_inverse=True)
-        least = np.array([self.new.topology.min_length(phone) for phone in different.tolist()], np.int64)[places]
-        for alignment in np.unique(segments.owners[lengths < least]).tolist():
+        minimum = np.array([self.new.topology.min_length(phone) for phone in different.tolist()], np.int64)[places]
+        for alignment in np.unique(segments.owners[lengths < minimum]).tolist():
             part = slice(first[alignment], first[alignment] + segments.counts[alignment])
-            changed = _at_least(lengths[part].tolist(), least[part].tolist())
-            if changed is None:
+            balanced = _balance_lengths(lengths[part].tolist(), minimum[part].tolist())
+            if balanced is None:
                 is_short[alignment] = True
             else:
-                lengths[part] = changed
+                lengths[part] = balanced
         return lengths, is_short
 
     def _with_lengths(
-        self, frames: Frames, segments: Segments, phones: Integers, first_ids: Integers, lengths: Indices
+        self, frames: AlignedFrames, segments: Segments, phones: Integers, first_ids: Integers, lengths: Indices
     ) -> Integers:
-        """Return the new transition-ids of all alignments, if their phones have these lengths."""
-        is_kept = ~self._has_other_topology(segments.phones, phones) & (lengths == segments.lengths)
-        kept = slice(None) if is_kept.all() else np.repeat(is_kept, segments.lengths)
-        states, places = self.old.tuples[frames.states[kept] - 1, 1], self.old.maps.place[frames.ids[kept]]
-        if not is_kept.all():
-            others = np.flatnonzero(~is_kept).tolist()
-            paths = [step for i in others for step in self._paths.path(int(phones[i]), int(lengths[i]))]
-            of_kept, steps = np.repeat(is_kept, lengths), np.empty((int(lengths.sum()), 2), np.int32)
-            steps[of_kept, 0], steps[of_kept, 1], steps[~of_kept] = states, places, np.array(paths, np.int32)
+        """Return the new transition-ids of all alignments for phones of these lengths.
+
+        A phone with the same length and topology as before keeps its path. Any other phone gets a random path.
+        """
+        keeps_path = ~self._has_other_topology(segments.phones, phones) & (lengths == segments.lengths)
+        old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
+        states = self.old.tuples[frames.states[old_frames] - 1, 1]
+        places = self.old.maps.place[frames.ids[old_frames]]
+        if not keeps_path.all():
+            changed = np.flatnonzero(~keeps_path).tolist()
+            paths = [step for i in changed for step in self._paths.path(int(phones[i]), int(lengths[i]))]
+            is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
+            steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, places, np.array(paths, np.int32)
             states, places = steps.T
         number = np.repeat(np.arange(len(phones)), lengths)
         result: Integers = first_ids[number, states] + places
-        was_reordered = is_kept & frames.reordered[segments.owners]
+        was_reordered = keeps_path & frames.reordered[segments.owners]
         _reorder(self.new, result, np.cumsum([0, *lengths]), was_reordered != self.reorder)
         return result
 
     def _has_other_topology(self, old: Integers, new: Integers) -> Mask:
-        """Return for each phone whether its topology changes, and warn once if one does."""
+        """Return a mask of the phones whose topology changes. Warn the first time that a topology changes."""
         pairs, places = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
         is_other = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()
@@ -190,14 +196,14 @@ class AlignmentConverter:
         return np.array(is_other, bool)[places]
 
     def _first_ids(self, phones: Integers, owners: Indices) -> Integers:
-        """Return the first transition-id of each state of phones: (phones, states).
+        """Return the first transition-id of each HMM state of each phone: (phones, states).
 
         Args:
-            phones: the phones.
-            owners: the alignment of each.
+            phones: (phones,): the phones of all alignments.
+            owners: (phones,): index of the alignment that each phone belongs to.
 
         Raises:
-            FormatError: the topology does not have a phone, the tree has no answer, or the model not this state.
+            FormatError: the topology lacks a phone, the tree has no answer, or the model lacks a state.
         """
         width = self.tree.width
         places = np.arange(len(phones)) + width * (1 + owners)
@@ -205,21 +211,19 @@ class AlignmentConverter:
         padded[places] = phones
         windows = padded[places[:, None] + np.arange(width) - self.tree.central]
         _, first, inverse = np.unique(_codes(windows), return_index=True, return_inverse=True)
-        found: Integers = self._first_ids_of(windows[first])[inverse]
-        return found
+        first_ids: Integers = self._first_ids_of_windows(windows[first])[inverse]
+        return first_ids
 
-    def _first_ids_of(self, windows: Integers) -> Integers:
-        """Return the first transition-id of each state of the central phones of windows: (windows, states)."""
+    def _first_ids_of_windows(self, windows: Integers) -> Integers:
+        """Return the first transition-id of each HMM state of each window's central phone: (windows, states)."""
         phones = windows[:, self.tree.central]
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
         different, places = np.unique(phones, return_inverse=True)
         hmms = [self.new.topology.entry(phone) for phone in different.tolist()]
-        for entry in dict.fromkeys(hmms):  # phones of different entries may have equal ones
+        for entry in dict.fromkeys(hmms):  # Different entries of the topology may be equal.
             chosen = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[places])
-            pdfs = [
-                self._pdfs(windows[chosen], each)
-                for each in range(self.new.topology.num_pdf_classes(int(phones[chosen[0]])))
-            ]
+            num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[chosen[0]]))
+            pdfs = [self._pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
             for number, state in enumerate(entry):
                 if state.forward_pdf_class != NO_PDF:
                     forward, self_loop = pdfs[state.forward_pdf_class], pdfs[state.self_loop_pdf_class]
@@ -236,58 +240,60 @@ class AlignmentConverter:
 
 
 def _codes(windows: Integers) -> Indices:
-    """Return a number for each window of phones, the same for the same phones."""
+    """Return a number for each window of phones; equal windows have equal numbers."""
     codes = windows[:, 0].astype(np.int64)
     for phones in windows.T[1:]:
-        if codes.max(initial=0) >= 1 << 31:  # as many codes as different windows so far
+        if codes.max(initial=0) >= 1 << 31:  # Renumber the codes, so that the next product cannot overflow.
             codes = np.unique(codes, return_inverse=True)[1]
         codes = codes * (1 + phones.max(initial=0)) + phones
     return codes
 
 
-def _at_least(lengths: list[int], least: Sequence[int]) -> list[int] | None:
-    """Return numbers of frames of phones that are not below the least ones; None if there are too few for all phones.
+def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | None:
+    """Move frames between phones until each phone has its minimum length. Return None if there are too few frames.
 
-    Phones with too few frames take them one by one, in turns, from the nearest phone that can spare one: with the
-    fewest frames between the two, the one before if there are as many on both sides.
+    The phones that lack frames take turns. Each takes one frame from the nearest phone that can spare a frame, which is
+    the phone with the fewest frames between the two. In a tie, the earlier phone gives the frame.
     """
-    lacking = [i for i, needed in enumerate(least) if lengths[i] < needed]
-    donors = [i for i, needed in enumerate(least) if lengths[i] > needed]
+    lacking = [i for i, needed in enumerate(minimum) if lengths[i] < needed]
+    donors = [i for i, needed in enumerate(minimum) if lengths[i] > needed]
     while lacking:
         for i in lacking:
             if not donors:
                 return None
             place = bisect(donors, i)
-            sides = range(max(place - 1, 0), min(place + 1, len(donors)))  # the nearest before and after it
+            sides = range(
+                max(place - 1, 0), min(place + 1, len(donors))
+            )  # The nearest donors before and after phone i.
             _, nearest = min((_count_between(lengths, donors[side], i), side) for side in sides)
             donor = donors[nearest]
             lengths[i] += 1
             lengths[donor] -= 1
-            if lengths[donor] == least[donor]:
+            if lengths[donor] == minimum[donor]:
                 del donors[nearest]
-        lacking = [i for i in lacking if lengths[i] < least[i]]
+        lacking = [i for i in lacking if lengths[i] < minimum[i]]
     return lengths
 
 
-def _count_between(lengths: Sequence[int], one: int, other: int) -> int:
-    """Return the number of frames between two phones."""
-    return sum(lengths[min(one, other) + 1 : max(one, other)])
+def _count_between(lengths: Sequence[int], first: int, second: int) -> int:
+    """Return the number of frames between two phones, in either order."""
+    return sum(lengths[min(first, second) + 1 : max(first, second)])
 
 
 def _interleave(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
-    """Return the frames of several versions of alignments in turns: the first of each version, then the second.
+    """Interleave several versions of alignments: the first frame of each version, then the second, and so on.
 
     Args:
-        versions: the frames of all alignments.
-        sizes: (alignments,) for each version: frames of each alignment.
+        versions: for each version, the frames of all alignments.
+        sizes: for each version, the number of frames of each alignment.
     """
     if len(versions) == 1:
         return versions[0]
-    owners = [np.repeat(np.arange(len(each)), each) for each in sizes]
-    places = [np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each) for each in sizes]
+    owners = [np.repeat(np.arange(len(counts)), counts) for counts in sizes]
+    places = [np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) for counts in sizes]
     order = np.lexsort((np.concatenate(places), np.concatenate(owners)))
-    found: Integers = np.concatenate(versions)[order]
-    return found
+    interleaved: Integers = np.concatenate(versions)[order]
+    return interleaved
 
 
 def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mask) -> None:
@@ -295,9 +301,9 @@ def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mas
 
     Args:
         model: transition model.
-        ids: transition-ids of phones, one phone after the other.
-        bounds: where each phone begins, and the end of the last one.
-        chosen: (phones,): the phones to change.
+        ids: (frames,): transition-ids of concatenated phones.
+        bounds: (phones + 1,): first frame of each phone, and the total number of frames.
+        chosen: (phones,): True for the phones to change.
     """
     if not chosen.any():
         return
@@ -305,12 +311,13 @@ def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mas
     begins = np.append(True, states[1:] != states[:-1])
     begins[bounds[:-1]] = True
     visits = np.flatnonzero(begins)
-    follow = np.repeat(leaves[visits], np.diff(np.append(visits, len(ids))))  # self-loops follow the transition
-    begins |= leaves & follow
-    begins[1:] |= leaves[:-1] & ~follow[1:]
-    runs = np.flatnonzero(begins)  # of a transition and its self-loops
-    of_chosen = np.repeat(chosen, np.diff(bounds))[runs]
-    first, last = runs[of_chosen], np.append(runs[1:], len(ids))[of_chosen] - 1
+    loops_follow = np.repeat(leaves[visits], np.diff(np.append(visits, len(ids))))
+    begins |= leaves & loops_follow
+    begins[1:] |= leaves[:-1] & ~loops_follow[1:]
+    # A run is a transition with its self-loops, which are all equal: exchanging the ends of the run moves them.
+    runs = np.flatnonzero(begins)
+    is_chosen = np.repeat(chosen, np.diff(bounds))[runs]
+    first, last = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
     ids[first], ids[last] = ids[last], ids[first]
 
 
@@ -319,11 +326,11 @@ class _RandomPaths:
 
     def __init__(self, topology: HmmTopology, random: Random) -> None:
         self._topology, self._random = topology, random
-        self._reach: dict[int, list[frozenset[int]]] = {}
-        self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+        self._start_states: dict[int, list[frozenset[int]]] = {}  # See _states_with_paths.
+        self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}  # See _transitions_to_end.
 
     def path(self, phone: int, length: int) -> list[tuple[int, int]]:
-        """Return the (HMM state, index of the transition) of each frame of a path through a phone.
+        """Return the HMM state and the index of the transition of each frame of a random path through a phone.
 
         Raises:
             FormatError: the phone has no path of ``length`` frames.
@@ -331,7 +338,7 @@ class _RandomPaths:
         entry = self._topology.entry(phone)
         path, at, left = [], 0, length
         while at != len(entry) - 1:
-            choices = self._transitions_to(phone, at, left)
+            choices = self._transitions_to_end(phone, at, left)
             if not choices:
                 raise FormatError(f"phone {phone} has no path of {length} frames")
             index, target = choices[int(len(choices) * self._random.random())]
@@ -341,25 +348,26 @@ class _RandomPaths:
             at = target
         return path
 
-    def _transitions_to(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
-        """Return index and target of each transition after which a path of the remaining frames ends the phone."""
+    def _transitions_to_end(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
+        """Return index and target of each transition from state ``at`` that begins a path of ``left`` frames."""
         key = self._topology.entry_of[phone], at, left
         if key not in self._choices:
             state = self._topology.entry(phone)[at]
-            ends = self._ends(phone, left - (state.forward_pdf_class != NO_PDF))
-            self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in ends]
+            usable = self._states_with_paths(phone, left - (state.forward_pdf_class != NO_PDF))
+            self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in usable]
         return self._choices[key]
 
-    def _ends(self, phone: int, frames: int) -> frozenset[int]:
-        """Return the states of a phone from which a path of ``frames`` frames leads to its end."""
+    def _states_with_paths(self, phone: int, frames: int) -> frozenset[int]:
+        """Return the states of a phone from which a path of exactly ``frames`` frames leads to the final state."""
         entry = self._topology.entry(phone)
-        reach = self._reach.setdefault(self._topology.entry_of[phone], [])
-        while len(reach) <= frames:
-            found = set() if reach else {len(entry) - 1}
-            for _ in entry:  # states that emit nothing come last
+        by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
+        while len(by_length) <= frames:
+            states = set() if by_length else {len(entry) - 1}
+            for _ in entry:  # Repeat, because states that emit nothing depend on states of the same path length.
                 for number, state in enumerate(entry):
-                    after = found if state.forward_pdf_class == NO_PDF else reach[-1] if reach else ()
-                    if any(target in after for target, _ in state.transitions):
-                        found.add(number)
-            reach.append(frozenset(found))
-        return reach[frames] if frames >= 0 else frozenset()
+                    emits = state.forward_pdf_class != NO_PDF
+                    following = states if not emits else by_length[-1] if by_length else ()
+                    if any(target in following for target, _ in state.transitions):
+                        states.add(number)
+            by_length.append(frozenset(states))
+        return by_length[frames] if frames >= 0 else frozenset()

@@ -1,4 +1,4 @@
-"""Extractors of i-vectors (``final.ie``).
+"""I-vector extractors (``final.ie``).
 
 Source: Kaldi's ``src/ivector/ivector-extractor.cc``.
 """
@@ -26,17 +26,17 @@ Float64 = npt.NDArray[np.float64]
 @written_as("ivector-extractor")
 @dataclass(frozen=True, eq=False, repr=False)
 class IvectorExtractor:
-    """Extractor of i-vectors: the mean of each Gaussian for an i-vector ``w`` is ``projections @ w``.
+    """I-vector extractor. The means of the Gaussians for an i-vector ``w`` are ``projections @ w``.
 
     Attributes:
-        weights: (Gaussians,): the weights of the UBM; Kaldi's ``w_vec``. Empty if they depend on the i-vector.
-        weight_projections: (Gaussians, i-vector dim) in that case, else (0, 0); Kaldi's ``w``.
-        projections: (Gaussians, feature dim, i-vector dim); Kaldi's ``M``.
-        precisions: (Gaussians, feature dim, feature dim): inverse covariances; Kaldi's ``SigmaInv``.
+        weights: (Gaussians,): weights of the UBM (Kaldi: ``w_vec``). Empty if the weights depend on the i-vector.
+        weight_projections: (Gaussians, i-vector dim) if the weights depend on the i-vector, else (0, 0) (Kaldi: ``w``).
+        projections: (Gaussians, feature dim, i-vector dim) (Kaldi: ``M``).
+        precisions: (Gaussians, feature dim, feature dim): inverse covariances (Kaldi: ``SigmaInv``).
         prior_offset: mean of the first element of i-vectors.
 
     Raises:
-        FormatError: the shapes do not fit each other.
+        FormatError: the shapes are inconsistent.
     """
 
     weights: Float64
@@ -59,12 +59,12 @@ class IvectorExtractor:
         return f"IvectorExtractor(num_gauss={count}, dim={dim}, ivector_dim={ivector_dim})"
 
     def arrays(self) -> dict[str, Array]:
-        """Return the attributes as arrays by their names."""
+        """Return all attributes as arrays, by name."""
         return {name: np.asarray(value) for name, value in vars(self).items()}
 
 
 class _OffsetCodec(Codec[float]):
-    """Codec of a double within a model."""
+    """Codec of a double in a model file."""
 
     def read_body(self, source: Source, binary: bool) -> float:
         return read_float(source, binary, single=False)
@@ -74,7 +74,7 @@ class _OffsetCodec(Codec[float]):
 
 
 class IvectorExtractorCodec(ModelCodec):
-    """Codec of extractors of i-vectors."""
+    """Codec of i-vector extractors."""
 
     model, token = IvectorExtractor, b"IvectorExtractor"
     fields = (

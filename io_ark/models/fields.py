@@ -1,4 +1,4 @@
-"""Models that are stored as tokens and arrays, one after the other."""
+"""Base class of codecs for models that are stored as a sequence of tokens and arrays."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ T = TypeVar("T")
 
 
 def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -> None:
-    """Convert these attributes of a frozen dataclass to arrays of this type.
+    """Convert attributes of a frozen dataclass to arrays of type ``dtype``.
+
+    Args:
+        model: the dataclass.
+        dtype: type of the arrays.
+        shapes: expected shape of each attribute.
 
     Raises:
-        FormatError: one has another shape.
+        FormatError: an array does not have its expected shape.
     """
     for name, shape in shapes.items():
         with np.errstate(over="ignore", invalid="ignore"):
@@ -31,7 +36,7 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
 
 
 def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
-    """Create or check the object that begins at this offset; errors get file and offset."""
+    """Call ``create``, which makes or checks the object at offset ``at``. Add the file and offset to its errors."""
     try:
         return create()
     except FormatError as error:
@@ -39,15 +44,15 @@ def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
 
 
 class Field(NamedTuple):
-    """Array of a model.
+    """Field of a model file, which holds one attribute of the model.
 
     Attributes:
-        name: the attribute.
-        codec: codec of the array, or of the parts along its first axis.
-        token: the token before it; empty if there is none. A line break at its end is written in text only.
+        name: name of the attribute.
+        codec: codec of the array, or of each part along its first axis if ``stacked``.
+        token: token before the array; may be empty.
         stacked: True if one array is stored for each Gaussian.
-        counted: True if the number of Gaussians is stored before these; else it is that of the first vector.
-        optional: True if token and array may be missing.
+        counted: True if the number of Gaussians precedes the array. Otherwise the first vector tells the number.
+        optional: True if the token and the array may be missing.
     """
 
     name: str
@@ -59,12 +64,13 @@ class Field(NamedTuple):
 
 
 class ModelCodec(Codec[Any]):
-    """Base class of codecs of a model: a token, its fields, and the token ``</...>``.
+    """Base class of codecs of models. A model is stored as an opening token, its fields, and a closing token.
 
     Attributes:
-        model: the class of the model, whose arguments are its fields.
-        token: the first token.
-        newlines: True if a line ends after the first and the last token in text.
+        model: class of the model. Its arguments have the names of the fields.
+        token: the opening token without its brackets.
+        fields: the fields in the order of the file.
+        newlines: True if, in text, the opening and the closing token end their lines.
     """
 
     model: type
@@ -76,12 +82,12 @@ class ModelCodec(Codec[Any]):
         at, values = source.tell(), dict[str, Any]()
         # Kaldi before 2012 wrote <DiagGMMBegin> and <DiagGMMEnd>.
         expect_token(source, binary, b"<%s>" % self.token, b"<%sBegin>" % self.token)
-        found, count = b"", 0
+        token, count = b"", 0
         for field, following in zip(self.fields, (*self.fields[1:], None), strict=True):
-            if field.token and found != field.token:
+            if field.token and token != field.token:
                 expected = (field.token, following.token) if field.optional and following else (field.token,)
-                found = expect_token(source, binary, *expected)
-                if found != field.token:
+                token = expect_token(source, binary, *expected)
+                if token != field.token:  # The optional field is missing; `token` belongs to the next field.
                     continue
             if field.counted:
                 count = read_size(source, binary, "the number of Gaussians")
@@ -111,11 +117,11 @@ class ModelCodec(Codec[Any]):
 
 
 def _read_stacked(source: Source, binary: bool, codec: Codec[Any], count: int) -> Array:
-    """Read arrays of one shape. Memory grows with the arrays that are there, whatever the count says."""
+    """Read ``count`` arrays of one shape. A wrong count takes no memory, because memory grows with each array read."""
     parts: list[Array] = []
     for _ in range(count):
         at = source.tell()
         parts.append(codec.read_body(source, binary))
         if parts[-1].shape != parts[0].shape:
-            source.fail(f"a matrix has the shape {parts[-1].shape}, the ones before it {parts[0].shape}", at)
+            source.fail(f"a matrix has the shape {parts[-1].shape}, earlier matrices have {parts[0].shape}", at)
     return np.array(parts)

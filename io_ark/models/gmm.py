@@ -1,4 +1,4 @@
-"""Gaussian mixture models: UBMs (``final.dubm``, ``final.ubm``), and one for each pdf of an acoustic model.
+"""Gaussian mixture models: UBMs (``final.dubm``, ``final.ubm``), and the mixtures of acoustic models.
 
 Source: Kaldi's ``src/gmm/diag-gmm.cc``, ``full-gmm.cc`` and ``am-diag-gmm.cc``.
 """
@@ -27,13 +27,13 @@ class Gmm:
 
     Attributes:
         weights: (Gaussians,).
-        precision_means: (Gaussians, dim): the inverse covariances times the means.
-        precisions: the inverse covariances: (Gaussians, dim) if they are diagonal, else (Gaussians, dim, dim).
-        gconsts: (Gaussians,): log-likelihood of each weighted Gaussian for a frame of zeros. Computed if None; those of
-            a file stay as they are.
+        precision_means: (Gaussians, dim): products of inverse covariances and means.
+        precisions: inverse covariances, (Gaussians, dim) if they are diagonal, else (Gaussians, dim, dim).
+        gconsts: (Gaussians,): log-likelihood of each weighted Gaussian for a frame of zeros. If None, it is computed.
+            The values in a file are not recomputed.
 
     Raises:
-        FormatError: the shapes do not fit each other, or an inverse covariance is singular.
+        FormatError: the shapes are inconsistent, or an inverse covariance is singular.
 
     >>> gmm = DiagGmm(weights=[0.5, 0.5], precision_means=[[0.0], [0.5]], precisions=[[1.0], [0.25]])
     >>> gmm, gmm.gconsts.round(3), gmm.arrays()["means"].tolist()
@@ -43,14 +43,15 @@ class Gmm:
     weights: Float32
     precision_means: Float32
     precisions: Float32
-    gconsts: Float32 = None  # type: ignore[assignment]  # which is replaced
+    gconsts: Float32 = None  # type: ignore[assignment]  # Computed in __post_init__ if None.
 
     def __post_init__(self) -> None:
         count, dim = len(self.weights), np.shape(self.precision_means)[-1:]
         if 0 in (count, *dim):
             raise FormatError("the mixture has no Gaussians, or Gaussians of no dimensions")
-        of_one = dim if isinstance(self, DiagGmm) else 2 * dim
-        set_arrays(self, np.float32, weights=(count,), precision_means=(count, *dim), precisions=(count, *of_one))
+        precision_shape = dim if isinstance(self, DiagGmm) else 2 * dim
+        shapes = {"weights": (count,), "precision_means": (count, *dim), "precisions": (count, *precision_shape)}
+        set_arrays(self, np.float32, **shapes)
         if self.gconsts is None:
             object.__setattr__(self, "gconsts", self._gconsts())
         set_arrays(self, np.float32, gconsts=(count,))
@@ -63,7 +64,7 @@ class Gmm:
         return np.where(np.isinf(gconsts), -np.inf, gconsts)
 
     def _invert(self) -> tuple[Array, Array, Array]:
-        """Return covariances and means in float64, and the log-determinants of the inverse covariances."""
+        """Return the covariances, the means, and the log-determinants of the inverse covariances, in float64."""
         try:
             with np.errstate(all="ignore"):
                 matrices = self.precisions.astype(np.float64)
@@ -89,7 +90,7 @@ class Gmm:
         return int(self.precision_means.shape[1])
 
     def arrays(self) -> dict[str, Array]:
-        """Return float32 weights (Gaussians,), means (Gaussians, dim), and covariances of the shape of ``precisions``.
+        """Return ``weights``, ``means`` and ``covariances`` (shaped like ``precisions``) as float32 arrays.
 
         Raises:
             FormatError: an inverse covariance is singular.
@@ -115,27 +116,27 @@ class FullGmm(Gmm):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AmDiagGmm:
-    """Mixture of each pdf of an acoustic model.
+    """Gaussian mixtures of an acoustic model, one for each pdf.
 
     Attributes:
-        densities: the mixtures, by pdf.
+        densities: the mixtures, in the order of the pdfs.
 
     Raises:
-        FormatError: there are none, or their dimensions differ.
+        FormatError: there are no mixtures, or their dimensions differ.
     """
 
     densities: tuple[DiagGmm, ...]
 
     def __post_init__(self) -> None:
         if len({gmm.dim for gmm in self.densities}) != 1:
-            raise FormatError("an acoustic model has at least one mixture, and all are of one dimension")
+            raise FormatError("an acoustic model needs at least one mixture, and all must have one dimension")
 
     def __repr__(self) -> str:
         return f"AmDiagGmm(num_pdfs={len(self.densities)}, num_gauss={self.num_gauss}, dim={self.dim})"
 
     @property
     def num_gauss(self) -> int:
-        """Number of Gaussians of all mixtures."""
+        """Total number of Gaussians."""
         return sum(gmm.num_gauss for gmm in self.densities)
 
     @property
@@ -144,7 +145,7 @@ class AmDiagGmm:
         return self.densities[0].dim
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays of all mixtures, joined, and the pdf of each Gaussian as ``pdfs``."""
+        """Return the concatenated arrays of all mixtures, and the pdf of each Gaussian as ``pdfs``."""
         parts = [gmm.arrays() for gmm in self.densities]
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         counts = [gmm.num_gauss for gmm in self.densities]
@@ -180,7 +181,7 @@ class FullGmmCodec(ModelCodec):
 
 
 class AmDiagGmmCodec(Codec[AmDiagGmm]):
-    """Codec of the mixtures of an acoustic model, which follow its transition model."""
+    """Codec of the mixtures of an acoustic model, which follow the transition model in the file."""
 
     _gmm = DiagGmmCodec()
 
@@ -193,7 +194,7 @@ class AmDiagGmmCodec(Codec[AmDiagGmm]):
         densities = tuple([self._gmm.read_body(source, binary) for _ in range(count)])
         gmms = locate_errors(source, at, lambda: AmDiagGmm(densities))
         if gmms.dim != dim:
-            source.fail(f"the mixtures are of dimension {gmms.dim}, not of {dim} as announced", at)
+            source.fail(f"the mixtures have dimension {gmms.dim}, but the header says {dim}", at)
         return gmms
 
     def write_body(self, sink: Sink, value: AmDiagGmm, binary: bool) -> None:

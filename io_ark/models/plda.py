@@ -23,7 +23,7 @@ Float64 = npt.NDArray[np.float64]
 @written_as("plda")
 @dataclass(frozen=True, eq=False, repr=False)
 class Plda:
-    """PLDA model: vectors of one speaker differ by noise of unit variance, after a transform that makes it so.
+    """PLDA model. After ``transform``, the vectors of a speaker differ from the speaker's mean by unit-variance noise.
 
     Attributes:
         mean: (dim,): mean of all vectors.
@@ -32,7 +32,7 @@ class Plda:
         psi: (dim,): the between-speaker variances.
 
     Raises:
-        FormatError: the shapes do not fit each other.
+        FormatError: the shapes are inconsistent.
 
     >>> import numpy as np
     >>> plda = Plda(mean=np.zeros(2), transform=np.eye(2), psi=np.array([9.0, 1.0]))
@@ -61,7 +61,7 @@ class Plda:
         return len(self.mean)
 
     def arrays(self) -> dict[str, Array]:
-        """Return the parameters under the names that DiariZen reads from ``plda.npz``."""
+        """Return the parameters with the names that DiariZen reads from ``plda.npz``."""
         return {"mu": self.mean, "tr": self.transform, "psi": self.psi}
 
     def transform_vectors(
@@ -72,30 +72,30 @@ class Plda:
         normalize_length: bool = True,
         simple_length_normalization: bool = False,
     ) -> Array:
-        """Map vectors to the space in which they are compared: of shape (..., dim), like the vectors.
+        """Map vectors to the space in which they are compared.
 
         Args:
-            vectors: (..., dim): i-vectors or x-vectors, preprocessed as those that the model was trained on.
-            num_utts: number of utterances that each vector is the mean of: one number, or (...).
-            normalize_length: scale each vector, by default to the length that the model expects of it.
+            vectors: (..., dim): i-vectors or x-vectors, preprocessed like the vectors that the model was trained on.
+            num_utts: number of utterances that each vector is the mean of: a number, or an array of shape (...).
+            normalize_length: scale each vector, by default to its expected length under the model.
             simple_length_normalization: scale each vector to the length ``sqrt(dim)`` instead.
 
         Returns:
-            An array of the type of the vectors, float32 or float64. Computed in float64.
+            (..., dim): an array of the same type as the vectors, float32 or float64. Computed in float64.
 
         Raises:
-            FormatError: the vectors are not of the model's dimension, or a number of utterances is not positive.
+            FormatError: the vectors do not have the model's dimension, or a number of utterances is not positive.
         """
-        given = np.asarray(vectors)
-        if given.ndim == 0 or given.shape[-1] != self.dim:
-            raise FormatError(f"vectors of shape {given.shape} do not fit a PLDA model of {self.dim} dimensions")
-        mapped = given.astype(np.float64) @ self.transform.T - self.transform @ self.mean
-        counts = _counts(num_utts, given.shape[:-1])
+        array = np.asarray(vectors)
+        if array.ndim == 0 or array.shape[-1] != self.dim:
+            raise FormatError(f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions")
+        mapped = array.astype(np.float64) @ self.transform.T - self.transform @ self.mean
+        counts = _counts(num_utts, array.shape[:-1])
         if normalize_length:
             expected = np.ones(self.dim) if simple_length_normalization else self.psi + 1 / counts[..., None]
-            with np.errstate(divide="ignore", invalid="ignore"):  # a vector of zeros becomes NaN, as in Kaldi
+            with np.errstate(divide="ignore", invalid="ignore"):  # A vector of zeros becomes NaN, as in Kaldi.
                 mapped *= np.sqrt(self.dim / (mapped**2 / expected).sum(axis=-1, keepdims=True))
-        return np.asarray(mapped, given.dtype if given.dtype == np.float32 else np.float64)
+        return np.asarray(mapped, array.dtype if array.dtype == np.float32 else np.float64)
 
     def score(
         self,
@@ -106,20 +106,20 @@ class Plda:
         normalize_length: bool = True,
         simple_length_normalization: bool = False,
     ) -> Float64:
-        """Compare all speakers and utterances, as Kaldi's ``ivector-plda-scoring`` does.
+        """Compare all speakers with all utterances, like Kaldi's ``ivector-plda-scoring``.
 
         Args:
             enrolled: (speakers, dim): the mean vector of each speaker's utterances.
-            tested: (utterances, dim): vectors.
-            num_utts: number of utterances of each speaker: one number, or (speakers,).
+            tested: (utterances, dim): the vector of each utterance.
+            num_utts: number of utterances of each speaker: a number, or an array of shape (speakers,).
             normalize_length: see :meth:`transform_vectors`.
             simple_length_normalization: see :meth:`transform_vectors`.
 
         Returns:
-            (speakers, utterances): log-ratio of the likelihoods of one speaker and of two.
+            (speakers, utterances): log-likelihood ratio between one speaker and two different speakers.
 
         Raises:
-            FormatError: as for :meth:`transform_vectors`.
+            FormatError: see :meth:`transform_vectors`.
         """
         norm = {"normalize_length": normalize_length, "simple_length_normalization": simple_length_normalization}
         return self.log_likelihood_ratios(
@@ -129,11 +129,11 @@ class Plda:
     def log_likelihood_ratios(
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
-        """Compare vectors from :meth:`transform_vectors`. Arguments, result and errors are those of :meth:`score`."""
+        """Compare vectors that :meth:`transform_vectors` has mapped. See :meth:`score` for arguments and result."""
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
-        for each in speakers, utterances:
-            if each.ndim != 2 or each.shape[1] != self.dim:
-                raise FormatError(f"expected an array of shape (vectors, {self.dim}), not {each.shape}")
+        for vectors in speakers, utterances:
+            if vectors.ndim != 2 or vectors.shape[1] != self.dim:
+                raise FormatError(f"expected an array of shape (vectors, {self.dim}), not {vectors.shape}")
         scale = _counts(num_utts, speakers.shape[:1])[:, None] * self.psi
         means = scale / (scale + 1) * speakers
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
@@ -144,17 +144,17 @@ class Plda:
         return scores
 
     def smooth(self, factor: float) -> Plda:
-        """Return a model with more within-speaker covariance, as ``ivector-copy-plda --smoothing`` does.
+        """Return a model with more within-speaker covariance, like ``ivector-copy-plda --smoothing``.
 
         Args:
-            factor: between 0 and 1: this much of the between-speaker covariance is added to it.
+            factor: share of the between-speaker covariance that is added to the within-speaker covariance, 0 to 1.
 
         Raises:
             FormatError: the factor is not between 0 and 1.
         """
         if not 0 <= factor <= 1:
-            raise FormatError(f"the smoothing factor is between 0 and 1, not {factor}")
-        within = 1 + float(np.float32(factor)) * self.psi  # Kaldi's option is a float
+            raise FormatError(f"the smoothing factor must be between 0 and 1, not {factor}")
+        within = 1 + float(np.float32(factor)) * self.psi  # Kaldi's option is a float32.
         return Plda(self.mean, self.transform * (within**-0.5)[:, None], self.psi / within)
 
 
@@ -162,11 +162,11 @@ def _counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:
     """Return the number of utterances of each vector.
 
     Raises:
-        FormatError: one is not positive, or they do not fit the vectors.
+        FormatError: a number is not positive, or the shape does not fit the vectors.
     """
     counts = np.asarray(num_utts, np.float64)
     if counts.shape not in ((), shape) or not (counts > 0).all():
-        raise FormatError(f"num_utts is a positive number, or one for each of the {shape} vectors")
+        raise FormatError(f"num_utts must be a positive number, or positive numbers of shape {shape}")
     return np.broadcast_to(counts, shape)
 
 

@@ -14,7 +14,7 @@ from io_ark.errors import FormatError
 from io_ark.logs import logger
 
 NO_PDF = -1
-"""The pdf-class of a state that emits nothing."""
+"""Pdf-class of a state that emits nothing."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class HmmState:
 
     Attributes:
         forward_pdf_class: pdf-class of the transitions to other states; :data:`NO_PDF` for a state that emits nothing.
-        self_loop_pdf_class: pdf-class of the self-loop, which differs from the other one in chain models only.
-        transitions: (state, probability) of each transition.
+        self_loop_pdf_class: pdf-class of the self-loop. Differs from ``forward_pdf_class`` only in chain models.
+        transitions: target state and probability of each transition.
     """
 
     forward_pdf_class: int = NO_PDF
@@ -32,30 +32,30 @@ class HmmState:
     transitions: tuple[tuple[int, float], ...] = ()
 
 
-Entry = tuple[HmmState, ...]
+TopologyEntry = tuple[HmmState, ...]
 
 
 @written_as("topology")
 @dataclass(frozen=True)
 class HmmTopology:
-    """HMM of each phone.
+    """HMMs of the phones.
 
     Attributes:
-        phones: the phones, ascending.
-        entry_of: for each integer up to the last phone, its index in ``entries``; -1 for an integer without a phone.
-        entries: the different HMMs, each a tuple of states. The last state is final: it has no transitions.
+        phones: the phones in ascending order.
+        entry_of: index in ``entries`` of each integer up to the last phone, or -1 if the integer is not a phone.
+        entries: the different HMMs, which are tuples of states. The last state is final and has no transitions.
     """
 
     phones: tuple[int, ...]
     entry_of: tuple[int, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[TopologyEntry, ...]
 
     @classmethod
-    def of(cls, states: Mapping[int, Entry]) -> HmmTopology:
-        """Return the topology of phones by number.
+    def of(cls, states: Mapping[int, TopologyEntry]) -> HmmTopology:
+        """Return the topology that maps each phone to its states.
 
         Raises:
-            FormatError: it is not a valid one.
+            FormatError: the topology is invalid.
         """
         entries = tuple(dict.fromkeys(states.values()))
         entry_of = [-1] * (max(states, default=-1) + 1)
@@ -65,11 +65,11 @@ class HmmTopology:
         topology.check()
         return topology
 
-    def entry(self, phone: int) -> Entry:
+    def entry(self, phone: int) -> TopologyEntry:
         """Return the states of a phone.
 
         Raises:
-            FormatError: there is no such phone.
+            FormatError: the topology does not have this phone.
         """
         if not 0 <= phone < len(self.entry_of) or self.entry_of[phone] < 0:
             raise FormatError(f"the topology has no phone {phone}")
@@ -77,7 +77,7 @@ class HmmTopology:
 
     @cached_property
     def is_hmm(self) -> bool:
-        """True if all states use one pdf-class for the self-loop and the other transitions, unlike in chain models."""
+        """True if each state's self-loop has the pdf-class of its other transitions, unlike in chain models."""
         states = (state for phone in self.phones for state in self.entry(phone))
         return all(state.forward_pdf_class == state.self_loop_pdf_class for state in states)
 
@@ -86,11 +86,11 @@ class HmmTopology:
         return 1 + max(max(state.forward_pdf_class, state.self_loop_pdf_class, 0) for state in self.entry(phone))
 
     def min_length(self, phone: int) -> int:
-        """Return the least number of frames of a phone."""
+        """Return the minimum number of frames of a phone."""
         entry = self.entry(phone)
         emits = [state.forward_pdf_class != NO_PDF for state in entry]
         lengths: list[float] = [float(emits[0]), *[float("inf")] * (len(entry) - 1)]
-        for _ in entry:  # a shortest path visits each state once at most
+        for _ in entry:  # Bellman-Ford: a shortest path visits each state at most once.
             for state, length in zip(entry, tuple(lengths), strict=True):
                 for target, _probability in state.transitions:
                     lengths[target] = min(lengths[target], length + emits[target])
@@ -100,7 +100,7 @@ class HmmTopology:
         """Check that each phone has a valid HMM.
 
         Raises:
-            FormatError: one has not.
+            FormatError: a phone has no HMM, or an HMM is invalid or belongs to no phone.
         """
         if not self.entries or not self.phones:
             raise FormatError("the topology is empty")
@@ -113,17 +113,17 @@ class HmmTopology:
             _check_entry(entry)
 
 
-def _check_entry(entry: Entry) -> None:
-    """Check the states of a phone.
+def _check_entry(entry: TopologyEntry) -> None:
+    """Check the states of an HMM.
 
     Raises:
-        FormatError: they are invalid.
+        FormatError: the states are invalid.
     """
     last = len(entry) - 1
     if last < 1:
-        raise FormatError("an HMM needs an emitting state and a final one")
+        raise FormatError("an HMM needs an emitting state and a final state")
     if entry[last].transitions or entry[last].forward_pdf_class != NO_PDF:
-        raise FormatError("the last state of an HMM is final: it emits nothing and has no transitions")
+        raise FormatError("the last state of an HMM is final, so it must not emit frames or have transitions")
     for number, state in enumerate(entry[:last]):
         _check_state(number, state, last)
     reached = {target for state in entry for target, _ in state.transitions}
@@ -131,9 +131,9 @@ def _check_entry(entry: Entry) -> None:
         if number not in reached:
             raise FormatError(f"no transition leads to state {number} of an HMM")
     emitting = [state for state in entry if state.forward_pdf_class != NO_PDF]
-    classes = {each for state in emitting for each in (state.forward_pdf_class, state.self_loop_pdf_class)}
+    classes = {index for state in emitting for index in (state.forward_pdf_class, state.self_loop_pdf_class)}
     if classes != set(range(len(classes))) or not classes:
-        raise FormatError("the pdf-classes of an HMM are not the integers from 0 on")
+        raise FormatError("the pdf-classes of an HMM must be consecutive integers from 0")
 
 
 def _check_state(number: int, state: HmmState, last: int) -> None:
@@ -147,12 +147,12 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
             raise FormatError(f"{where}: the last state is {last}")
         if state.forward_pdf_class == NO_PDF and target == last:
             raise FormatError(f"{where} is the final one, but state {number} emits nothing")
-        # Kaldi compares the target with the number of the transition, not with that of the state.
+        # Kaldi compares the target with the index of the transition instead of the number of the state.
         if state.self_loop_pdf_class == NO_PDF and target == index:
             raise FormatError(f"{where}: a state that emits nothing has no self-loop")
     if len({target for target, _ in state.transitions}) < len(state.transitions):
         raise FormatError(f"state {number} of an HMM has two transitions to the same state")
     if not state.transitions:
-        raise FormatError(f"state {number} of an HMM has no transitions and is not the last one")
+        raise FormatError(f"state {number} of an HMM has no transitions, but is not the final state")
     if abs(total - 1) > 0.01:
         logger.warning("Total probability for state %d in topology entry is %.7g", number, total)

@@ -1,4 +1,4 @@
-"""Transition models: what each transition-id of an alignment means.
+"""Transition models, which define the transition-ids of alignments.
 
 Source: Kaldi's ``src/hmm/transition-model.h`` and ``transition-model.cc``.
 """
@@ -24,7 +24,16 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Maps(NamedTuple):
-    """Properties of each transition-id, from 0 on; 0 is no transition-id and has zeros."""
+    """Properties of each transition-id, as arrays. Index 0, which is not a transition-id, has zeros.
+
+    Attributes:
+        state: transition-state.
+        place: index among the transitions of the state.
+        target: number of the HMM state that the transition leads to.
+        is_self_loop: True for self-loops.
+        is_final: True for transitions to the final state.
+        pdf: pdf of the transition.
+    """
 
     state: Integers
     place: Integers
@@ -37,15 +46,15 @@ class Maps(NamedTuple):
 @written_as("transition-model")
 @dataclass(frozen=True, eq=False, repr=False)
 class TransitionModel:
-    """Transition model. Two models are equal if their attributes are.
+    """Transition model. Two models are equal if all attributes are equal.
 
-    The maps from transition-ids take an array of any shape and return one of the same shape.
+    The methods that map transition-ids take an array of any shape and return an array of the same shape.
 
     Attributes:
         topology: the HMM of each phone.
         tuples: int32 of shape (states, 4): phone, state of its HMM, forward pdf and self-loop pdf of each
             transition-state, in ascending order.
-        log_probs: float32 of shape (transition-ids + 1,): log-probability of each transition; the first is unused.
+        log_probs: float32 of shape (transition-ids + 1,): log-probability of each transition. Index 0 is unused.
     """
 
     topology: HmmTopology
@@ -54,14 +63,18 @@ class TransitionModel:
 
     @classmethod
     def of(cls, topology: HmmTopology, tuples: Iterable[tuple[int, int, int, int]]) -> TransitionModel:
-        """Return the model of these (phone, HMM state, forward pdf, self-loop pdf), with the topology's probabilities.
+        """Return a model with the probabilities of a topology.
+
+        Args:
+            topology: the HMM of each phone.
+            tuples: phone, HMM state, forward pdf and self-loop pdf of each transition-state.
 
         Raises:
-            FormatError: they are not states of the topology.
+            FormatError: a tuple is not a state of the topology.
         """
         states = np.array(sorted(set(tuples)), np.int32).reshape(-1, 4)
-        found = (topology.entry(phone)[state].transitions for phone, state in states[:, :2].tolist())
-        probabilities = [probability for transitions in found for _, probability in transitions]
+        state_transitions = (topology.entry(phone)[state].transitions for phone, state in states[:, :2].tolist())
+        probabilities = [probability for transitions in state_transitions for _, probability in transitions]
         log_probs = np.log(np.array([1.0, *probabilities], np.float32))
         model = cls(topology, states, log_probs)
         model.check()
@@ -71,7 +84,7 @@ class TransitionModel:
         if not isinstance(other, TransitionModel):
             return NotImplemented
         arrays = (self.tuples, other.tuples), (self.log_probs, other.log_probs)
-        return self.topology == other.topology and all(np.array_equal(one, two) for one, two in arrays)
+        return self.topology == other.topology and all(np.array_equal(*pair) for pair in arrays)
 
     def __hash__(self) -> int:
         return hash((self.topology, self.tuples.tobytes()))
@@ -81,7 +94,7 @@ class TransitionModel:
 
     @cached_property
     def _hmm_states(self) -> list[HmmState]:
-        """The state in the topology of each transition-state."""
+        """HMM state of each transition-state."""
         entries = {phone: self.topology.entry(phone) for phone in np.unique(self.tuples[:, 0]).tolist()}
         try:
             if len(self.tuples) and self.tuples[:, 1].min() < 0:
@@ -92,18 +105,21 @@ class TransitionModel:
 
     @cached_property
     def first_ids(self) -> Integers:
-        """The first transition-id of each transition-state from 1 on, and one past the last: (states + 2,)."""
+        """First transition-id of each transition-state, and the number of transition-ids + 1: (states + 2,).
+
+        Index 0 is unused, because transition-states are numbered from 1.
+        """
         counts = [0, 1, *(len(state.transitions) for state in self._hmm_states)]
         return np.cumsum(counts, dtype=np.int32)
 
     @cached_property
     def maps(self) -> Maps:
-        """The properties of each transition-id, as arrays."""
+        """Properties of each transition-id, as arrays."""
         states = self._hmm_states
         counts = [len(state.transitions) for state in states]
         state = np.repeat(np.arange(len(states) + 1, dtype=np.int32), [1, *counts])
         index = np.arange(len(state), dtype=np.int32) - self.first_ids[state]
-        target = np.array([0, *(each for state in states for each, _ in state.transitions)], np.int32)
+        target = np.array([0, *(to for hmm_state in states for to, _ in hmm_state.transitions)], np.int32)
         final = {phone: len(self.topology.entry(phone)) - 1 for phone in np.unique(self.tuples[:, 0]).tolist()}
         last = np.array([0, *(final[phone] for phone in self.tuples[:, 0].tolist())], np.int32)
         of_state = np.concatenate((np.zeros((1, 4), np.int32), self.tuples))
@@ -115,12 +131,12 @@ class TransitionModel:
 
     @property
     def num_transition_ids(self) -> int:
-        """Number of transition-ids, which are the integers from 1 on."""
+        """Number of transition-ids, which are numbered from 1."""
         return int(self.first_ids[-1]) - 1
 
     @property
     def num_transition_states(self) -> int:
-        """Number of transition-states, which are the integers from 1 on."""
+        """Number of transition-states, which are numbered from 1."""
         return len(self.tuples)
 
     @cached_property
@@ -133,17 +149,17 @@ class TransitionModel:
         """True if each state has one pdf, unlike in chain models."""
         return self.topology.is_hmm
 
-    def check_ids(self, ids: npt.ArrayLike, least: int = 1) -> npt.NDArray[np.int64]:
+    def check_ids(self, ids: npt.ArrayLike, minimum: int = 1) -> npt.NDArray[np.int64]:
         """Return transition-ids as an array of integers.
 
         Raises:
-            FormatError: one is not a transition-id of this model.
+            FormatError: an integer is below ``minimum``, or is not a transition-id of this model.
         """
         array = np.asarray(ids, np.int64)
-        if array.size and not least <= array.min() <= array.max() <= self.num_transition_ids:
-            wrong = array[(array < least) | (array > self.num_transition_ids)]
+        if array.size and not minimum <= array.min() <= array.max() <= self.num_transition_ids:
+            invalid = array[(array < minimum) | (array > self.num_transition_ids)]
             raise FormatError(
-                f"{wrong[0]} is not a transition-id of the model, which has 1 to {self.num_transition_ids}: "
+                f"{invalid[0]} is not a transition-id of the model, which has 1 to {self.num_transition_ids}: "
                 "is this the model of the alignments?"
             )
         return array
@@ -152,7 +168,7 @@ class TransitionModel:
         """Return the transition-state of each transition-id.
 
         Raises:
-            FormatError: one is not a transition-id of this model. This holds for the other maps, too.
+            FormatError: an integer is not a transition-id of this model. The other maps raise the same error.
         """
         return self.maps.state[self.check_ids(ids)]
 
@@ -163,7 +179,7 @@ class TransitionModel:
 
     def pdfs(self, ids: npt.ArrayLike) -> Integers:
         """Return the pdf of each transition-id. As in Kaldi, 0 gives pdf 0."""
-        return self.maps.pdf[self.check_ids(ids, least=0)]
+        return self.maps.pdf[self.check_ids(ids, minimum=0)]
 
     def indices(self, ids: npt.ArrayLike) -> Integers:
         """Return the index of each transition-id among the transitions of its state."""
@@ -178,49 +194,56 @@ class TransitionModel:
         return self.maps.is_self_loop[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:
-        """Return the pdf-classes of a transition-state: of the transitions to other states, and of the self-loop."""
-        found = self._hmm_states[state - 1]
-        return found.forward_pdf_class, found.self_loop_pdf_class
+        """Return the forward pdf-class and the self-loop pdf-class of a transition-state."""
+        hmm_state = self._hmm_states[state - 1]
+        return hmm_state.forward_pdf_class, hmm_state.self_loop_pdf_class
 
     def states_of(self, tuples: npt.NDArray[np.integer[Any]]) -> Integers:
-        """Return the transition-states of such (phone, HMM state, forward pdf, self-loop pdf): (..., 4) -> (...).
+        """Return the transition-state of each tuple (phone, HMM state, forward pdf, self-loop pdf).
+
+        Args:
+            tuples: (..., 4).
+
+        Returns:
+            (...): transition-states.
 
         Raises:
-            FormatError: there is none for one of them.
+            FormatError: the model has no state for a tuple.
         """
         sizes = self.tuples.max(axis=0).astype(np.int64) + 1
         digits = np.cumprod(np.append(1, sizes[:0:-1]))[::-1]
         codes = self.tuples @ digits
         numbers = np.searchsorted(codes, tuples @ digits)
-        found = self.tuples[np.minimum(numbers, len(codes) - 1)]
-        missing = tuples[(found != tuples).any(axis=-1)]
+        nearest = self.tuples[np.minimum(numbers, len(codes) - 1)]
+        missing = tuples[(nearest != tuples).any(axis=-1)]
         if len(missing):
             phone, hmm_state, forward_pdf, self_loop_pdf = missing[0].tolist()
             raise FormatError(
                 f"the transition model has no state for phone {phone}, HMM state {hmm_state}, pdfs {forward_pdf} and "
-                f"{self_loop_pdf}: are model and tree of one system?"
+                f"{self_loop_pdf}: do the model and the tree belong together?"
             )
         return (numbers + 1).astype(np.int32)
 
     def non_self_loop_log_probs(self) -> npt.NDArray[np.float32]:
-        """Return, for each transition-state from 1 on, the log-probability of leaving it: (states + 1,).
+        """Return the log-probability of leaving each transition-state: (states + 1,). Index 0 is unused.
 
-        The probability is 1 without a self-loop; it is 1e-10, with a warning, if the self-loop has none left.
+        A state without a self-loop has the probability 1. If the self-loop's probability is 1 or more, the result is
+        that of 1e-10, with Kaldi's warning.
         """
         maps = self.maps
         loops = np.flatnonzero(maps.is_self_loop)
         leaving = np.float32(1) - np.exp(self.log_probs[loops])
-        for each in leaving[leaving <= 0].tolist():
-            logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %.7g", each)
+        for probability in leaving[leaving <= 0].tolist():
+            logger.warning("ComputeDerivedOfProbs(): non-self-loop prob is %.7g", probability)
         result = np.zeros(self.num_transition_states + 1, np.float32)
         result[maps.state[loops]] = np.log(np.where(leaving <= 0, np.float32(1e-10), leaving))
         return result
 
     def check(self) -> None:
-        """Check that states, topology and probabilities belong together.
+        """Check that the states, the topology and the probabilities are consistent.
 
         Raises:
-            FormatError: they do not.
+            FormatError: they are inconsistent.
         """
         count = self.num_transition_ids
         if count == 0:
@@ -230,11 +253,11 @@ class TransitionModel:
                 f"the transition model has {count} transition-ids and {len(self.log_probs) - 1} log-probs"
             )
         states = self.tuples.tolist()
-        if any(one > other for one, other in pairwise(states)):
+        if any(state > following for state, following in pairwise(states)):
             raise FormatError("the states of the transition model are not in ascending order")
-        if any(one == other for one, other in pairwise(states)):
+        if any(state == following for state, following in pairwise(states)):
             raise FormatError("the transition model has a state twice")
         log_probs = self.log_probs[1 : count + 1]
         if not (np.isfinite(log_probs) & (log_probs <= 0)).all():
             raise FormatError("a log-probability of the transition model is positive or not finite")
-        self.non_self_loop_log_probs()  # warns, as Kaldi does whenever it reads a model
+        self.non_self_loop_log_probs()  # Kaldi warns about self-loops whenever it reads a model.

@@ -1,4 +1,4 @@
-"""Decision trees: which pdf a phone in its context has.
+"""Decision trees, which map a phone in its context to a pdf.
 
 Source: Kaldi's ``src/tree/event-map.h``, ``event-map.cc`` and ``context-dep.cc``.
 """
@@ -19,7 +19,7 @@ from io_ark.errors import FormatError
 Integers = npt.NDArray[np.integer[Any]]
 
 PDF_CLASS = -1
-"""The key of the pdf-class in an event; the other keys are positions in the window of phones."""
+"""Key of the pdf-class in an event. The other keys are positions in the window of phones."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Leaf:
     """Leaf of a tree.
 
     Attributes:
-        pdf: the answer.
+        pdf: the pdf, which is the tree's answer.
     """
 
     pdf: int
@@ -39,7 +39,7 @@ class Table:
 
     Attributes:
         key: a position in the window, or :data:`PDF_CLASS`.
-        children: the child of each value from 0 on; None for a value without an answer.
+        children: the child for each value from 0 on, or None if the value has no answer.
     """
 
     key: int
@@ -52,9 +52,9 @@ class Split:
 
     Attributes:
         key: a position in the window, or :data:`PDF_CLASS`.
-        values: values for which the answer is yes, ascending.
+        values: values for which the answer is yes, in ascending order.
         yes: child for these values.
-        no: child for all others.
+        no: child for all other values.
     """
 
     key: int
@@ -77,9 +77,9 @@ class ContextDependency:
     """Tree from phones in context to pdfs.
 
     Attributes:
-        width: phones in a window: 3 for triphones, 1 for monophones.
-        central: position of the central phone in the window, from 0 on.
-        root: the root of the tree.
+        width: number of phones in a window: 3 for triphones, 1 for monophones.
+        central: position of the central phone in the window, counted from 0.
+        root: root of the tree.
 
     >>> tree = ContextDependency(1, 0, Table(0, (None, Leaf(0), Split(PDF_CLASS, (0,), Leaf(1), Leaf(2)))))
     >>> tree.num_pdfs, tree.pdf([2], 0), tree.pdf([2], 1), tree.pdf([3], 0)
@@ -101,14 +101,14 @@ class ContextDependency:
         """Return the pdf of a pdf-class of the central phone.
 
         Args:
-            phones: the window of phones; 0 before the first phone of an utterance and after the last one.
+            phones: the window of phones. Positions before the first or after the last phone of an utterance have 0.
             pdf_class: the pdf-class.
 
         Returns:
-            The pdf; None if the tree has no answer.
+            The pdf, or None if the tree has no answer.
 
         Raises:
-            FormatError: there are not as many phones as the tree asks about.
+            FormatError: the number of phones is not the width of the tree.
         """
         if len(phones) != self.width:
             raise FormatError(f"the tree takes {self.width} phones, not {len(phones)}")
@@ -116,37 +116,40 @@ class ContextDependency:
         return None if pdf < 0 else pdf
 
     def pdfs(self, windows: Integers, pdf_classes: Integers) -> npt.NDArray[np.int64]:
-        """Return the pdfs of many windows of phones, as :meth:`pdf` does: (windows,); -1 where the tree has no answer.
+        """Return the pdfs of many windows of phones. See :meth:`pdf`.
 
         Args:
-            windows: (windows, width).
+            windows: (windows, width): phones.
             pdf_classes: (windows,).
+
+        Returns:
+            (windows,): pdfs; -1 where the tree has no answer.
         """
         events = np.column_stack((windows, pdf_classes)).astype(np.int64)
         bits = int(events.max(initial=0)).bit_length()
         nodes = self._nodes.get(bits) or self._nodes.setdefault(bits, _Nodes.of(self.root, self.width, 1 << bits))
-        found = np.full(len(events), nodes.root)
-        left = np.flatnonzero(found >= 0)
-        while len(left):
-            node = found[left]
-            value = events[left, nodes.keys[node]] - nodes.firsts[node]
+        reached = np.full(len(events), nodes.root)  # The node or leaf that each event has reached; see _Nodes.
+        moving = np.flatnonzero(reached >= 0)
+        while len(moving):
+            node = reached[moving]
+            value = events[moving, nodes.keys[node]] - nodes.firsts[node]
             is_inside = (value >= 0) & (value < nodes.sizes[node])
             child = nodes.children[np.where(is_inside, nodes.places[node] + value, 0)]
-            found[left] = child = np.where(is_inside, child, nodes.otherwise[node])
-            left = left[child >= 0]
-        return -2 - found
+            reached[moving] = child = np.where(is_inside, child, nodes.otherwise[node])
+            moving = moving[child >= 0]
+        return -2 - reached
 
     @cached_property
     def _nodes(self) -> dict[int, _Nodes]:
-        """The tree as arrays, for phones below 2**bits, by the number of bits."""
+        """Maps a number of bits to the arrays of the tree for phones below 2**bits."""
         return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
-        """Return the pdfs, ascending, that are possible if these keys have these values."""
+        """Return the pdfs that are possible if the keys of ``event`` have its values, in ascending order."""
         return sorted(set(self._answers(event)))
 
     def _answers(self, event: Mapping[int, int]) -> Iterator[int]:
-        """Yield the answers that are possible for an event, some several times."""
+        """Yield the answers that are possible for an event. An answer may occur several times."""
         nodes: list[EventMap | None] = [self.root]
         while nodes:
             node = nodes.pop()
@@ -161,15 +164,16 @@ class ContextDependency:
 
 
 class _Nodes(NamedTuple):
-    """A tree as arrays. A child is the number of a node, or -1 for no answer, or -2 - pdf for a leaf.
+    """Arrays that represent a tree. A child is the number of a node, -1 for no answer, or -2 - pdf for a leaf.
 
     Attributes:
-        root: the root, as a child.
-        keys: key of the event that each node looks at.
-        firsts, sizes: first value with a child of its own, and number of successive values that have one, by node.
-        places: index of the first child of each node in ``children``.
-        otherwise: child of each node for all other values.
-        children: children of all nodes, one node after the other.
+        root: the root, represented like a child.
+        keys: (nodes,): key that the node asks about.
+        firsts: (nodes,): first value that the node lists a child for.
+        sizes: (nodes,): number of successive values that the node lists children for.
+        places: (nodes,): index in ``children`` of the node's first child.
+        otherwise: (nodes,): child for all values that are not listed.
+        children: concatenated children of all nodes.
     """
 
     root: int
@@ -181,8 +185,8 @@ class _Nodes(NamedTuple):
     children: Integers
 
     @classmethod
-    def of(cls, root: EventMap, width: int, most: int) -> _Nodes:
-        """Return the nodes of a tree for events with values up to ``most``."""
+    def of(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
+        """Return the arrays of a tree for events with values up to ``max_value``."""
         queue: list[Table | Split] = []
         nodes: list[tuple[int, int, int, int, int]] = []
         children = [-1]
@@ -196,15 +200,15 @@ class _Nodes(NamedTuple):
             return len(queue) - 1
 
         start = number(root)
-        for node in queue:  # which grows meanwhile
+        for node in queue:  # `number` appends to the queue while it is being iterated.
             first, other, row = 0, -1, []
             if not PDF_CLASS <= node.key < width:
-                pass  # no event has this key
+                pass  # No event has this key.
             elif isinstance(node, Table):
-                row = [number(child) for child in node.children[: most + 1]]
+                row = [number(child) for child in node.children[: max_value + 1]]
             else:
                 yes, other = number(node.yes), number(node.no)
-                values = [value for value in node.values if 0 <= value <= most]
+                values = [value for value in node.values if 0 <= value <= max_value]
                 first = min(values, default=0)
                 row = [other] * (max(values, default=-1) - first + 1)
                 for value in values:

@@ -21,28 +21,33 @@ def _is_set(variable: str) -> bool:
 
 
 class Access(NamedTuple):
-    """Permissions to open files, commands and URLs. Variables of the environment change them: see the methods."""
+    """Permissions to run commands and to open URLs. Environment variables change them; the methods name these.
 
-    pipes: bool = True  # commands
-    network: bool = True  # URLs of the schemes http, https, s3, gs and hf, and of those in `IO_ARK_SCHEMES`
-    # URLs of http and https at addresses of a private network or of this machine, which are checked when they are
-    # connected to. `IO_ARK_PRIVATE_HOSTS` allows them in script files, too.
+    Attributes:
+        pipes: allow commands.
+        network: allow URLs of the schemes in :data:`SCHEMES`, and of the schemes that ``IO_ARK_SCHEMES`` lists.
+        private: allow http and https URLs at addresses of a private network or of this machine. Addresses are checked
+            when a connection is made. ``IO_ARK_PRIVATE_HOSTS`` allows private addresses in script files as well.
+    """
+
+    pipes: bool = True
+    network: bool = True
     private: bool = True
 
     def of_script(self) -> Access:
-        """Return the permissions of names in a script file, which may be a stranger's: no private addresses."""
+        """Return the permissions for names in a script file. A stranger may have written it: no private addresses."""
         return Access(self.pipes, self.network, private=False)
 
     def check_command(self, command: str) -> None:
-        """Raise :class:`PipesRefusedError` if commands are disabled, here or by ``IO_ARK_NO_PIPES``."""
+        """Raise :class:`PipesRefusedError` if commands are disabled, by ``pipes=False`` or by ``IO_ARK_NO_PIPES``."""
         if not self.pipes or _is_set(NO_PIPES_VARIABLE):
             why = f"{NO_PIPES_VARIABLE} is set in the environment" if self.pipes else "pipes are disabled (pipes=False)"
             raise PipesRefusedError(f"the command {command.strip()!r} is not run: {why}")
 
     def check_url(self, url: str) -> None:
-        """Raise :class:`NetworkRefusedError` if the network is disabled, or this URL is not allowed.
+        """Raise :class:`NetworkRefusedError` if the network is disabled or this URL is not allowed.
 
-        ``IO_ARK_NO_NETWORK`` disables it, ``IO_ARK_SCHEMES`` allows more schemes, separated by commas.
+        ``IO_ARK_NO_NETWORK`` disables the network. ``IO_ARK_SCHEMES`` allows more schemes, separated by commas.
         """
         if not self.network or _is_set(NO_NETWORK_VARIABLE):
             why = (
@@ -63,28 +68,28 @@ class Access(NamedTuple):
 
 
 def is_public(address: str) -> bool:
-    """Return True for the address of a public host, and False for one of a private network or of this machine.
+    """Return True for a public address, and False for an address of a private network or of this machine.
 
     >>> is_public("8.8.8.8"), is_public("10.0.0.1"), is_public("::1"), is_public("64:ff9b::127.0.0.1")
     (True, False, False, False)
     """
-    import ipaddress  # which would delay every program
+    import ipaddress  # Imported here because the import would delay every program.
 
     try:
-        found = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
-        return False  # a spelling that is not canonical, such as 127.1
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.sixtofour or (found in ipaddress.ip_network("64:ff9b::/96") and int(found) & 0xFFFFFFFF)
-        if inner:  # an address of IPv4 behind a gateway
-            return is_public(str(ipaddress.IPv4Address(inner)))
-        if found.is_reserved or found.is_site_local:
+        return False  # The spelling is not canonical, such as 127.1.
+    if isinstance(parsed, ipaddress.IPv6Address):
+        ipv4 = parsed.sixtofour or (parsed in ipaddress.ip_network("64:ff9b::/96") and int(parsed) & 0xFFFFFFFF)
+        if ipv4:  # A gateway leads to this IPv4 address (6to4, RFC 3056; NAT64, RFC 6052).
+            return is_public(str(ipaddress.IPv4Address(ipv4)))
+        if parsed.is_reserved or parsed.is_site_local:
             return False
-    return found.is_global and not found.is_multicast
+    return parsed.is_global and not parsed.is_multicast
 
 
 def refuse_private(host: str, addresses: Iterable[str]) -> None:
-    """Raise :class:`NetworkRefusedError` if one of a host's addresses is private, and these are refused."""
+    """Raise :class:`NetworkRefusedError` if an address of a host is private and they are not allowed."""
     if not (_is_set(PRIVATE_VARIABLE) or all(map(is_public, addresses))):
         raise NetworkRefusedError(
             f"{host} is an address of a private network or of this machine, which names in script files do not open: "

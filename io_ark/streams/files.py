@@ -1,4 +1,4 @@
-"""Open files that readers share, read with ``pread`` at any offset, and handling of scarce file descriptors."""
+"""Open files that readers share and read at any offset with ``pread``, and retry when file descriptors run out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from io_ark.streams.system import OPEN_FLAGS
 MAX_OPEN_FILES = 64
 # Files that are read from start to end are used one at a time and rarely again.
 MAX_OPEN_FILES_SEQUENTIAL = 16
-_LARGEST_FILE = 1 << 62
+# A larger size is not a file's: some file systems report 2**63 - 1 as the end of a directory.
+_MAX_FILE_BYTES = 1 << 62
 Opened = TypeVar("Opened")
 
 
@@ -30,9 +31,10 @@ class OpenFile:
     """A file descriptor that is closed when its last user releases it, even if a cache has dropped it before.
 
     Attributes:
-        descriptor, path: descriptor and path of the file.
+        descriptor: file descriptor.
+        path: path of the file.
         regular: True for a regular file.
-        size: bytes of the file when it was last looked at.
+        size: size of the file in bytes when it was last checked.
     """
 
     __slots__ = ("_map", "descriptor", "path", "regular", "size")
@@ -49,11 +51,11 @@ class OpenFile:
         except (OSError, ValueError) as error:
             kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
             raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
-        # Half of the time of fstat, which shows for small objects. Pipes and terminals have no end to seek to, devices
-        # end at 0, and the end of a directory is the largest number in some file systems.
+        # lseek takes half the time of fstat, which matters for small objects. It fails for pipes and terminals, and
+        # returns 0 for devices and a huge number for directories; fstat then tells what the path is.
         try:
             self.size = os.lseek(self.descriptor, 0, os.SEEK_END)
-            self.regular = 0 < self.size < _LARGEST_FILE
+            self.regular = 0 < self.size < _MAX_FILE_BYTES
         except OSError:
             self.regular = False
         if not self.regular:
@@ -64,7 +66,7 @@ class OpenFile:
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Map the whole file into memory as it is now."""
+        """Map the whole file into memory at its present size."""
         from mmap import ACCESS_READ
         from mmap import mmap as map_file
 
@@ -82,12 +84,12 @@ class OpenFile:
         return self._map
 
     def source(self, offset: int, *, ahead: bool = True) -> Source:
-        """Return the bytes of this regular file from an offset on, or a view of its memory map."""
+        """Return a source of the bytes from an offset on; it reads this regular file, or its memory map."""
         if self._map is not None:
             # Reading a map past the end of a file that has become shorter would kill the process.
             return MapSource(self.map(), offset, self.path, self.map)
         if offset > self.size:
-            self.size = os.fstat(self.descriptor).st_size  # the file may have grown
+            self.size = os.fstat(self.descriptor).st_size  # The file may have grown.
             if offset > self.size:
                 raise OpenError(
                     f"the offset is beyond the end: the file has {self.size} bytes", file=self.path, offset=offset
@@ -114,12 +116,11 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
 class OpenFiles:
     """A bounded cache of open files by path, which closes the least recently used file first.
 
-    When the process runs out of descriptors, all cached files are closed.
-
-    Thread-safe without a lock: each operation on the dictionary is atomic, and at worst a file is opened twice.
+    When the process runs out of descriptors, all cached files are closed. The cache is thread-safe without a lock,
+    because each operation on the dictionary is atomic. At worst a file is opened twice.
 
     Attributes:
-        idle_sources: sources for the next reads; a user takes one out.
+        idle_sources: sources that no reader uses. A reader takes one out and puts it back.
     """
 
     def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False, access: Access | None = None) -> None:
@@ -128,12 +129,12 @@ class OpenFiles:
         self._access = access or Access().of_script()
         self._files: dict[str, OpenFile | RemoteFile] = {}
         self.idle_sources: list[FileSource] = []
-        _kept.add(weakref.ref(self, _kept.discard))
+        _caches.add(weakref.ref(self, _caches.discard))
 
     def get(self, path: str) -> OpenFile | RemoteFile:
         """Return the open file at this path."""
         file = self._files.pop(path, None) or open_file(path, self._access, mmap=self._mmap)
-        if file.regular:  # a device or named pipe has a state, so it is opened again each time
+        if file.regular:  # A device or named pipe has a state, so each use opens it again.
             self._files[path] = file
             if len(self._files) > self._limit:
                 for oldest in list(self._files)[: -self._limit]:
@@ -141,22 +142,22 @@ class OpenFiles:
         return file
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Descriptors are invalid in another process, which opens its own.
+        # Descriptors are invalid in another process. It starts with an empty cache.
         return partial(OpenFiles, self._limit, mmap=self._mmap, access=self._access), ()
 
     def clear(self, keep_fewer: bool = False) -> None:
-        """Close all kept files that no reader uses at this moment; with ``keep_fewer`` halve the limit, too."""
+        """Close all cached files that no reader uses at this moment. ``keep_fewer`` also halves the limit."""
         if keep_fewer:
             self._limit = max(1, self._limit // 2)
         self._files.clear()
         self.idle_sources.clear()
 
 
-# Not a WeakSet: making one entry of it takes as long as opening a file.
-_kept: set[weakref.ref[OpenFiles]] = set()
+# All caches of this process. This is not a WeakSet, because adding to one takes as long as opening a file.
+_caches: set[weakref.ref[OpenFiles]] = set()
 
 
-# Other threads take the descriptors that closing kept files frees, so one attempt is not enough.
+# Waits before new attempts. Other threads take the descriptors that closing cached files frees, so one is not enough.
 _RETRY_SECONDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 _retry_lock = threading.Lock()
 
@@ -166,13 +167,13 @@ def _renew_lock() -> None:
     _retry_lock = threading.Lock()
 
 
-# A thread that does not exist in the forked process may have held the lock.
+# At the time of the fork, the lock may belong to a thread that the forked process does not have.
 os.register_at_fork(after_in_child=_renew_lock)
 
 
 def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any) -> Opened:
-    """Call a function that takes descriptors; while none is free, close the kept files and call it again."""
-    # No exception is kept in a variable: its traceback would keep files open.
+    """Call a function that takes descriptors. While none is free, close the cached files and call it again."""
+    # No variable may hold an exception, because its traceback would keep files open.
     try:
         return opening(*arguments)
     except OSError as error:
@@ -181,19 +182,19 @@ def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: An
     for seconds in _RETRY_SECONDS:
         time.sleep(seconds)
         with _retry_lock:
-            _close_kept_files(keep_fewer=not seconds)
+            _close_cached_files(keep_fewer=not seconds)
             try:
                 return opening(*arguments)
             except OSError as error:
                 if not _is_out_of_descriptors(error):
                     raise
     with _retry_lock:
-        _close_kept_files(keep_fewer=False)
+        _close_cached_files(keep_fewer=False)
         return opening(*arguments)
 
 
-def _close_kept_files(keep_fewer: bool) -> None:
-    for reference in tuple(_kept):
+def _close_cached_files(keep_fewer: bool) -> None:
+    for reference in tuple(_caches):
         files = reference()
         if files is not None:
             files.clear(keep_fewer)

@@ -1,7 +1,7 @@
-"""Recognize files of other programs by their first bytes. No object, archive or script file of Kaldi's starts so.
+"""Recognize files of other programs by their first bytes, with which no Kaldi object, archive or script file starts.
 
-Text is read as a list of words if nothing else fits. Without this check a Git LFS pointer, or an HTML page that a
-server sent in place of an archive, would be read as data.
+Text that fits no other type is read as a list of words. Without this check, a Git LFS pointer or an HTML page that a
+server sent instead of an archive would be read as data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONVERT = "`ark convert` makes a table of it"
 _DECODE = "decode it with a command such as 'ffmpeg -v 16 -i FILE -f wav - |'"
 _DOWNLOAD = "if it is an error page of a server, download the file again"
 _TEXT_START = rb"(?:\xef\xbb\xbf)?\s*"
-# First bytes of a file, its format, and what to do with it.
+# Patterns of the first bytes of a file, its format, and advice for the user.
 _FORMATS = (
     (rb"version https://git-lfs\.", "a Git LFS pointer", "run 'git lfs pull' to fetch the file itself"),
     (rb"PK\x03\x04.{26}[^\0]{1,99}?data\.pkl", "a PyTorch file", "torch.load reads it"),
@@ -50,18 +50,18 @@ _COMPRESSIONS = (
     (rb"\xfd7zXZ\0", "xz", "xz -dc"),
     (rb"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"),
 )
-# Without groups, re skips an alternative by its first byte.
+# The joined pattern has no groups, so that re can skip an alternative by its first byte.
 _FOREIGN = re.compile(b"|".join(pattern for pattern, _, _ in (*_FORMATS, *_COMPRESSIONS)), re.DOTALL)
 _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
 def describe_foreign_file(head: bytes, name: str, expected: Expected) -> str:
-    r"""Describe a file that is not of Kaldi's formats, and what to do with it; "" for any other file.
+    r"""Describe a file that is not in one of Kaldi's formats, with advice. Return "" for any other file.
 
     Args:
-        head: the first bytes of the file, up to 512.
-        name: the name of the file, for a command.
-        expected: a single "object", an archive ("ark") or a script file ("scp").
+        head: the first bytes of the file, up to :data:`HEAD_BYTES`.
+        name: name of the file, for the command in the advice.
+        expected: "object" for a single object, "ark" for an archive, or "scp" for a script file.
 
     >>> describe_foreign_file(b"\x1f\x8b\x08", "feats.ark.gz", "ark")
     "is compressed with gzip: read it as 'ark:gunzip -c feats.ark.gz |'"
@@ -71,31 +71,30 @@ def describe_foreign_file(head: bytes, name: str, expected: Expected) -> str:
     is_foreign = _FOREIGN.match(head)
     if not is_foreign and (expected == "object" or not _CONFIGURATION.match(head)):
         return ""
-    what = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
+    contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
     if not is_foreign:
-        return f"is a configuration file (--name=value){what}"
+        return f"is a configuration file (--name=value){contrast}"
     for pattern, kind, advice in _FORMATS:
         if re.match(pattern, head, re.DOTALL):
-            return f"is {kind}{what}{f': {advice}' if advice else ''}"
-    kind, advice = next((kind, advice) for start, kind, advice in _COMPRESSIONS if re.match(start, head))
-    command = f"{name} {advice} |" if name.endswith("|") else f"{advice} {quote(name)} |"
+            return f"is {kind}{contrast}{f': {advice}' if advice else ''}"
+    kind, decompress = next((kind, command) for start, kind, command in _COMPRESSIONS if re.match(start, head))
+    command = f"{name} {decompress} |" if name.endswith("|") else f"{decompress} {quote(name)} |"
     return f"is compressed with {kind}: read it as '{'' if expected == 'object' else f'{expected}:'}{command}'"
 
 
 def refuse_foreign_file(source: Source, expected: Expected) -> None:
-    """Raise :class:`FormatError` if a file of another program starts at the next byte. Wait for no more than one byte.
+    """Raise :class:`FormatError` if a source that has not been read yet is a file of another program.
 
-    Raises:
-        FormatError: the file is of another program.
+    A pipe is checked as soon as its first byte arrives, so the check may see only a part of :data:`HEAD_BYTES`.
     """
     if not source.tell() and not source.at_end():
         refuse_foreign_head(source.peek_buffered(HEAD_BYTES), source.name, expected)
 
 
 def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
-    """Raise :class:`FormatError` if a file that starts with these bytes is of another program.
+    """Raise :class:`FormatError` if a file that starts with these bytes belongs to another program.
 
-    A byte-order mark at the start of a table is a part of the first key, as in Kaldi. It gets a warning.
+    As in Kaldi, a byte-order mark at the start of a table belongs to the first key. This function warns about it.
     """
     if reason := describe_foreign_file(head, name, expected):
         raise FormatError(reason, file=name, offset=0)

@@ -18,10 +18,10 @@ from io_ark.streams.source import Source, StreamSource
 
 
 class Input:
-    """An opened rxfilename: its source of bytes, and the resources to close.
+    """An opened rxfilename, with the resources to close.
 
     Attributes:
-        source: the bytes.
+        source: source of the bytes.
     """
 
     __slots__ = ("_close", "_keep", "source")
@@ -32,7 +32,7 @@ class Input:
         self._keep = keep
 
     def close(self) -> int:
-        """Close it, and return the exit status of a pipe's command (0 for anything else)."""
+        """Close the input and return the exit status of a pipe's command (0 for anything else)."""
         self._keep = None
         if self._close is None:
             return 0
@@ -40,7 +40,7 @@ class Input:
         return close()
 
     def finish(self) -> None:
-        """Close it after all bytes have been read."""
+        """Close the input after all bytes have been read, and raise :class:`PipeError` if a pipe's command failed."""
         status = self.close()
         if status:
             raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)
@@ -56,15 +56,15 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     """Open an rxfilename for reading.
 
     Args:
-        rxfilename: its text, or the parsed form.
-        access: what may be opened (default: anything).
-        files: cache of open regular files, which has its own access to URLs.
+        rxfilename: the name as a string or in parsed form.
+        access: permissions (default: all).
+        files: cache of open regular files. Its permissions decide about URLs.
 
     Raises:
         SpecifierError: the rxfilename is invalid.
         OpenError: the file cannot be opened.
-        PipesRefusedError: it is a command, and pipes are disabled.
-        NetworkRefusedError: it is a URL, and the network is disabled.
+        PipesRefusedError: the name is a command, and pipes are disabled.
+        NetworkRefusedError: the name is a URL, and the network is disabled.
     """
     access = access or Access()
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
@@ -83,7 +83,7 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     return Input(StreamSource(raw, path), keep=file)
 
 
-# Standard input is one stream, however often it is named: bytes read ahead for one table belong to the next.
+# All tables that read standard input share one stream, because a table may read ahead into the next table's bytes.
 _standard_input: tuple[Any, Source] | None = None
 _standard_input_taken = False
 
@@ -92,19 +92,19 @@ def standard_input() -> Source:
     """Return the source of standard input.
 
     Raises:
-        OpenError: another table reads it already, or it is closed or has no bytes.
+        OpenError: a table is reading standard input already, or it is closed, or it is not a stream of bytes.
     """
     global _standard_input, _standard_input_taken
-    if (own := STANDARD_STREAMS.get()) is not None:
-        return StreamSource(own[0], "standard input")
+    if (redirected := STANDARD_STREAMS.get()) is not None:
+        return StreamSource(redirected[0], "standard input")
     stream = getattr(sys.stdin, "buffer", sys.stdin)
     if stream is None:
-        raise OpenError("cannot be read: it is closed", file="standard input")
+        raise OpenError("cannot be read because it is closed", file="standard input")
     if not hasattr(stream, "readinto"):
         raise OpenError(f"cannot be read: sys.stdin is a {type(stream).__name__} without a binary buffer",
                         file="standard input")  # fmt: skip
     if _standard_input is None or _standard_input[0] is not stream:
-        _standard_input = stream, StreamSource(_OneRead(stream), "standard input")
+        _standard_input = stream, StreamSource(_SingleReads(stream), "standard input")
         _standard_input_taken = False
     if _standard_input_taken:
         raise OpenError("is named twice: two tables cannot both be read from it", file="standard input")
@@ -118,8 +118,8 @@ def _standard_input_free() -> int:
     return 0
 
 
-class _OneRead:
-    """Reads a buffered stream with one system call per read, so that no read waits for a full buffer."""
+class _SingleReads:
+    """Reads a buffered stream with one system call per read, so that no read waits until the buffer is full."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -132,8 +132,8 @@ class _OneRead:
 def _open_pipe(command: str, access: Access) -> Input:
     access.check_command(command)
     start = partial(spawn, target=1, name=f"{command}|")
-    if (done := run_in_process(command, start)) is not None:
-        status, data = done
+    if (status_and_data := run_in_process(command, start)) is not None:
+        status, data = status_and_data
         return Input(StreamSource(BytesIO(data), f"{command}|"), lambda: status)
     process, reading = start(command)
     raw = open(reading, "rb", buffering=0)  # noqa: SIM115 (closed below)
@@ -142,7 +142,7 @@ def _open_pipe(command: str, access: Access) -> Input:
     def close() -> int:
         raw.close()
         if os.getpid() != parent:
-            return 0  # in a forked process: only the parent can wait for the command
+            return 0  # Only the process that started the command can wait for it, not a forked process.
         return wait_for(process)
 
     return Input(StreamSource(raw, f"{command}|"), close)

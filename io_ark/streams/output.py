@@ -22,19 +22,21 @@ from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_
 from io_ark.streams.process import current_process
 from io_ark.streams.remote import Upload, is_url
 
+# Bytes that an output buffers. A pipe's reader waits for them.
 OUTPUT_BUFFER = 1 << 17
-# Of a file, for which nobody waits. Copying a large object first is faster: fewer calls, with bytes in the cache.
+# Bytes that the output of a file buffers. Nobody waits for a file, and collecting large objects in a buffer takes fewer
+# calls, with bytes that are still in the processor's cache.
 FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
 
 
-OPENED_AGAIN = "was opened for writing again before it was closed: what was written here is lost"
-# Who writes a file that may be unfinished, by device and inode or URL.
+OPENED_AGAIN = "was opened for writing again before it was closed: the bytes written here are lost"
+# The owner of each file that is being written, by device and inode or by URL.
 _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
 
 def claim(owner: Any, place: int | str) -> None:
-    """Note who writes the file of a descriptor, or a URL. Whoever has opened it before gives up."""
+    """Record the owner of the file at a descriptor or URL. An earlier owner gives up its output."""
     identity: object = place
     if isinstance(place, int):
         status = os.fstat(place)
@@ -47,15 +49,15 @@ def claim(owner: Any, place: int | str) -> None:
 
 
 class WholeWrites:
-    """Context of writes that belong together. An exception between the first and the last of them breaks the output.
+    """Context for writes that belong together. An exception between the first and the last write breaks the output.
 
-    The output counts as broken from the first write to the last, so no exception can come in between unnoticed, not
-    even that of a signal.
+    The output counts as broken from the first write to the last, so no exception goes unnoticed, not even an exception
+    that a signal handler raises.
 
     Attributes:
         name: name of the output.
         broken: True after a failure.
-        reason: why it is broken.
+        reason: message about a broken output.
     """
 
     def __init__(self, name: str, broken: bool = False) -> None:
@@ -79,7 +81,10 @@ class WholeWrites:
 
 
 class ClosedOnExit:
-    """Base class of outputs that ``with`` closes. After another error, one of closing is logged and not raised."""
+    """Base class of outputs that ``with`` closes.
+
+    If the block raised an error, a second error on closing is logged and not raised.
+    """
 
     def close(self) -> None:
         raise NotImplementedError
@@ -94,7 +99,7 @@ class ClosedOnExit:
             if kind is None:
                 raise
             if not isinstance(error, WriteError):
-                logger.error("%s", failure)  # the exception being raised occurred first
+                logger.error("%s", failure)  # The exception of the block occurred first and is raised.
 
 
 class Output(ClosedOnExit):
@@ -102,19 +107,19 @@ class Output(ClosedOnExit):
 
     Args:
         name: name for error messages.
-        raw: stream without a buffer of its own.
+        raw: unbuffered stream.
         finish: closes the stream after all bytes have been written.
         discard: closes the stream of an incomplete output (default: ``finish``).
-        flush_raw: flush the stream after each write, because others write to it, too.
-        buffer: bytes that are buffered at most (default: OUTPUT_BUFFER).
+        flush_raw: flush the stream after each write, because other code writes to it as well.
+        buffer: maximum number of buffered bytes (default: :data:`OUTPUT_BUFFER`).
         start: number of bytes that the file had before.
 
     Attributes:
         name: name for error messages.
         start: number of bytes that the file had before.
-        entry: context for the writes of one entry: if one of them fails or is interrupted, the output is broken.
-        follows: the archive that the lines of this script file point into: its bytes are sent first, and after a
-            failure the script file ends at a whole line.
+        entry: context for the writes of one entry. If a write fails or is interrupted, the output is broken.
+        follows: archive that the lines of this script file point into. Its bytes are sent before these lines, and
+            after a failure the script file ends with a complete line.
         on_give_up: called by :meth:`give_up`.
     """
 
@@ -152,20 +157,20 @@ class Output(ClosedOnExit):
 
     @property
     def inherited(self) -> bool:
-        """True in a process forked after this was opened: its buffered bytes belong to the other process."""
+        """True in a process that was forked after this output was opened. The parent writes the buffered bytes."""
         return current_process() is not self._process
 
     def write(self, data: Any) -> None:
-        """Write bytes. Small writes are buffered, large ones are passed to the system at once.
+        """Write bytes. Small writes are buffered; large writes are passed to the system at once.
 
         Raises:
-            WriteError: the write failed (ReaderGoneError: the reader of the pipe is gone).
-            ClosedError: this is closed, or the process was forked after it was opened.
+            WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
+            ClosedError: the output is closed, or was opened before the process was forked.
         """
         self.write_all((data,))
 
     def write_all(self, parts: Iterable[Any]) -> None:
-        """Write some pieces of bytes, as :meth:`write` does."""
+        """Write several objects of bytes like :meth:`write`."""
         self._check_open()
         for data in parts:
             size = data.nbytes if isinstance(data, memoryview) else len(data)
@@ -175,7 +180,7 @@ class Output(ClosedOnExit):
                 self._send(data)
 
     def tell(self) -> int:
-        """Return the number of bytes written so far, buffered ones included."""
+        """Return the number of bytes written so far, including buffered bytes."""
         return self._written + len(self._pending)
 
     def flush(self) -> None:
@@ -187,11 +192,11 @@ class Output(ClosedOnExit):
                 self._send(b"")
 
     def close(self) -> None:
-        """Flush and close; a second call does nothing if the first one returned.
+        """Flush and close. After a call that returned, further calls do nothing.
 
         Raises:
-            WriteError: not all bytes were written, or a write failed or was interrupted before.
-            PipeError: the command that reads them failed.
+            WriteError: not all bytes could be written, or an earlier write failed or was interrupted.
+            PipeError: the command that reads the output failed.
         """
         if self.inherited:
             self._close_inherited()
@@ -210,7 +215,7 @@ class Output(ClosedOnExit):
         self._sending.check()
 
     def give_up(self) -> None:
-        """Break this output, because its file was opened for writing again, and leave the file as it is."""
+        """Break this output because its file was opened for writing again. The file itself is not touched."""
         if self._raw is None:
             return
         for writes in self.entry, self._sending:
@@ -222,7 +227,7 @@ class Output(ClosedOnExit):
             self.on_give_up()
 
     def _release(self, close: Callable[[], None]) -> None:
-        """Close the stream by this function."""
+        """Close the stream with ``close`` and convert its errors."""
         self._raw = None
         try:
             close()
@@ -238,19 +243,19 @@ class Output(ClosedOnExit):
             raise ClosedError("was written to after it was closed", file=self.name)
         if process.current is not self._process:
             raise ClosedError(
-                "was opened in the process that forked this one: write there, or open another output here",
+                "was opened in the parent of this process: write in the parent, or open a new output in this process",
                 file=self.name,
             )
 
     def _close_inherited(self) -> None:
-        """Close this process's copy of the descriptor and write nothing: the process that opened it writes."""
+        """Close this process's copy of the descriptor and write nothing. The parent writes the buffered bytes."""
         raw, self._raw = self._raw, None
         self._pending.clear()
-        if raw is not None and not self._flush_raw:  # else it is a stream of the caller's
+        if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.
             raw.close()
 
     def _send(self, data: Any) -> None:
-        """Pass the buffered bytes and then these to the system."""
+        """Pass the buffered bytes and then ``data`` to the system."""
         with self._sending:
             if self.follows is not None:
                 self.follows.flush()
@@ -266,15 +271,15 @@ class Output(ClosedOnExit):
                         self._end_at_line(part, begin)
                         raise
                 if self._flush_raw:
-                    self._raw.flush()  # a fork must not copy bytes that the stream buffers
+                    self._raw.flush()  # A forked process must not inherit bytes in the stream's buffer.
             except (OSError, ValueError) as error:
                 self._complain(error)
             self._pending = bytearray()
 
     def _end_at_line(self, part: Any, begin: int) -> None:
-        """Cut off a line of a script file of which only a part was written: it could point to another object."""
+        """Cut off an incomplete last line of a script file, because a shortened line can point to a wrong object."""
         if self.follows is not None and not self._flush_raw:
-            with suppress(OSError, ValueError):  # a pipe
+            with suppress(OSError, ValueError):  # A pipe has no position and cannot be truncated.
                 written = bytes(part)[: self._raw.tell() - begin]
                 self._raw.truncate(begin + written.rfind(b"\n") + 1)
 
@@ -297,13 +302,13 @@ def open_output(
     access: Access | None = None,
     append: bool = False,
 ) -> Output:
-    """Open a wxfilename for writing. An existing file is truncated, or with ``append`` extended.
+    """Open a wxfilename for writing. An existing file is truncated, or extended if ``append`` is true.
 
     Raises:
         SpecifierError: the wxfilename is invalid.
         OpenError: the file cannot be opened.
-        PipesRefusedError: it is a command, and pipes are disabled.
-        NetworkRefusedError: it is a URL, and the network is disabled.
+        PipesRefusedError: the name is a command, and pipes are disabled.
+        NetworkRefusedError: the name is a URL, and the network is disabled.
     """
     access = access or Access()
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
@@ -327,7 +332,7 @@ def open_output(
 
     def discard() -> None:
         with raw:
-            if append and raw.seekable():  # entries after a part of one could not be read
+            if append and raw.seekable():  # No entry after an incomplete entry could be read.
                 raw.truncate(start)
 
     buffer = FILE_BUFFER if raw.seekable() else None
@@ -337,10 +342,10 @@ def open_output(
 
 
 def _standard_output() -> Output:
-    if (own := STANDARD_STREAMS.get()) is not None:
-        return Output("standard output", own[1], lambda: None)
+    if (redirected := STANDARD_STREAMS.get()) is not None:
+        return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:
-        raise OpenError("cannot be written to: it is closed", file="standard output")
+        raise OpenError("cannot be written to because it is closed", file="standard output")
     if not hasattr(sys.stdout, "buffer"):
         raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__} without a binary buffer",
                         file="standard output")  # fmt: skip
@@ -356,10 +361,10 @@ def _open_output_pipe(command: str, access: Access) -> Output:
     child, writing = spawn(command, 0, f"|{command}")
     raw = open(writing, "wb", buffering=0)  # noqa: SIM115 (closed below)
 
-    def finish() -> None:  # never called in a forked process, see Output.close
+    def finish() -> None:  # Output.close never calls this in a forked process.
         raw.close()
         status = wait_for(child)
         if status:
-            raise PipeError(f"the command {describe_status(status)}: its output is incomplete", file=f"|{command}")
+            raise PipeError(f"the command {describe_status(status)}: the output is incomplete", file=f"|{command}")
 
     return Output(f"|{command}", raw, finish)

@@ -1,4 +1,4 @@
-"""Run the commands in Kaldi file names in a shell, as in Kaldi (src/util/kaldi-io.cc), unless they are disabled."""
+"""Run the commands of file names that end in ``|``, or start with it, in a shell (Kaldi's src/util/kaldi-io.cc)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from io_ark.errors import PipeError
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
 
-_PATIENCE = (0.001, 0.01, 0.05, 0.1)  # seconds
+# Waits between checks whether a command has ended after ^C.
+_INTERRUPT_SECONDS = (0.001, 0.01, 0.05, 0.1)
 Spawn = Callable[[str], tuple[int, int]]
-"""Starts a shell, and returns its process id and the descriptor of its output."""
+"""Function that starts a shell and returns its process id and the descriptor of its output."""
 COMMANDS_IN_PROCESS: list[Callable[[str, Spawn], tuple[int, bytes] | None]] = []
-"""Functions that run a command in this process: they return its exit status and output, or None to leave it to a shell.
+"""Functions that can run a command without a new process. A package that implements commands adds a function.
 
-They start shells for a part of it by the function that they are given. Whoever has commands of its own adds one. Their
-standard streams are :data:`STANDARD_STREAMS`.
+A function gets the command, and a :data:`Spawn` to start shells for parts of the command. It returns the exit status
+and the output of the command, or None to leave the command to a shell. Commands use :data:`STANDARD_STREAMS`.
 """
 STANDARD_STREAMS: ContextVar[tuple[Any, Any] | None] = ContextVar("standard input and output", default=None)
 WITHHELD: set[str] = set()
-"""Variables of the environment that this process has set for itself: commands do not get them."""
+"""Environment variables that this process has set for itself and hides from commands."""
 
 
 def run_in_process(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
-    """Return the exit status and output of a command that one of :data:`COMMANDS_IN_PROCESS` has run, else None."""
+    """Run a command in this process if :data:`COMMANDS_IN_PROCESS` can; return its exit status and output, or None."""
     return next((done for run in COMMANDS_IN_PROCESS if (done := run(command, spawn)) is not None), None)
 
 
@@ -41,9 +42,9 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
         ends = retry_when_out_of_descriptors(os.pipe)
     except OSError as error:
         raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
-    ours, inherited = ends[1 - target], ends[target]
+    ours, inherited = ends[1 - target], ends[target]  # os.pipe returns the reading end first.
     try:
-        # Python ignores these signals, which children inherit: `yes | head` in a script file would never end.
+        # Python ignores these signals, and children inherit that. Without the reset, `yes | head` would never end.
         process = os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", command],
@@ -60,14 +61,14 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
 
 
 def wait_for(process: int) -> int:
-    """Wait for a command and return its exit status; negative if a signal ended it.
+    """Wait for a command and return its exit status, or the negative number of the signal that ended it.
 
-    While :class:`KeyboardInterrupt` is handled, a command has a moment to end, and else counts as interrupted, too: ^C
-    ends a program at once, as Kaldi's.
+    After ^C, the command has 0.16 seconds to end, so that the program ends at once like a Kaldi program. A command that
+    is still running then counts as interrupted.
     """
     if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    for seconds in _PATIENCE:
+    for seconds in _INTERRUPT_SECONDS:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
@@ -76,7 +77,7 @@ def wait_for(process: int) -> int:
 
 
 def describe_status(status: int) -> str:
-    """Describe the exit status of a command in Kaldi's words, with the status of ``pclose``, and in plain ones."""
+    """Describe the exit status of a command in Kaldi's words (the status of ``pclose``) and in plain words."""
     if status < 0:
         return f"had nonzero return status {-status} (ended by signal {-status})"
     return f"had nonzero return status {status << 8} (exit status {status})"

@@ -1,4 +1,4 @@
-"""Detect that a process was forked, without a system call."""
+"""Detect forks without a system call, and handle exceptions in ``__del__`` methods."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from io_ark.logs import logger
 
 
 class Process:
-    """Identity of a process: a forked process has another one."""
+    """Identity of a process. It changes after a fork."""
 
     __slots__ = ()
 
 
 current = Process()
-"""Identity of this process. Read it as an attribute of this module, because a fork changes it."""
+"""Identity of this process. Always read it as an attribute of this module, because a fork replaces it."""
 
 
 def current_process() -> Process:
@@ -31,9 +31,9 @@ def _renew() -> None:
 
 
 class Deletion:
-    """Context of the work of a ``__del__``, from which Python lets no exception out: errors are logged.
+    """Context for the work of a ``__del__`` method. It logs errors, because Python drops exceptions of ``__del__``.
 
-    ^C is raised again in the main thread as soon as the ``__del__`` has been left.
+    ^C is raised again in the main thread after ``__del__`` has returned.
     """
 
     def __enter__(self) -> None:
@@ -41,7 +41,7 @@ class Deletion:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if isinstance(error, KeyboardInterrupt):
-            logger.error("an output was interrupted while it was closed: it is incomplete")
+            logger.error("closing an output was interrupted: the output is incomplete")
             interrupt_later()
         elif isinstance(error, Exception):
             logger.error("%s", error)
@@ -51,12 +51,10 @@ class Deletion:
 
 
 def interrupt_later() -> None:
-    """Raise ^C in the main thread after a while."""
-    timer = threading.Timer(_AFTER_SECONDS, _thread.interrupt_main)
+    """Raise ^C in the main thread after 50 ms, when a ``__del__`` that calls this has returned."""
+    timer = threading.Timer(0.05, _thread.interrupt_main)
     timer.daemon = True
     timer.start()
 
-
-_AFTER_SECONDS = 0.05
 
 os.register_at_fork(after_in_child=_renew)

@@ -1,10 +1,10 @@
-"""Files at URLs (``https://``, ``s3://``, ``gs://``, ``hf://``), by fsspec: range requests, uploads, retries.
+"""Read and write files at URLs (``https://``, ``s3://``, ``gs://``, ``hf://``) with fsspec.
 
-A file that is read in order is read ahead by more and more bytes, up to 8 MiB per request. After a jump, about as
-many bytes are requested as the last objects took, so a random look-up is usually one request.
+While a file is read in order, each request reads further ahead, up to 8 MiB. After a jump, a request has about the size
+of the last objects, so that a random look-up is usually one request.
 
-Servers are not trusted: no more bytes than asked for are taken, a request may take a minute and as long as its bytes
-need, and all bytes of a file come from one version of it.
+Servers are not trusted. No more bytes than requested are read, the time of a request is limited, and all bytes of a
+file come from one version of the file.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ Result = TypeVar("Result")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
-_SMALLEST, _LARGEST = 1 << 14, 1 << 23
-# Seconds to wait before each new attempt; about as much again is added at random, so that workers do not retry at once.
-_BACK_OFF = (0.1, 0.3, 1.0, 3.0)
-_SECONDS = 60  # to wait for an answer, or for its next bytes
-_SLOWEST = 1 << 15  # bytes per second after the first minute
-# Statuses of HTTP that may be temporary. Other client errors (400 to 499) are final.
-_TEMPORARY = (408, 425, 429)
+_MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
+# Waits before new attempts. A random time of up to the same length is added, so that workers do not retry together.
+_RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0)
+# Time to wait for an answer, and for its next bytes.
+_TIMEOUT_SECONDS = 60
+# A request of n bytes may take n / _MIN_BYTES_PER_SECOND seconds after the first minute.
+_MIN_BYTES_PER_SECOND = 1 << 15
+# HTTP statuses of client errors (400 to 499) that may be temporary. All others are final.
+_TEMPORARY_STATUSES = (408, 425, 429)
 _CHANGED = "has changed since it was opened: open it again"
 _NO_VERSIONS = (
     "the server sends neither a strong ETag nor a Last-Modified that is a second old, so parts of two versions of the "
@@ -54,7 +56,7 @@ def is_url(path: str) -> bool:
 
 
 class _Connection:
-    """The file system of a URL. A forked process makes its own: sockets cannot be shared."""
+    """The file system of a URL. A forked process opens a new file system, because it cannot share sockets."""
 
     def __init__(self, url: str, access: Access) -> None:
         self.url = url
@@ -91,19 +93,19 @@ def _is_http(url: str) -> bool:
 
 
 async def _public_client(**options: Any) -> Any:
-    """Return a session of HTTP that connects to public addresses only, whoever names or redirects to another one."""
+    """Return an HTTP session that connects to public addresses only, even if a server redirects to a private one."""
     from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
     class Resolver(ThreadedResolver):
         async def resolve(self, host: str, *arguments: Any, **named: Any) -> Any:
-            found = await super().resolve(host, *arguments, **named)
-            refuse_private(host, [each["host"] for each in found])
-            return found
+            addresses = await super().resolve(host, *arguments, **named)
+            refuse_private(host, [address["host"] for address in addresses])
+            return addresses
 
     class Connector(TCPConnector):
         async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
             host = req.url.raw_host or ""
-            if ":" in host or host.replace(".", "").isdigit():  # an address, for which no resolver is asked
+            if ":" in host or host.replace(".", "").isdigit():  # No resolver is asked for a numeric address.
                 refuse_private(host, [host])
             return await super().connect(req, traces, timeout)
 
@@ -111,13 +113,21 @@ async def _public_client(**options: Any) -> Any:
 
 
 class _Answer(NamedTuple):
-    """A range of bytes of a file."""
+    """A range of bytes of a file.
 
-    data: bytes  # the bytes; one more than asked for if the server sends too many
-    first: int  # offset of the first byte
-    size: int | None  # size of the whole file; None if the server does not tell it
-    version: str  # what differs between two versions of the file ("" if unknown)
-    is_strong: bool = True  # False if two versions of the file may have the same
+    Attributes:
+        data: the bytes. If the server sends too many bytes, one more than requested.
+        first: offset of the first byte.
+        size: size of the whole file, or None if the server does not tell it.
+        version: identifier of the file's version, or "" if the server does not tell it.
+        is_strong: False if two versions of the file may have the same identifier.
+    """
+
+    data: bytes
+    first: int
+    size: int | None
+    version: str
+    is_strong: bool = True
 
 
 class _StatusError(Exception):
@@ -126,21 +136,21 @@ class _StatusError(Exception):
         self.status = status
 
 
-async def _take(stream: Any, most: int) -> bytes:
-    """Read a stream up to its end, but no more than this number of bytes."""
+async def _read_up_to(stream: Any, limit: int) -> bytes:
+    """Read a stream up to its end, but at most ``limit`` bytes."""
     data = bytearray()
-    while len(data) < most and (part := await stream.read(most - len(data))):
+    while len(data) < limit and (part := await stream.read(limit - len(data))):
         data += part
     return bytes(data)
 
 
 def _version_of(headers: Mapping[str, str]) -> tuple[str, bool]:
-    """Return what identifies the version of a file, and whether it is strong (RFC 9110, sections 8.8.1 and 8.8.2.2).
+    """Return an identifier of a file's version, and True if it is strong (RFC 9110, sections 8.8.1 and 8.8.2.2).
 
-    A weak ETag is that of all versions which the server holds to be equivalent. A Last-Modified is that of all versions
-    of one second: it is strong if the server's clock has passed that second.
+    Two versions that the server considers equivalent may share a weak ETag, and two versions of the same second share a
+    Last-Modified. A Last-Modified is strong if the server's clock has passed that second.
     """
-    from email.utils import parsedate_to_datetime  # slow to import; whoever is here has it
+    from email.utils import parsedate_to_datetime  # Imported here: slow, but aiohttp has already imported it.
 
     etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if etag.startswith('"'):
@@ -148,19 +158,20 @@ def _version_of(headers: Mapping[str, str]) -> tuple[str, bool]:
     try:
         age = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified)
         is_strong = age.total_seconds() >= 1
-    except (TypeError, ValueError, OverflowError):  # one is missing or invalid
+    except (TypeError, ValueError, OverflowError):  # A date is missing or invalid.
         is_strong = False
     return f"{etag} {modified}".strip(), is_strong
 
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
-    """Request a range of bytes by HTTP, of this version of the file if it has a strong one."""
-    import asyncio  # slow to import; whoever is here has it
+    """Request a range of bytes by HTTP; if ``version`` is a strong ETag, from that version of the file."""
+    import asyncio  # Imported here: slow, but aiohttp has already imported it.
 
     from aiohttp import ClientTimeout
 
-    options: dict[str, Any] = {"timeout": ClientTimeout(_SECONDS + (stop - start) / _SLOWEST, None, _SECONDS, _SECONDS)}
-    if "timeout" in system.client_kwargs:  # which the user has configured
+    total_seconds = _TIMEOUT_SECONDS + (stop - start) / _MIN_BYTES_PER_SECOND
+    options: dict[str, Any] = {"timeout": ClientTimeout(total_seconds, None, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)}
+    if "timeout" in system.client_kwargs:  # The user has configured a timeout.
         options.clear()
     options |= system.kwargs
     headers = {**options.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
@@ -173,53 +184,54 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
         if answer.status not in (200, 206, 416):
             raise _StatusError(answer.status)
         version_of_answer = _version_of(answer.headers)
-        told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        size = int(told[3]) if told and told[3] != "*" else None
+        content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        size = int(content_range[3]) if content_range and content_range[3] != "*" else None
         if answer.status == 416:
             return _Answer(b"", start, size, *version_of_answer)
         if answer.status == 200 and size is None:
             size = answer.content_length
         try:
-            data = await _take(answer.content, stop - start + 1)
+            data = await _read_up_to(answer.content, stop - start + 1)
         except asyncio.TimeoutError as error:
-            if type(error) is asyncio.TimeoutError:  # of the whole request; others have types of their own
+            if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for all but the total time.
                 raise OpenError("cannot be read: the server is too slow", file=url, offset=start) from error
             raise
-        first = int(told[1]) if told and told[1] and answer.status == 206 else 0
+        first = int(content_range[1]) if content_range and content_range[1] and answer.status == 206 else 0
         return _Answer(data, first, size, *version_of_answer)
 
 
 async def _get_s3(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
-    """Request a range of bytes of an object in S3, of this version of it."""
+    """Request a range of bytes from this version of an object in S3."""
     bucket, key, _ = system.split_path(path)
     answer = await system._call_s3(
         "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", IfMatch=version
     )
     try:
-        return _Answer(await _take(answer["Body"], stop - start + 1), start, None, answer["ETag"])
+        return _Answer(await _read_up_to(answer["Body"], stop - start + 1), start, None, answer["ETag"])
     finally:
         answer["Body"].close()
 
 
-# What file systems of fsspec tell of a file, which differs between two versions of it.
-_VERSIONS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified", "created",
-             "modify", "modificationTime", "sha")  # fmt: skip
+# Fields of a file's information in fsspec's file systems that differ between two versions of the file.
+_VERSION_FIELDS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", "last_modified", "LastModified",
+                   "created", "modify", "modificationTime", "sha")  # fmt: skip
 
 
 def _size_and_version(system: Any, path: str) -> tuple[Any, str]:
-    """Return size and version of a file as they are now; the version is "" if the file system tells none."""
+    """Return the present size and version of a file. The version is "" if the file system does not tell it."""
     system.invalidate_cache(path)
     info = system.info(path)
-    return info.get("size"), str(next(filter(None, map(info.get, _VERSIONS)), ""))
+    return info.get("size"), str(next(filter(None, map(info.get, _VERSION_FIELDS)), ""))
 
 
-def _range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
+def _request_range(system: Any, path: str, start: int, stop: int, version: str) -> _Answer:
     """Request a range of bytes of a file."""
     protocol = system.protocol if isinstance(system.protocol, str) else system.protocol[0]
     get = {"http": _get, "https": _get, "s3": _get_s3}.get(protocol)
     if get is None or (get is _get_s3 and not version):
         data = system.cat_file(path, start=start, end=stop)
-        return _Answer(data, start, *_size_and_version(system, path))  # asked after the bytes have been read
+        # The version is requested after the bytes: had the file changed before, the version would differ.
+        return _Answer(data, start, *_size_and_version(system, path))
     from fsspec.asyn import sync
 
     answer: _Answer = sync(system.loop, get, system, path, start, stop, version)
@@ -227,11 +239,11 @@ def _range(system: Any, path: str, start: int, stop: int, version: str) -> _Answ
 
 
 class RemoteFile:
-    """A file at a URL, read by ranges of bytes. May be shared by threads, forked processes, and pickled.
+    """A file at a URL, read by ranges of bytes. Threads and forked processes may share it, and it can be pickled.
 
     Attributes:
         path: the URL.
-        regular: True: it has offsets.
+        regular: always True, because the file has offsets.
         size: size of the file in bytes.
     """
 
@@ -242,20 +254,20 @@ class RemoteFile:
         self.path = url
         self._access = access
         self._connection = _Connection(url, access)
-        self._span = 0, b""  # bytes that have been read ahead, and their offset
-        self._ahead = _SMALLEST
-        self._typical = _SMALLEST  # bytes that were read between two jumps
-        self._run = 0  # where reading in order began
+        self._span = 0, b""  # Offset of the bytes that have been read ahead, and these bytes.
+        self._ahead = _MIN_REQUEST_BYTES
+        self._typical = _MIN_REQUEST_BYTES  # Mean number of bytes read between two jumps.
+        self._run = 0  # Offset after the last jump.
         self.size, self._version = self._first_contact()
 
     def _first_contact(self) -> tuple[int, str]:
-        """Return size and version of the file; by HTTP, read its first bytes, too."""
+        """Return the size and version of the file. With HTTP, the same request reads the first bytes."""
 
         def ask(system: Any, path: str) -> tuple[object, str]:
             if not _is_http(self.path):
                 return _size_and_version(system, path)
-            answer = _range(system, path, 0, _SMALLEST, "")
-            if answer.first == 0 and len(answer.data) in (_SMALLEST, answer.size):
+            answer = _request_range(system, path, 0, _MIN_REQUEST_BYTES, "")
+            if answer.first == 0 and len(answer.data) in (_MIN_REQUEST_BYTES, answer.size):
                 self._span = 0, answer.data
             return answer.size, answer.version if answer.is_strong else ""
 
@@ -263,15 +275,15 @@ class RemoteFile:
         if not isinstance(size, int):
             raise OpenError("the server does not tell the size of the file, so it has no offsets: use a pipe such as "
                             "'curl -s URL |'", file=self.path)  # fmt: skip
-        if not version and size > len(self._span[1]):  # two requests could see two versions of the file
-            if size > _LARGEST:
+        if not version and size > len(self._span[1]):  # Two requests could see two versions of the file.
+            if size > _MAX_REQUEST_BYTES:
                 raise OpenError(_NO_VERSIONS, file=self.path)
             self.size, self._version = size, version
             self._span = 0, self._fetch(0, size)
         return size, version
 
     def source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
-        """Return the bytes of the file from an offset on."""
+        """Return a source of the file's bytes from an offset on."""
         if offset > self.size:
             raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes",
                             file=self.path, offset=offset)  # fmt: skip
@@ -286,27 +298,27 @@ class RemoteFile:
         if end <= offset:
             return b""
         known = data[offset - begin :] if begin <= offset < begin + len(data) else b""
-        self._plan(offset, begin, begin + len(data))
+        self._adapt_read_ahead(offset, begin, begin + len(data))
         start = offset + len(known)
         stop = min(max(end, start + self._ahead), self.size)
         fresh = self._fetch(start, stop)
         self._span = offset, known + fresh
         return self._span[1][: end - offset]
 
-    def _plan(self, offset: int, begin: int, end: int) -> None:
-        """Decide how many bytes to request: more if reading goes on in order, else as many as an object had."""
+    def _adapt_read_ahead(self, offset: int, begin: int, end: int) -> None:
+        """Double the number of bytes to read ahead while reading in order. After a jump, use the size of an object."""
         if begin <= offset <= end + self._ahead and end > 0:
-            self._ahead = min(2 * self._ahead, _LARGEST)
+            self._ahead = min(2 * self._ahead, _MAX_REQUEST_BYTES)
         else:
-            read = max(end - self._run - self._ahead // 2, _SMALLEST)
-            self._typical = (self._typical + min(read, _LARGEST // 8)) // 2
-            self._ahead = max(_SMALLEST, self._typical)
+            read = max(end - self._run - self._ahead // 2, _MIN_REQUEST_BYTES)
+            self._typical = (self._typical + min(read, _MAX_REQUEST_BYTES // 8)) // 2
+            self._ahead = max(_MIN_REQUEST_BYTES, self._typical)
             self._run = offset
 
     def _fetch(self, start: int, stop: int) -> bytes:
         def get(system: Any, path: str) -> bytes:
-            answer = _range(system, path, start, stop, self._version)
-            # An answer to If-Range need not tell the version.
+            answer = _request_range(system, path, start, stop, self._version)
+            # An answer to If-Range may omit the version.
             version = answer.version or (self._version if self._version.startswith('"') else "")
             if (self._version and version != self._version) or answer.size not in (None, self.size):
                 raise OpenError(_CHANGED, file=self.path, offset=start)
@@ -321,31 +333,31 @@ class RemoteFile:
         return self._attempt(get, start)
 
     def _attempt(self, work: Callable[[Any, str], Result], offset: int | None = None) -> Result:
-        """Call a function with the file system and the path, and try again after temporary errors.
+        """Call ``work`` with the file system and the path, and call it again after temporary errors.
 
-        No attempt begins after half a minute, so that with a slow server all of them take a minute and a half, and the
-        time of the bytes.
+        No attempt begins after half a minute, so that all attempts together take at most a minute and a half, plus the
+        time for the bytes.
         """
         begin = time.monotonic()
-        for attempt, seconds in enumerate((*_BACK_OFF, None), 1):
+        for attempt, seconds in enumerate((*_RETRY_SECONDS, None), 1):
             system, path = self._connection()
             try:
                 return work(system, path)
             except ArkError:
                 raise
             except FileNotFoundError as error:
-                raise MissingFileError("cannot be opened: there is no such file", file=self.path) from error
-            except Exception as error:  # each library of a protocol has errors of its own
+                raise MissingFileError("cannot be opened: the server has no such file", file=self.path) from error
+            except Exception as error:  # The library of each protocol raises different exceptions.
                 if isinstance(error.__cause__, NetworkRefusedError):
                     raise NetworkRefusedError(error.__cause__.message, file=self.path) from error
-                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # of S3
+                if isinstance(error, OSError) and "PreconditionFailed" in repr(error.__cause__):  # S3's IfMatch.
                     raise OpenError(_CHANGED, file=self.path, offset=offset) from error
-                if seconds is None or _is_final(error) or time.monotonic() - begin > _SECONDS / 2:
-                    tried = "" if attempt == 1 else f" ({attempt} attempts)"
+                if seconds is None or _is_final(error) or time.monotonic() - begin > _TIMEOUT_SECONDS / 2:
+                    attempts = "" if attempt == 1 else f" ({attempt} attempts)"
                     raise OpenError(
-                        f"cannot be read: {_reason(error)}{tried}", file=self.path, offset=offset
+                        f"cannot be read: {_reason(error)}{attempts}", file=self.path, offset=offset
                     ) from error
-            from random import random  # which would delay every program
+            from random import random  # Imported here because the import would delay every program.
 
             time.sleep(seconds * (1 + random()))
         raise AssertionError("unreachable")
@@ -357,7 +369,7 @@ class RemoteFile:
 def _is_final(error: Exception) -> bool:
     status = getattr(error, "status", None)
     if isinstance(status, int):
-        return 400 <= status < 500 and status not in _TEMPORARY
+        return 400 <= status < 500 and status not in _TEMPORARY_STATUSES
     return isinstance(error, PermissionError | NotImplementedError | ImportError | TypeError | ValueError)
 
 
@@ -368,7 +380,7 @@ def _reason(error: Exception) -> str:
 
 
 class RemoteSource(FileSource):
-    """Part of a remote file. All reads go through the file's read-ahead."""
+    """Source of a remote file's bytes. All reads go through the file's read-ahead."""
 
     def __init__(self, file: RemoteFile, offset: int, ahead: bool) -> None:
         self._file = file
@@ -383,7 +395,7 @@ class RemoteSource(FileSource):
         data = memoryview(self._file.read(needed, offset))
         done = len(data)
         views[0][:done] = data
-        if done == needed and len(views) > 1:  # the bytes after the array, if they are there already
+        if done == needed and len(views) > 1:  # Copy the bytes after the array if they have been read ahead.
             begin, span = self._file._span
             at = offset + done - begin
             tail = span[at : at + len(views[1])] if at >= 0 else b""
@@ -396,17 +408,18 @@ class RemoteSource(FileSource):
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         kind = np.dtype(dtype)
-        if count * kind.itemsize <= _LARGEST:
+        if count * kind.itemsize <= _MAX_REQUEST_BYTES:
             return super().read_array(kind, count)
         self.check(count * kind.itemsize)
-        return np.frombuffer(self._read_chunks(count * kind.itemsize), kind)  # the size is only a server's word
+        # A server may lie about the size of the file, so memory grows only as bytes arrive.
+        return np.frombuffer(self._read_chunks(count * kind.itemsize), kind)
 
     def take(self, count: int) -> tuple[Any, int]:
-        return super().take(count) if count <= _LARGEST else (self.read_array(np.uint8, count), 0)
+        return super().take(count) if count <= _MAX_REQUEST_BYTES else (self.read_array(np.uint8, count), 0)
 
 
 class Upload:
-    """A file at a URL while it is written. It appears there when it is closed."""
+    """A file that is being written to a URL. It appears at the URL when it is complete."""
 
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)
@@ -416,26 +429,26 @@ class Upload:
         try:
             self._file = system.open(path, "wb")
         except NotImplementedError as error:
-            raise OpenError("cannot be opened for writing: this protocol only reads", file=url) from error
+            raise OpenError("cannot be opened for writing, because the protocol is read-only", file=url) from error
         except Exception as error:
             raise OpenError(f"cannot be opened for writing: {_reason(error)}", file=url) from error
 
     def write(self, data: Any) -> int:
-        """Write bytes; they are sent in large parts."""
-        return self._done(lambda: int(self._file.write(bytes(data))))
+        """Write bytes. They are collected and sent in large parts."""
+        return self._run(lambda: int(self._file.write(bytes(data))))
 
     def close(self) -> None:
-        """Do nothing: a process that only inherited this must not complete the file."""
+        """Do nothing, because a forked process that only inherited the upload must not complete the file."""
 
     def discard(self) -> None:
-        """Give up the file, so that nothing appears at the URL."""
-        self._done(self._file.discard)
+        """Cancel the upload, so that nothing appears at the URL."""
+        self._run(self._file.discard)
 
     def finish(self) -> None:
         """Send the last bytes and complete the file."""
-        self._done(self._file.close)
+        self._run(self._file.close)
 
-    def _done(self, work: Callable[[], Result]) -> Result:
+    def _run(self, work: Callable[[], Result]) -> Result:
         try:
             return work()
         except Exception as error:

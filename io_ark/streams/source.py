@@ -1,6 +1,6 @@
-"""Sources of bytes that codecs read objects from.
+"""Sources of bytes, from which codecs read objects.
 
-A :class:`Source` knows its name and the offset of the next byte, so that every error can name them. A size in a header
+A :class:`Source` knows its name and the offset of the next byte, so that every error can name both. A size in a header
 is checked against the number of available bytes before memory is allocated. For a pipe, whose length is unknown,
 memory grows only as bytes arrive.
 """
@@ -21,27 +21,26 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError, OpenError, TruncatedError
 from io_ark.streams.system import pread, preadv
 
+# Bytes read at a time: for a header, for small objects, and while a large text or many objects are read in order.
 HEADER_WINDOW = 512
 SMALL_WINDOW = 4096
 LARGE_WINDOW = 1 << 18
-# Bytes read after a large array in the same call: usually the next key and the header of the next array.
-TAIL = 128
-# Bytes read at a time while compressed arrays follow each other: few enough for the processor's cache.
-AHEAD = 1 << 19
-# Size of the first chunk of a large object in a stream of unknown length; the chunks double.
+# Bytes read after a large array in the same call. They usually hold the next key and the header of the next array.
+TAIL_BYTES = 128
+# Bytes read at a time while compressed arrays follow each other. They fit into the processor's cache.
+SUCCESSIVE_READ_BYTES = 1 << 19
+# Bytes of the first chunk of a large object in a stream of unknown length. Each further chunk doubles the size.
 FIRST_CHUNK = 1 << 20
-
-
-# Bytes of a word and of a line of a script file; an endless stream such as /dev/zero has longer ones.
-LONGEST_WORD = 1 << 24
-LONGEST_LINE = 1 << 26
+# Limits for a word and for a line of a text file. An endless stream such as /dev/zero exceeds them.
+MAX_WORD_BYTES = 1 << 24
+MAX_LINE_BYTES = 1 << 26
 
 
 class RawInput(Protocol):
-    """Protocol of streams: an unbuffered binary file, a pipe, the file of a socket."""
+    """Protocol of streams, such as an unbuffered binary file, a pipe, or the file of a socket."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
-        """Read into the buffer with one call and return the number of bytes; 0 at the end."""
+        """Read into the buffer with one system call, and return the number of bytes, or 0 at the end."""
 
 
 @lru_cache(maxsize=64)
@@ -55,11 +54,11 @@ _TOKEN = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)(?=[ \t\n\v\f\r])")
 
 
 class Source:
-    """Base class of sources: a window that moves over the bytes in order. Subclasses fill the window.
+    """Base class of sources. A window moves over the bytes in order; subclasses fill it.
 
     Attributes:
         name: name for error messages.
-        small: bytes of an array that is copied out of the window; a larger one is read into its place.
+        small: size in bytes up to which arrays are copied out of the window. Larger arrays are read directly.
     """
 
     small = SMALL_WINDOW
@@ -67,54 +66,54 @@ class Source:
     def __init__(self, name: str) -> None:
         self.name = name
         self._window: Any = b""  # bytes, memoryview or mmap
-        self._at = 0  # the next byte, within the window
-        self._end = 0  # the window's length
-        self._base = 0  # the offset of the window's first byte
+        self._at = 0  # Position of the next byte in the window.
+        self._end = 0  # Length of the window.
+        self._base = 0  # Offset of the window's first byte in the source.
 
     def tell(self) -> int:
         """Return the offset of the next byte."""
         return self._base + self._at
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
-        """Raise a :class:`FormatError` with this source's name and an offset (default: of the next byte)."""
+        """Raise a :class:`FormatError` with this source's name and an offset (default: the next byte's)."""
         raise FormatError(message, file=self.name, offset=self.tell() if offset is None else offset)
 
     def remaining(self) -> int | None:
-        """Return the number of bytes left at this moment, or None if it is unknown (a pipe)."""
+        """Return the number of bytes left at this moment, or None if it is unknown, as for a pipe."""
         return None
 
     def holds(self, count: int) -> bool:
-        """Return whether ``count`` more bytes are there; False if that is unknown (a pipe)."""
+        """Return True if ``count`` more bytes are certainly available. The answer for a pipe is always False."""
         remaining = self.remaining()
         return remaining is not None and remaining >= count
 
     def peek(self, count: int) -> bytes:
-        """Return up to ``count`` next bytes without consuming them; fewer only at the end of the source."""
+        """Return the next ``count`` bytes without consuming them, or fewer bytes at the end of the source."""
         if self._end - self._at < count:
             self._fill(count)
         return bytes(self._window[self._at : self._at + count])
 
     def peek_buffered(self, limit: int) -> bytes:
-        """Return those of the next ``limit`` bytes that are buffered already, without consuming them."""
+        """Return up to ``limit`` buffered bytes without consuming them or waiting for more."""
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
-    def buffered(self, wanted: int) -> tuple[Any, int, int]:
-        """Return the window and the begin and end of its unread bytes: at least one unless the source has ended.
+    def buffered(self, count: int) -> tuple[Any, int, int]:
+        """Return the window, and the begin and end of its unread bytes. They are equal only at the end of the source.
 
-        A regular file is read ahead by ``wanted`` bytes; a stream returns only the bytes available already.
+        A regular file is read ahead by about ``count`` bytes. A stream waits for one byte only.
         """
         if self._at == self._end:
             self._fill(1)
         return self._window, self._at, self._end
 
     def unread(self, count: int) -> None:
-        """Move back by this number of bytes, which must be within the window."""
+        """Move back by ``count`` bytes, which must still be in the window."""
         if not 0 <= count <= self._at:
             raise ValueError(f"{count} bytes are no longer in memory")
         self._at -= count
 
     def read(self, count: int) -> bytes | memoryview:
-        """Read exactly ``count`` bytes; a view (no copy) if the source is memory.
+        """Read exactly ``count`` bytes. A source in memory returns a view.
 
         Raises:
             TruncatedError: fewer bytes are available. This is checked before memory is allocated.
@@ -129,7 +128,7 @@ class Source:
         """Consume ``count`` bytes without copying them out of the window.
 
         Returns:
-            A buffer that has the bytes, and where they begin in it.
+            A buffer that contains the bytes, and their position in the buffer.
 
         Raises:
             TruncatedError: fewer bytes are available. This is checked before memory is allocated.
@@ -154,7 +153,7 @@ class Source:
             return np.frombuffer(self._window, kind, count, at).copy() if count else np.empty(0, kind)
         self.check(size)
         if self.remaining() is None and size > buffered + FIRST_CHUNK:
-            return np.frombuffer(self._read_chunks(size), kind)  # a view of a bytearray, which is writable
+            return np.frombuffer(self._read_chunks(size), kind)  # A view of a bytearray is writable.
         array = np.empty(count, kind)
         target = array.view(np.uint8).data
         target[:buffered] = memoryview(self._window)[self._at : self._end]
@@ -184,7 +183,7 @@ class Source:
         """Read all bytes up to the end of the source.
 
         Raises:
-            FormatError: these are more than ``limit`` bytes.
+            FormatError: more than ``limit`` bytes follow.
         """
         pieces, size = [], 0
         while self._at < self._end or self._fill(1):
@@ -192,11 +191,11 @@ class Source:
             size += len(pieces[-1])
             self._at = self._end
             if size > limit:
-                self.fail(f"more than {limit >> 20} MiB follow: does it end?")
+                self.fail(f"more than {limit >> 20} MiB follow: is this an endless device or pipe?")
         return b"".join(pieces)
 
     def read_some(self, limit: int) -> bytes:
-        """Read at most ``limit`` bytes, those available without waiting for more; b"" at the end."""
+        """Read up to ``limit`` bytes; wait for one byte, but not for more. Return b"" at the end."""
         if self._at == self._end:
             self._fill(1)
         at = self._at
@@ -207,7 +206,7 @@ class Source:
         """Read all bytes up to the end of a text file.
 
         Raises:
-            FormatError: it has no line break in 64 MiB, as an endless device.
+            FormatError: the source has no line break in 64 MiB, like an endless device.
         """
         pieces, unbroken = [], 0
         while piece := self.read_some(LARGE_WINDOW):
@@ -217,39 +216,39 @@ class Source:
         return b"".join(pieces)
 
     def _check_line(self, length: int) -> None:
-        if length > LONGEST_LINE:
-            self.fail(f"no line break in {LONGEST_LINE >> 20} MiB: is this a text file?")
+        if length > MAX_LINE_BYTES:
+            self.fail(f"no line break in {MAX_LINE_BYTES >> 20} MiB: is this a text file?")
 
     def read_lines(self) -> Iterator[bytes]:
-        r"""Yield the lines up to the end of the source without their ``\n``, each as soon as it arrives."""
+        r"""Yield the lines up to the end of the source, without ``\n``. A line is yielded as soon as it arrives."""
         return chain.from_iterable(self.read_line_lists())
 
     def read_line_lists(self) -> Iterator[list[bytes]]:
-        """Yield the same lines in lists of lines that arrive together."""
-        begun: list[bytes] = []
+        """Yield the same lines as :meth:`read_lines`, in lists of lines that arrive together."""
+        unfinished: list[bytes] = []  # The parts of a line whose end has not arrived.
         while piece := self.read_some(LARGE_WINDOW):
-            first, newline, rest = piece.partition(b"\n")
-            begun.append(first)
+            first, newline, remainder = piece.partition(b"\n")
+            unfinished.append(first)
             if newline:
-                *lines, last = rest.split(b"\n")
-                yield [b"".join(begun), *lines]
-                begun = [last]
-            elif len(begun) * LARGE_WINDOW > LONGEST_LINE:
-                self._check_line(sum(map(len, begun)))
-        if any(begun):
-            yield [b"".join(begun)]
+                *lines, last = remainder.split(b"\n")
+                yield [b"".join(unfinished), *lines]
+                unfinished = [last]
+            elif len(unfinished) * LARGE_WINDOW > MAX_LINE_BYTES:
+                self._check_line(sum(map(len, unfinished)))
+        if any(unfinished):
+            yield [b"".join(unfinished)]
 
     def read_line(self) -> bytes:
-        r"""Read the bytes before the next ``\n``, which is skipped, or before the end of the source."""
+        r"""Read the bytes before the next ``\n`` and skip the ``\n``. The last line may lack one."""
         line = self.read_until(b"\n")
         self._at += self._at < self._end
         return line
 
     def read_until(self, stops: bytes, limit: int = sys.maxsize) -> bytes:
-        """Read the bytes before the first of these stop bytes, or before the end of the source.
+        """Read the bytes before the first byte that occurs in ``stops``, or before the end of the source.
 
         Raises:
-            FormatError: there is no stop byte in about ``limit`` bytes.
+            FormatError: the next ``limit`` bytes, or a few more, contain no stop byte.
         """
         pieces: list[bytes] = []
         begin = self.tell()
@@ -269,26 +268,26 @@ class Source:
     def skip_space(self) -> None:
         """Skip white space, as defined by C's ``isspace``."""
         while True:
-            found = _NOT_SPACE.search(self._window, self._at, self._end)
-            self._at = found.start() if found else self._end
-            if found or not self._fill(1):
+            match = _NOT_SPACE.search(self._window, self._at, self._end)
+            self._at = match.start() if match else self._end
+            if match or not self._fill(1):
                 return
 
     def read_token(self) -> bytes:
-        """Skip white space and read the bytes up to the next white space; b"" at the end."""
+        """Skip white space and read the bytes up to the next white space. Return b"" at the end."""
         if self.at_end():
             return b""
         if token := self.match(_TOKEN):
             return token[1]
         self.skip_space()
-        return self.read_until(_SPACE, LONGEST_WORD)
+        return self.read_until(_SPACE, MAX_WORD_BYTES)
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """Consume a match of the pattern if the window holds it whole; None does not mean that there is no match."""
-        found = pattern.match(self._window, self._at, self._end)
-        if found:
-            self._at = found.end()
-        return found
+        """Consume a match of the pattern at the next byte. None can also mean that the window ends too early."""
+        match = pattern.match(self._window, self._at, self._end)
+        if match:
+            self._at = match.end()
+        return match
 
     def at_end(self) -> bool:
         """Return True if no byte is left."""
@@ -297,8 +296,8 @@ class Source:
     def _find(self, stops: bytes) -> int:
         """Return the position of the first stop byte in the window, or the window's end."""
         if len(stops) == 1 and type(self._window) is bytes:
-            found = self._window.find(stops, self._at)
-            return found if found >= 0 else self._end
+            position: int = self._window.find(stops, self._at)
+            return position if position >= 0 else self._end
         match = _any_of(stops).search(self._window, self._at, self._end)
         return match.start() if match else self._end
 
@@ -314,21 +313,21 @@ class Source:
         if remaining is not None and count > remaining:
             self._raise_truncated(count, remaining)
 
-    def _raise_truncated(self, wanted: int, present: int) -> NoReturn:
+    def _raise_truncated(self, size: int, present: int) -> NoReturn:
         raise TruncatedError(
-            f"ends too early: {wanted} bytes should follow, {present} are available", file=self.name, offset=self.tell()
+            f"ends too early: {size} bytes should follow, {present} are available", file=self.name, offset=self.tell()
         )
 
     def _fill(self, count: int) -> bool:
-        """Fill the window with at least ``count`` unread bytes if the source has them; return True if any are left."""
+        """Fill the window with at least ``count`` unread bytes if the source has them. Return False at the end."""
         return self._at < self._end
 
-    def _read_past_window(self, target: memoryview, wanted: int) -> None:
-        """Fill ``target`` with the bytes after the window, which has been consumed."""
-        self._raise_truncated(wanted, wanted - len(target))
+    def _read_past_window(self, target: memoryview, size: int) -> None:
+        """Fill ``target`` with the bytes after the consumed window. ``size`` is the whole object's, for errors."""
+        self._raise_truncated(size, size - len(target))
 
     def _read_chunks(self, size: int) -> bytearray:
-        """Read ``size`` bytes of a stream that may end earlier; memory grows as they arrive."""
+        """Read ``size`` bytes of a stream that may end earlier. Memory grows only as bytes arrive."""
         data = bytearray()
         piece = FIRST_CHUNK
         while len(data) < size:
@@ -342,7 +341,7 @@ class Source:
 
 
 class BytesSource(Source):
-    """Bytes in memory: ``bytes``, a memory map, the buffer of an array. Arrays read are views of it."""
+    """Source of bytes in memory: ``bytes``, a memory map, or the buffer of an array. Its arrays are views."""
 
     small = 0
 
@@ -368,11 +367,18 @@ class BytesSource(Source):
 
 
 class MapSource(BytesSource):
-    """A file mapped into memory, which may grow meanwhile. Arrays read are read-only views of the map."""
+    """Source of a file that is mapped into memory and may grow. Its arrays are read-only views of the map.
+
+    Args:
+        buffer: memory map of the file.
+        offset: offset of the first byte to read.
+        name: name for error messages.
+        map_again: returns a map of the file at its present size.
+    """
 
     def __init__(self, buffer: Any, offset: int, name: str, map_again: Callable[[], Any]) -> None:
         super().__init__(buffer, offset, name)
-        self._map_again = map_again  # returns a map of the file as it is now
+        self._map_again = map_again
 
     def remaining(self) -> int:
         self._window = memoryview(self._map_again())
@@ -388,7 +394,7 @@ class MapSource(BytesSource):
 
 
 class StreamSource(Source):
-    """A readable stream: a pipe, standard input, any object with ``readinto``, read through a buffer."""
+    """Source of a stream: a pipe, standard input, or any object with ``readinto``."""
 
     def __init__(self, raw: RawInput, name: str = "<stream>") -> None:
         super().__init__(name)
@@ -396,35 +402,33 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read some bytes of the stream, whose position is ``offset``; return 0 at its end."""
+        """Read some bytes of the stream. Return 0 at its end. ``offset`` is the position, for errors."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:
             raise
-        except Exception as error:  # a stream of the caller may raise anything; gzip raises three kinds of errors
+        except Exception as error:  # A caller's stream may raise anything; gzip raises three types of errors.
             raise OpenError(f"cannot be read: {error}", file=self.name, offset=offset) from error
 
     def _fill(self, count: int) -> bool:
-        kept = bytes(self._window[self._at : self._end])
+        unread = bytes(self._window[self._at : self._end])
         self._base += self._at
-        wanted = max(count, self._step)
-        # The window grows while objects are small. After a large one (see _read_past_window) it is small again,
-        # because bytes that go through it are copied twice.
+        # The window grows while objects are small. A large object makes it small again (see _read_past_window),
+        # because bytes that go through the window are copied twice.
+        view = memoryview(bytearray(max(count, self._step)))
         self._step = min(2 * self._step, LARGE_WINDOW)
-        fresh = bytearray(wanted)
-        view = memoryview(fresh)
         got = 0
-        while len(kept) + got < count or got == 0:
-            more = self._readinto(view[got:], self._base + len(kept) + got)
+        while len(unread) + got < count or got == 0:
+            more = self._readinto(view[got:], self._base + len(unread) + got)
             if more == 0:
                 break
             got += more
-        self._window = kept + view[:got]
+        self._window = unread + view[:got]
         self._at = 0
         self._end = len(self._window)
         return self._end > 0
 
-    def _read_past_window(self, target: memoryview, wanted: int) -> None:
+    def _read_past_window(self, target: memoryview, size: int) -> None:
         self._base += self._end
         self._window = b""
         self._at = self._end = 0
@@ -433,23 +437,32 @@ class StreamSource(Source):
         while filled < len(target):
             more = self._readinto(target[filled:], self._base)
             if more == 0:
-                self._raise_truncated(wanted, wanted - len(target) + filled)
+                self._raise_truncated(size, size - len(target) + filled)
             self._base += more
             filled += more
 
 
 class FileSource(StreamSource):
-    """Part of a regular file, read with ``pread``: no file position is shared with other readers of the descriptor."""
+    """Source of a regular file's bytes. It uses ``pread``, so that readers of the descriptor share no file position.
 
-    _first = HEADER_WINDOW  # bytes read after a jump; more after an object that these did not hold
+    Args:
+        descriptor: descriptor of the file.
+        offset: offset of the first byte to read.
+        size: size of the file in bytes.
+        name: name for error messages.
+        owner: object that closes the descriptor when it is deleted.
+        ahead: read bytes after an object in the same call, because the next object is likely to be read as well.
+    """
+
+    _first = HEADER_WINDOW  # Bytes read after a jump. Becomes SMALL_WINDOW when an object was larger than the header.
     _step = 2 * SMALL_WINDOW
-    _successive = False  # True after an object that was taken, until the next seek
+    _successive = False  # True while successive objects are read with `take`.
 
     def __init__(
         self, descriptor: int, offset: int, size: int, name: str, owner: object = None, ahead: bool = True
     ) -> None:
         self.name = name
-        self._owner = owner  # closes the descriptor when it is deleted
+        self._owner = owner
         self._ahead = ahead
         self._descriptor = descriptor
         self._size = size
@@ -463,9 +476,9 @@ class FileSource(StreamSource):
         return self._window[at : at + limit]  # type: ignore[no-any-return]
 
     def reach(self, offset: int) -> bool:
-        """Seek to an offset and return True; return False if it is beyond the known end of the file.
+        """Seek to an offset and return True. Return False if it is beyond the known end of the file.
 
-        The bytes there are read again, unless they have been read ahead.
+        The window is read again unless it contains the offset.
         """
         if self._ahead and 0 <= offset - self._base < self._end:
             self._at = offset - self._base
@@ -481,7 +494,7 @@ class FileSource(StreamSource):
         return True
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read bytes at an offset of the file, without moving."""
+        """Read ``size`` bytes at an offset of the file without moving."""
         data = self._pread(size, offset)
         if len(data) < size:
             raise TruncatedError(f"ends too early: {size} bytes should follow, {len(data)} are available",
@@ -499,15 +512,15 @@ class FileSource(StreamSource):
         return max(0, self._size - self._base - self._at)
 
     def holds(self, count: int) -> bool:
-        return count <= self._size - self._base - self._at or super().holds(count)  # the file may have grown
+        return count <= self._size - self._base - self._at or super().holds(count)  # The file may have grown.
 
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
             super().check(count)
 
-    def buffered(self, wanted: int) -> tuple[Any, int, int]:
-        if self._end - self._at < wanted // 2:  # not after every read
-            self._fill(wanted)
+    def buffered(self, count: int) -> tuple[Any, int, int]:
+        if self._end - self._at < count // 2:  # Half a window is enough; filling it after every read would be slow.
+            self._fill(count)
         return self._window, self._at, self._end
 
     def skip(self, count: int) -> None:
@@ -523,10 +536,10 @@ class FileSource(StreamSource):
     def _fill(self, count: int) -> bool:
         start = self._base + self._at
         window: bytes = self._window[self._at : self._end]
-        wanted = max(count, min(self._step, self._size - start), SMALL_WINDOW)
+        size = max(count, min(self._step, self._size - start), SMALL_WINDOW)
         self._step = min(2 * self._step, LARGE_WINDOW)
         while len(window) < count:
-            more = self._pread(wanted - len(window), start + len(window))
+            more = self._pread(size - len(window), start + len(window))
             if not more:
                 break
             window = window + more if window else more
@@ -545,10 +558,10 @@ class FileSource(StreamSource):
                 self.check(count)
             if count <= SMALL_WINDOW:
                 self._first = SMALL_WINDOW
-            wanted = count + TAIL if self._ahead else count
-            if self._successive and wanted < AHEAD:
-                wanted = AHEAD
-            window = self._pread(min(wanted, self._size - start), start)
+            size = count + TAIL_BYTES if self._ahead else count
+            if self._successive and size < SUCCESSIVE_READ_BYTES:
+                size = SUCCESSIVE_READ_BYTES
+            window = self._pread(min(size, self._size - start), start)
             if len(window) < count:
                 return super().take(count)
             self._window = window
@@ -576,8 +589,8 @@ class FileSource(StreamSource):
         return array
 
     def _read_into(self, array: npt.NDArray[Any], size: int, start: int) -> None:
-        """Fill an array of ``size`` bytes from an offset on, and move there; read ahead a little in the same call."""
-        tail = bytearray(TAIL) if self._ahead else b""
+        """Fill an array of ``size`` bytes from offset ``start`` on. The same call reads ``TAIL_BYTES`` ahead."""
+        tail = bytearray(TAIL_BYTES) if self._ahead else b""
         targets = (array, tail) if self._ahead else (array,)
         got = self._preadv(targets, start)
         while got < size:

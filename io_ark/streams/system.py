@@ -1,4 +1,4 @@
-"""Differences between operating systems: reading at an offset, and names that Windows lacks."""
+"""Hide differences between operating systems: reading at an offset, and names that Windows lacks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Flags to open a file for reading its bytes as they are. Windows has no O_CLOEXEC, and translates line ends by default.
+# Flags to open a file for reading. Windows has no O_CLOEXEC, and translates line ends unless O_BINARY is set.
 OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# The same to write a file, which is created or truncated.
+# Flags to open a file for writing. The file is created or truncated.
 WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 SIGPIPE = int(getattr(signal, "SIGPIPE", 13))
 
@@ -18,7 +18,7 @@ _seeking = threading.Lock()
 
 
 def can_run_commands() -> bool:
-    """Return True if this system has a shell that runs commands as Kaldi's do."""
+    """Return True if this system can run the commands of Kaldi file names in a POSIX shell."""
     return hasattr(os, "posix_spawn")
 
 
@@ -40,6 +40,6 @@ def _preadv(descriptor: int, targets: Sequence[Any], offset: int) -> int:
     return done
 
 
-# Without pread, threads that share a descriptor take turns.
+# Windows has no pread. Its replacement seeks, so threads that share a descriptor take turns.
 pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _pread)
 preadv: Callable[[int, Sequence[Any], int], int] = getattr(os, "preadv", _preadv)

@@ -1,7 +1,7 @@
-"""Temporary files and folders that get their name when they are complete, and are removed after a kill.
+"""Write files and folders under temporary names, rename them when they are complete, and clean up after a kill.
 
-A temporary file lies beside its target. Its name holds the machine and the process, so that a later run can tell the
-files of a killed process from those of a running one.
+A temporary file lies beside its target. Its name contains the machine and the process, so that a later run can
+distinguish the files of a killed process from the files of a running process.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TEMPORARY = ".unfinished-"
-# End of the temporary name of a complete folder while a new one takes its place.
+# Suffix of the temporary name of the old folder while a new folder takes its name.
 REPLACED = "-replaced"
-# Start of the names of files that are open in a process. Under /dev lies /dev/shm, too, a place for files like others.
+# Prefixes of names that stand for the open files of a process. Not all of /dev, because /dev/shm holds regular files.
 DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
-# A temporary file of another machine is taken for abandoned after this time without a write.
+# A temporary file of another machine counts as abandoned after this time without a write.
 SECONDS_UNTIL_ABANDONED = 24 * 3600.0
 
 
 class OtherFileError(Exception):
-    """A folder that is to be replaced holds something else; ``path`` is its place."""
+    """A folder that should be replaced contains the file or folder ``path``, which the new folder does not have."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} would be lost")
@@ -37,9 +37,9 @@ class OtherFileError(Exception):
 def is_replaceable(path: Path) -> bool:
     """Return True unless the path, links followed, is a device, FIFO, socket or file descriptor of a process.
 
-    A rename would put a regular file in the place of those; they are written to instead.
+    Devices and the like must be written to, because a rename would replace them by a regular file.
     """
-    if str(path).startswith(DESCRIPTORS):  # which may lead to a regular file that is open already
+    if str(path).startswith(DESCRIPTORS):  # A descriptor may lead to a regular file, so its mode does not tell.
         return False
     try:
         mode = os.stat(path).st_mode
@@ -49,51 +49,51 @@ def is_replaceable(path: Path) -> bool:
 
 
 def place_of(path: Path, *, follow: bool = False) -> Path:
-    """Return the path to rename a temporary file to, in a folder without links.
+    """Return the path that a temporary file is renamed to, with all links in its folder's path resolved.
 
     Args:
         path: the file to be written.
-        follow: replace the target of a link; otherwise the link itself, so that its target keeps its content.
+        follow: if ``path`` is a link, replace its target. By default the link itself is replaced.
     """
     path = Path(os.path.abspath(path))
     return Path(os.path.realpath(path)) if follow else Path(os.path.realpath(path.parent)) / path.name
 
 
 def temporary_name(path: Path, *, follow: bool = False) -> Path:
-    """Return a name beside the place of ``path`` (see :func:`place_of`) that only this process uses."""
+    """Return a name for this process, in the folder of the file that will be replaced (see :func:`place_of`)."""
     place = place_of(path, follow=follow)
     return place.with_name(f"{place.name}{TEMPORARY}{machine()}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def machine() -> str:
-    """Return an identifier of the machine and, in containers, of the set of processes seen there."""
-    processes = 0
+    """Return an identifier of the machine and of the namespace of process ids, which differs between containers."""
+    namespace = 0
     with contextlib.suppress(OSError):
-        processes = os.stat("/proc/self/ns/pid").st_ino
-    return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=4).hexdigest()
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    return hashlib.blake2b(f"{socket.gethostname()} {namespace}".encode(), digest_size=4).hexdigest()
 
 
 def remove_unfinished(path: Path, *, own: bool = False) -> int:
-    """Remove what processes that no longer run left of this file or folder, and return the number of names removed.
+    """Remove the temporary files of ``path`` that dead processes have left, and return the number of removed names.
 
     Args:
-        path: the complete file or folder. If it is a link, its target is meant, too.
-        own: remove the temporary files of this process, too.
+        path: the complete file or folder. Temporary files beside the target of a link are removed as well.
+        own: also remove the temporary files of this process.
     """
     places = {place_of(path), place_of(path, follow=True)}
     return sum(clear_directory(place.parent, place.name + TEMPORARY, own=own) for place in places)
 
 
 def clear_directory(directory: Path, start: str = "", *, own: bool = False) -> int:
-    """Remove the abandoned temporary files of all files in a directory whose names start so; return their number."""
+    """Remove the abandoned temporary files in a directory whose names begin with ``start``, and count them."""
     if not directory.is_dir():
         return 0
-    left = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
-    return sum(_restore(path) or remove_files(path) for path in left if _is_abandoned(path, own))
+    temporary = [path for path in directory.iterdir() if path.name.startswith(start) and TEMPORARY in path.name]
+    return sum(_restore(path) or remove_files(path) for path in temporary if _is_abandoned(path, own))
 
 
 def _restore(path: Path) -> bool:
-    """Give a replaced folder its name again and return True if no folder has taken its place."""
+    """Give an old folder its name back and return True, unless a new folder has taken the name."""
     place = path.with_name(path.name.rpartition(TEMPORARY)[0])
     if not path.name.endswith(REPLACED) or os.path.lexists(place):
         return False
@@ -102,9 +102,9 @@ def _restore(path: Path) -> bool:
 
 
 def remove_files(path: Path) -> bool:
-    """Remove a temporary file or folder, without following links; return True if nothing is left of it.
+    """Remove a temporary file or folder without following links. Return True if nothing is left.
 
-    A folder that was replaced may have got another folder since, which stays.
+    A user may have moved a folder into an old folder since it was replaced. Such a folder stays.
     """
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
@@ -118,9 +118,9 @@ def remove_files(path: Path) -> bool:
 
 
 def _is_abandoned(temporary: Path, own: bool) -> bool:
-    name, _, rest = temporary.name.rpartition(TEMPORARY)[2].partition("-")
-    pid = rest.partition("-")[0]
-    if name == machine() and pid.isdecimal():
+    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # See temporary_name.
+    pid = fields[1] if len(fields) > 1 else ""
+    if fields[0] == machine() and pid.isdecimal():
         return own if int(pid) == os.getpid() else not _is_running(int(pid))
     try:
         return time.time() - temporary.stat().st_mtime > SECONDS_UNTIL_ABANDONED
@@ -133,15 +133,15 @@ def _is_running(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # a process of another user
+    except OSError:  # The process belongs to another user.
         return True
-    with contextlib.suppress(OSError, IndexError):  # a zombie has ended
+    with contextlib.suppress(OSError, IndexError):  # A zombie ("Z") has ended.
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     return True
 
 
 def synchronize(path: Path) -> None:
-    """Have the system write a file or directory to the disk."""
+    """Write the buffered data of a file or directory to the disk (``fsync``)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -150,7 +150,7 @@ def synchronize(path: Path) -> None:
 
 
 def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
-    """Rename a complete temporary file such that after a crash of the machine the old or the new file is there."""
+    """Rename a complete temporary file. If the machine crashes, either the old file or the new file is there."""
     place = place_of(path, follow=follow)
     os.replace(temporary, place)
     synchronize(place.parent)
@@ -158,13 +158,13 @@ def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder for this block to fill with files, which then takes the place of a folder.
+    """Yield a temporary folder for the block to fill with files. It then replaces ``folder``.
 
-    The folder that was there may only hold files that the new one has, too: nothing else is removed.
+    An old folder may contain only files that the new folder has as well, so that no other file is removed.
 
     Raises:
-        OtherFileError: it has another file, or a folder, and is unchanged.
-        NotADirectoryError: it is not a folder.
+        OtherFileError: the old folder contains a folder or any other file. It is left unchanged.
+        NotADirectoryError: ``folder`` is not a folder.
     """
     place = place_of(folder, follow=True)
     if place.exists() and not place.is_dir():
@@ -189,7 +189,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def first_other(folder: Path, names: set[str]) -> Path | None:
-    """Return the first entry of a folder that is a folder, or has none of these names; None if there is none."""
+    """Return the first entry of a folder that is a folder or whose name is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
     others = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]
     return others[0] if others else None

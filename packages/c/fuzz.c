@@ -1,4 +1,5 @@
-/* Fuzz target of kaldi_features.h: any options, audio and chunks give a status or features, and a stream gives the rows of the whole.
+/* Fuzz target of kaldi_features.h: any options, audio and chunks give a status or features, and a stream gives the same rows as
+   kf_compute() for the whole utterance.
 
        clang -g -O1 -fsanitize=fuzzer,address,undefined -DKF_LIBFUZZER fuzz.c -o fuzz && ./fuzz
        cc -g -O1 -fsanitize=address,undefined,float-cast-overflow fuzz.c -o fuzz && ./fuzz COUNT SEED */
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_SAMPLES = 3000, MOST_BYTES = 1 << 22, MOST_VALUES = 1 << 20 };
+enum { MAX_SAMPLES = 3000, MAX_BYTES = 1 << 22, MAX_VALUES = 1 << 20 };
 
 typedef struct {
     const uint8_t *data;
@@ -51,8 +52,8 @@ static void change(kf_options *options, bytes *in) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const windows[] = {"povey", "hamming", "hanning", "rectangular", "sine", "blackman"};
-    static float numbers[999 * 256], samples[MOST_SAMPLES];
-    static int16_t shorts[MOST_SAMPLES];
+    static float numbers[999 * 256], samples[MAX_SAMPLES];
+    static int16_t shorts[MAX_SAMPLES];
     bytes in = {data, size};
     kf_options options;
     size_t needed;
@@ -73,14 +74,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (take(&in, 4)) options.statistics = NULL;
     const kf_status checked = kf_size(&options, &needed);
     must(*kf_strerror(checked) && checked < KF_NUM_STATUSES, "status");
-    if (checked != KF_OK || needed > MOST_BYTES) return 0;
+    if (checked != KF_OK || needed > MAX_BYTES) return 0;
     const size_t shift = take(&in, 64), less = take(&in, 16) ? 0 : 1 + take(&in, (uint32_t)needed);
     char *memory = (char *)malloc(needed + shift - less + 1);
     must(memory != NULL, "memory");
     const kf_status made = kf_init(memory + shift, needed - less, &options, &frontend);
     must(less ? made == KF_ERROR_MEMORY : (made == KF_OK) == (frontend != NULL), "kf_init");
     if (made == KF_OK) {
-        const int64_t count = take(&in, MOST_SAMPLES);
+        const int64_t count = take(&in, MAX_SAMPLES);
         const uint32_t kind = take(&in, 8);
         uint32_t state = take(&in, 0);
         for (int64_t i = 0; i < count; i++) {
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const int64_t room = kf_rows(frontend, count), dim = kf_dim(frontend);
         int64_t rows = 0, streamed = 0, part;
         must(room >= 0 && dim > 0, "kf_rows");
-        if (room * dim <= MOST_VALUES) {
+        if (room * dim <= MAX_VALUES) {
             float *out = (float *)malloc((size_t)(room * dim) * sizeof *out + 1);
             float *chunks = (float *)malloc((size_t)(room * dim) * sizeof *out + 1);
             must(out && chunks, "memory");
@@ -103,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             kf_seed(frontend, 1);
             if (status == KF_OK && (kind & 1 || take(&in, 2)) && !frontend->whole && !options.shorten_frame) {
                 for (int64_t done = 0; done < count;) {
-                    int64_t chunk = take(&in, 4) ? take(&in, 300) : take(&in, MOST_SAMPLES);
+                    int64_t chunk = take(&in, 4) ? take(&in, 300) : take(&in, MAX_SAMPLES);
                     chunk = chunk < count - done && in.left ? chunk : count - done;
                     must((kind & 1 ? kf_accept(frontend, samples + done, chunk, chunks + streamed * dim, room - streamed, &part)
                                    : kf_accept_int16(frontend, shorts + done, chunk, chunks + streamed * dim, room - streamed,

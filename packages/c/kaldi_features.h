@@ -2,10 +2,10 @@
 
    Computes fbank, MFCC, PLP and spectrograms, of whole audio or in chunks, with Kaldi's dithering, and the steps that published
    models add: low frame rate, global, utterance and sliding normalization, deltas, stacking. The results are equal to Kaldi's, byte
-   for byte, on every machine with IEEE 754 arithmetic: the header has its own logarithms, cosines and FFT, and calls no function
-   of <math.h>. It keeps no global state and allocates no memory.
+   for byte, on every machine with IEEE 754 arithmetic, because the header has its own logarithms, cosines and FFT, and calls no
+   function of <math.h>. It keeps no global state and allocates no memory.
 
-   In one C or C++ file, define KALDI_FEATURES_IMPLEMENTATION before the header is included; all others include it alone:
+   In one C or C++ file, define KALDI_FEATURES_IMPLEMENTATION before you include the header. All other files only include it:
 
        #define KALDI_FEATURES_IMPLEMENTATION
        #include "kaldi_features.h"
@@ -21,9 +21,9 @@
        if (!status) status = kf_compute(fbank, samples, count, features, capacity, &rows);
        if (status) fprintf(stderr, "%s\n", kf_strerror(status));
 
-   Define KF_API to declare the functions otherwise: as `static`, to keep them private to that file, or for a shared library.
-   Flags that change numbers, such as -ffast-math, are refused, by the compiler or by KF_ERROR_BUILD, or have no effect here. All other
-   flags leave the bits as they are; -O3 and -march=native make it faster.
+   Define KF_API to change the declarations of the functions, for example as `static`, which keeps them private to the file, or for a
+   shared library. Flags that change numbers, such as -ffast-math, are refused by the compiler or by KF_ERROR_BUILD, or have no effect
+   on this header. All other flags give the same bits; -O3 and -march=native make the code faster.
 
    Copyright 2026 The kaldi-compat authors. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KALDI_FEATURES_H
@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-/* Results of functions, in order from 0 on, and the text of kf_strerror(). */
+/* Statuses that functions return, in order from 0, and the texts of kf_strerror(). */
 #define KF_STATUSES(X)                                                                                                         \
     X(KF_OK, "no error")                                                                                                       \
     X(KF_ERROR_ARGUMENT, "a pointer is NULL, or a count is negative or 2^46 or more: pass what the function needs")            \
@@ -77,10 +77,11 @@ enum { KF_FBANK, KF_MFCC, KF_PLP, KF_SPECTROGRAM };
 /* Window functions: kf_options.window_type. */
 enum { KF_POVEY, KF_HAMMING, KF_HANNING, KF_RECTANGULAR, KF_SINE, KF_BLACKMAN };
 
-/* Options of a front end: Kaldi's, by Kaldi's names, and the steps after the feature.
+/* Options of a front end: Kaldi's options, with Kaldi's names, and the steps after the feature.
 
-   Set struct_size, let kf_defaults() or kf_from_preset() fill in the rest, and change what you need. Truth values are 0 or 1.
-   Options that a feature does not have are ignored. The steps are computed in the order in which they are listed. */
+   Set struct_size, let kf_defaults() or kf_from_preset() fill in all other fields, and change the options that you need. Truth values
+   are 0 or 1. Options that a feature does not have are ignored. The steps are computed in the order of their fields. A comment ends
+   with the default. */
 typedef struct kf_options {
     uint32_t struct_size; /* sizeof(kf_options) */
     int32_t feature;      /* KF_FBANK, KF_MFCC, KF_PLP or KF_SPECTROGRAM */
@@ -129,37 +130,37 @@ typedef struct kf_options {
     int32_t subtract_mean;          /* mean of the utterance, rounded as by Kaldi's --subtract-mean; 0 */
     int32_t cmn_window;             /* frames of Kaldi's sliding normalization (apply-cmvn-sliding); 0 is none */
     int32_t min_cmn_window;         /* frames at the start of an utterance, without cmn_center; 100 */
-    int32_t cmn_center;             /* centre the window on the frame; 0 */
+    int32_t cmn_center;             /* center the window on the frame; 0 */
     int32_t keep_voiced;            /* keep the frames that Kaldi's compute-vad finds voiced before the normalization; 0 */
     float vad_energy_threshold;     /* 5 */
     float vad_energy_mean_scale;    /* 0.5 */
     float vad_proportion_threshold; /* 0.6 */
     int32_t vad_frames_context;     /* 0 */
     int32_t utterance_cmvn;         /* subtract the mean of the utterance, in double precision; 0 */
-    int32_t utterance_norm_vars;    /* divide by its standard deviation, too; 0 */
+    int32_t utterance_norm_vars;    /* also divide by the standard deviation of the utterance; 0 */
     int32_t utterance_unbiased;     /* divide sums of squares by frames - 1; 0 */
-    int32_t delta_order;            /* append deltas, deltas of those ..., as torchaudio; 0 */
+    int32_t delta_order;            /* append deltas, deltas of deltas and so on, like torchaudio; 0 */
     double utterance_epsilon;       /* added to the variance; 0 */
     int32_t delta_window;           /* frames on each side; 2 */
-    int32_t lfr_stack;              /* low frame rate: neighbouring frames in a row; 1 */
+    int32_t lfr_stack;              /* low frame rate: neighboring frames in a row; 1 */
     int32_t lfr_stride;             /* frames from one row to the next; 1 */
     int32_t stack_frames;           /* frames in a row, each used once; 1 */
-    int32_t pad_frames;             /* cut or pad the utterance to so many rows; 0 does not */
+    int32_t pad_frames;             /* cut or pad the utterance to this number of rows; 0 does neither */
     int32_t num_statistics;         /* columns of shift and scale; 0 for none */
     double global_mean;             /* (x - global_mean) / global_std; 0 */
     double global_std;              /* 1 */
     const float *shift;             /* (x + shift[i]) * scale[i] for each column; copied by kf_init() */
     const float *scale;
-    const char *statistics; /* file of the model with those numbers; kf_init() fails until kf_set_statistics() sets them, or this to NULL */
+    const char *statistics; /* model's file with shift and scale; kf_init() fails until kf_set_statistics() is called, or this is NULL */
     double floor_minimum;   /* lower limit of the features; -FLT_MAX is none */
 } kf_options;
 
-/* A front end: an opaque object in your memory. Use each from one thread at a time. */
+/* A front end: an opaque object in memory that you provide. Use a front end from one thread at a time. */
 typedef struct kf kf;
 
 /* Fill in Kaldi's defaults for a feature.
 
-   options: its struct_size is set, the rest may be uninitialized.
+   options: struct_size must be set; all other fields may be uninitialized.
    feature: KF_FBANK, KF_MFCC, KF_PLP or KF_SPECTROGRAM.
    Returns KF_OK, KF_ERROR_ARGUMENT, KF_ERROR_STRUCT_SIZE or KF_ERROR_VALUE.
    Source: Kaldi's src/feat/feature-window.h, mel-computations.h and feature-*.h. */
@@ -167,101 +168,102 @@ KF_API kf_status kf_defaults(kf_options *options, int32_t feature);
 
 /* Fill in the options of a published model.
 
-   Audio of presets is in -1 to 1 (full_scale 1), or 16-bit. A preset whose `statistics` is not NULL needs shift and scale, numbers
-   of the model's file of this name: minus the mean, and the inverse of the standard deviation, of each column.
+   Audio for presets is in -1 to 1 (full_scale 1), or 16-bit. If `statistics` of a preset is not NULL, it names a file of the model that
+   has a mean and a standard deviation for each column. Set shift to minus the mean, and scale to the inverse of the standard deviation.
 
-   name: such as "wespeaker", "paraformer": see kf_preset_name().
-   options: its struct_size is set, the rest may be uninitialized.
+   name: name of a preset, such as "wespeaker" or "paraformer"; see kf_preset_name().
+   options: struct_size must be set; all other fields may be uninitialized.
    Returns KF_OK, KF_ERROR_NAME, KF_ERROR_ARGUMENT or KF_ERROR_STRUCT_SIZE. */
 KF_API kf_status kf_from_preset(const char *name, kf_options *options);
 
-/* Return the name of a preset, for index = 0, 1, ...; NULL past the last one. */
+/* Return the name of a preset, for index = 0, 1, ...; NULL after the last preset. */
 KF_API const char *kf_preset_name(int index);
 
 /* Return the version of the compiled library, such as "1.0.0". It is KF_VERSION if the library was compiled from this header. */
 KF_API const char *kf_version(void);
 
-/* Set an option by its name, as text: "num_mel_bins", "80"; or by a line of one of Kaldi's configuration files.
+/* Set an option from text: by a name and a value, such as "num_mel_bins", "80", or by a line of a Kaldi configuration file.
 
-   name: a name of kf_options, in any case, with '-' or '_', with or without two leading dashes. If value is NULL, a line of a
-       configuration file, of at most 255 characters without blanks around it: `--name=value`, or `--name` to set a truth value; `#`
-       starts a comment. An empty line changes nothing.
-   value: a number with a decimal point, whatever the locale; a truth value: true, false, t, f, 1 or 0, in any case; or a word.
+   name: a name of kf_options, in any case, with '-' or '_', with or without two leading dashes. If value is NULL, name is a line of a
+       configuration file, of at most 255 characters without the blanks around it: `--name=value`, or `--name` to set a truth value.
+       `#` starts a comment. An empty line changes nothing.
+   value: a number with a decimal point in every locale; a truth value (true, false, t, f, 1 or 0, in any case); or a word.
    Returns KF_OK, KF_ERROR_NAME, KF_ERROR_VALUE, KF_ERROR_ARGUMENT or KF_ERROR_STRUCT_SIZE. */
 KF_API kf_status kf_set(kf_options *options, const char *name, const char *value);
 
-/* Set the model's statistics: (x + shift[i]) * scale[i] for each column of the result; NULL and 0 leave this step out. The numbers are
-   copied by kf_init(), until then they must stay. Returns KF_OK, KF_ERROR_ARGUMENT or KF_ERROR_STRUCT_SIZE. */
+/* Set the model's statistics, for (x + shift[i]) * scale[i] in each column of the result. NULL and 0 columns omit this step. kf_init()
+   copies the numbers; they must stay valid until then. Returns KF_OK, KF_ERROR_ARGUMENT or KF_ERROR_STRUCT_SIZE. */
 KF_API kf_status kf_set_statistics(kf_options *options, const float *shift, const float *scale, int32_t columns);
 
 /* Return sizeof(kf_options), for languages that keep the options as bytes and change them by name. */
 KF_API size_t kf_options_size(void);
 
-/* Compute how many bytes of memory a front end needs, and check its options.
+/* Compute the number of bytes of memory that a front end needs, and check its options.
 
    size: receives the number of bytes, also on KF_ERROR_STATISTICS.
-   Returns KF_OK, or what is wrong with the options. */
+   Returns KF_OK, or the error of an invalid option. */
 KF_API kf_status kf_size(const kf_options *options, size_t *size);
 
-/* Make a front end in your memory. Nothing else is allocated, now or later; to destroy it, free your memory.
+/* Create a front end in memory that you provide. Nothing else is allocated, now or later. To destroy the front end, free the memory.
 
-   memory: of any alignment.
-   size: its bytes, at least those of kf_size().
-   options: copied, with shift and scale.
+   memory: memory of any alignment.
+   size: number of bytes of the memory, at least the result of kf_size().
+   options: are copied, including shift and scale.
    out: receives the front end, which starts at a multiple of 64 within the memory.
-   Returns KF_OK, KF_ERROR_MEMORY, KF_ERROR_BUILD, or what is wrong with the options. */
+   Returns KF_OK, KF_ERROR_MEMORY, KF_ERROR_BUILD, or the error of an invalid option. */
 KF_API kf_status kf_init(void *memory, size_t size, const kf_options *options, kf **out);
 
 /* Return the number of columns of the features. */
 KF_API int32_t kf_dim(const kf *frontend);
 
-/* Return the number of rows that kf_compute() needs room for, for so many samples: the number of rows that it writes, or more if
-   the features decide how many are kept. 0 for a negative number of samples. */
+/* Return the number of rows that kf_compute() needs room for, for `count` samples. It writes as many rows, or fewer if keep_voiced
+   removes some. 0 for a negative number of samples. */
 KF_API int64_t kf_rows(const kf *frontend, int64_t count);
 
 /* Compute the features of a whole utterance.
 
-   samples: (count), of the amplitude that full_scale says.
+   samples: (count); full_scale is the value of full amplitude.
    out: (capacity, dim), row by row.
    capacity: rows that out has room for, at least kf_rows(frontend, count).
    rows: receives the number of rows written.
    Returns KF_OK, KF_ERROR_EMPTY, KF_ERROR_SAMPLES, KF_ERROR_BUFFER, KF_ERROR_ARGUMENT, or KF_ERROR_BUILD if the processor does not
-   round to nearest or flushes denormals to zero; out is then unchanged. Audio shorter than a frame has no rows, which is no error. Discards a stream that has begun. */
+   round to nearest or flushes denormals to zero; after an error, out is unchanged. Audio that is shorter than a frame gives no rows and
+   KF_OK. Discards a stream that has begun. */
 KF_API kf_status kf_compute(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows);
 
-/* The same of 16-bit samples. */
+/* Compute the features of a whole utterance of 16-bit samples; see kf_compute(). */
 KF_API kf_status kf_compute_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity,
                                   int64_t *rows);
 
-/* Return the number of rows that the next so many samples of a stream decide; with `ended`, those of its end, too. */
+/* Return the number of rows that the next `count` samples of a stream complete. If `ended`, include the rows that its end completes. */
 KF_API int64_t kf_ready(const kf *frontend, int64_t count, int ended);
 
-/* Take the next chunk of a stream, of any length, and write the rows that it decides. All rows of a stream together are those that
-   kf_compute() gives for the whole utterance.
+/* Take the next chunk of a stream, of any length, and write the rows that it completes. All rows of a stream together equal the rows
+   that kf_compute() gives for the whole utterance.
 
    samples: (count); may be NULL if count is 0.
    out: (capacity, dim); may be NULL if no row is ready.
    capacity: rows that out has room for, at least kf_ready(frontend, count, 0).
    rows: receives the number of rows written.
-   Returns KF_OK, KF_ERROR_STREAM, KF_ERROR_SAMPLES, KF_ERROR_BUFFER, KF_ERROR_ARGUMENT or KF_ERROR_BUILD; the chunk is then not
-   taken. */
+   Returns KF_OK, KF_ERROR_STREAM, KF_ERROR_SAMPLES, KF_ERROR_BUFFER, KF_ERROR_ARGUMENT or KF_ERROR_BUILD. After an error, the stream
+   is unchanged. */
 KF_API kf_status kf_accept(kf *frontend, const float *samples, int64_t count, float *out, int64_t capacity, int64_t *rows);
 
-/* The same of 16-bit samples. */
+/* Take the next chunk of a stream of 16-bit samples; see kf_accept(). */
 KF_API kf_status kf_accept_int16(kf *frontend, const int16_t *samples, int64_t count, float *out, int64_t capacity,
                                  int64_t *rows);
 
-/* End a stream: write its last rows, at most kf_ready(frontend, 0, 1), and start the next one. Returns what kf_accept() does. */
+/* End a stream: write its last rows, at most kf_ready(frontend, 0, 1), and start a new stream. Returns the same statuses as kf_accept(). */
 KF_API kf_status kf_finish(kf *frontend, float *out, int64_t capacity, int64_t *rows);
 
 /* Discard a stream that has begun. */
 KF_API void kf_reset(kf *frontend);
 
-/* Start the noise of dithering again, as srand(seed) does. Kaldi's programs never seed, which is seed 1, as after kf_init(); from then
-   on the noise carries on from one utterance to the next. */
+/* Restart the dithering noise, like srand(seed). After kf_init(), the seed is 1, as in Kaldi's programs, which never call srand(). The
+   noise of an utterance continues the noise of the utterance before it. */
 KF_API void kf_seed(kf *frontend, uint32_t seed);
 
-/* Return a line of text for a status: what is wrong, then what to do. */
+/* Return a line of text for a status, which states the problem and the remedy. */
 KF_API const char *kf_strerror(kf_status status);
 
 #ifdef __cplusplus
@@ -283,11 +285,11 @@ KF_API const char *kf_strerror(kf_status status);
 #error "kaldi_features.h: float arithmetic in a wider type changes the features. Compile with -msse2 -mfpmath=sse"
 #endif
 
-/* Turn flags off that change numbers. Operations are fused only where they are asked for: GCC fuses by default and ignores the
-   standard's pragma. kf__is_exact() finds what a compiler does all the same. */
+/* Turn off flags that change numbers. Operations must be fused only by explicit calls, but GCC fuses by default and ignores the
+   standard's pragma. kf__is_exact() detects compilers that change numbers nevertheless. */
 #if defined(__clang__)
 #pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed"       /* Loops are not vectorised without optimization. */
+#pragma clang diagnostic ignored "-Wpass-failed"       /* Loops are not vectorized without optimization. */
 #pragma clang diagnostic ignored "-Wunknown-pragmas"   /* Clang has float_control since version 11, */
 #pragma clang diagnostic ignored "-Wignored-pragmas"   /* and not for every processor. */
 #pragma float_control(precise, on, push)
@@ -313,8 +315,8 @@ KF_API const char *kf_strerror(kf_status status);
 #define KF__INLINE static inline
 #endif
 
-/* Frames that are computed at once. Each is a lane of every array in a block, x[i * KF__LANES + lane], and sees Kaldi's scalar
-   operations in Kaldi's order; loops over lanes become vector instructions. */
+/* Number of frames that are computed at a time. A frame is a lane of every array in a block, x[i * KF__LANES + lane]. Each frame sees
+   Kaldi's scalar operations in Kaldi's order, and loops over lanes become vector instructions. */
 #ifdef __AVX512F__
 #define KF__LANES 16
 #else
@@ -500,7 +502,7 @@ static double kf__sqrt(double x) {
 
 /* ---- Functions of a float: those of glibc 2.28 and later, in double precision ---- */
 
-/* The centres of 16 intervals: their inverse and their logarithm. From Szabolcs Nagy's "Arm optimized routines". */
+/* The centers of 16 intervals: their inverse and their logarithm. From Szabolcs Nagy's "Arm optimized routines". */
 static const double kf__log_table[16][2] = {
     {0x1.661ec79f8f3bep+0, -0x1.57bf7808caadep-2}, {0x1.571ed4aaf883dp+0, -0x1.2bef0a7c06ddbp-2},
     {0x1.49539f0f010bp+0, -0x1.01eae7f513a67p-2},  {0x1.3c995b0b80385p+0, -0x1.b31d8a68224e9p-3},
@@ -622,15 +624,15 @@ typedef struct {
 } kf__field;
 
 /* clang-format off */
-#define KF__MOST_FLOAT 3.4028234663852886e38
+#define KF__MAX_FLOAT 3.4028234663852886e38
 #define KF__FIELD(name, type, standard, low, high) {#name, offsetof(kf_options, name), type, standard, low, high}
 #define KF__FLAG(name, standard) KF__FIELD(name, 'b', standard, 0, 1)
-#define KF__REAL(name, standard) KF__FIELD(name, 'f', standard, -KF__MOST_FLOAT, KF__MOST_FLOAT)
+#define KF__REAL(name, standard) KF__FIELD(name, 'f', standard, -KF__MAX_FLOAT, KF__MAX_FLOAT)
 static const kf__field kf__fields[] = {
     KF__FIELD(feature, 'F', KF_FBANK, 0, 3), KF__FIELD(window_type, 'W', KF_POVEY, 0, 5), KF__REAL(sample_frequency, 16000),
     KF__REAL(frame_length, 25), KF__REAL(frame_shift, 10), KF__FIELD(preemphasis_coefficient, 'f', 0.97, 0, 1),
-    KF__REAL(dither, 1), KF__REAL(blackman_coeff, 0.42), KF__FIELD(waveform_scale, 'f', 1, 1e-37, KF__MOST_FLOAT),
-    KF__FIELD(full_scale, 'f', 32768, 1e-37, KF__MOST_FLOAT), KF__FLAG(remove_dc_offset, 1),
+    KF__REAL(dither, 1), KF__REAL(blackman_coeff, 0.42), KF__FIELD(waveform_scale, 'f', 1, 1e-37, KF__MAX_FLOAT),
+    KF__FIELD(full_scale, 'f', 32768, 1e-37, KF__MAX_FLOAT), KF__FLAG(remove_dc_offset, 1),
     KF__FLAG(round_to_power_of_two, 1), KF__FLAG(snip_edges, 1), KF__FIELD(num_mel_bins, 'i', 23, 0, 1 << 26),
     KF__REAL(low_freq, 20), KF__REAL(high_freq, 0), KF__REAL(vtln_low, 100), KF__REAL(vtln_high, -500), KF__REAL(vtln_warp, 1),
     KF__FLAG(htk_compat, 0), KF__FLAG(allow_empty_bins, 0), KF__FLAG(use_energy, 1), KF__FLAG(raw_energy, 1),
@@ -639,15 +641,15 @@ static const kf__field kf__fields[] = {
     KF__REAL(compress_factor, 0.33333), KF__FLAG(return_raw_fft, 0), KF__FLAG(subtract_clip_mean, 0),
     KF__FLAG(shorten_frame, 0), KF__FLAG(double_precision, 0), KF__FLAG(subtract_mean, 0),
     KF__FIELD(cmn_window, 'i', 0, 0, 1 << 24), KF__FIELD(min_cmn_window, 'i', 100, 0, 1 << 24), KF__FLAG(cmn_center, 0),
-    KF__FLAG(keep_voiced, 0), KF__REAL(vad_energy_threshold, 5), KF__FIELD(vad_energy_mean_scale, 'f', 0.5, 0, KF__MOST_FLOAT),
+    KF__FLAG(keep_voiced, 0), KF__REAL(vad_energy_threshold, 5), KF__FIELD(vad_energy_mean_scale, 'f', 0.5, 0, KF__MAX_FLOAT),
     KF__FIELD(vad_proportion_threshold, 'f', 0.6, 1e-37, 0.99999994), KF__FIELD(vad_frames_context, 'i', 0, 0, 1 << 24),
     KF__FLAG(utterance_cmvn, 0), KF__FLAG(utterance_norm_vars, 0), KF__FLAG(utterance_unbiased, 0),
-    KF__FIELD(delta_order, 'i', 0, 0, 999), KF__FIELD(utterance_epsilon, 'd', 0, 0, KF__MOST_FLOAT),
+    KF__FIELD(delta_order, 'i', 0, 0, 999), KF__FIELD(utterance_epsilon, 'd', 0, 0, KF__MAX_FLOAT),
     KF__FIELD(delta_window, 'i', 2, 1, 999), KF__FIELD(lfr_stack, 'i', 1, 1, 999), KF__FIELD(lfr_stride, 'i', 1, 1, 999),
     KF__FIELD(stack_frames, 'i', 1, 1, 999), KF__FIELD(pad_frames, 'i', 0, 0, 1 << 24),
-    KF__FIELD(num_statistics, 'i', 0, 0, 1 << 28), KF__FIELD(global_mean, 'd', 0, -KF__MOST_FLOAT, KF__MOST_FLOAT),
+    KF__FIELD(num_statistics, 'i', 0, 0, 1 << 28), KF__FIELD(global_mean, 'd', 0, -KF__MAX_FLOAT, KF__MAX_FLOAT),
     KF__FIELD(global_std, 'd', 1, 1e-37, 1e+37),
-    KF__FIELD(floor_minimum, 'd', -KF__MOST_FLOAT, -KF__MOST_FLOAT, KF__MOST_FLOAT)};
+    KF__FIELD(floor_minimum, 'd', -KF__MAX_FLOAT, -KF__MAX_FLOAT, KF__MAX_FLOAT)};
 /* clang-format on */
 #define KF__NUM_FIELDS ((int)(sizeof kf__fields / sizeof *kf__fields))
 
@@ -766,7 +768,7 @@ KF_API kf_status kf_set(kf_options *options, const char *name, const char *value
     else if (type == 'b' && (kf__is_name("false", value) || kf__is_name("f", value))) number = 0.0;
     else if (!kf__read_number(value, &number) || (type != 'f' && type != 'd' && number != kf__nearest(number)))
         return KF_ERROR_VALUE;
-    if (!(number >= -KF__MOST_FLOAT && number <= KF__MOST_FLOAT) ||
+    if (!(number >= -KF__MAX_FLOAT && number <= KF__MAX_FLOAT) ||
         (type != 'f' && type != 'd' && !(number >= kf__fields[i].low && number <= kf__fields[i].high)))
         return KF_ERROR_VALUE;
     kf__write_field(options, kf__fields + i, number);
@@ -1290,7 +1292,7 @@ KF__INLINE float kf__uniform(uint32_t *state) {
     const uint32_t draw = ((first >> 16 & 0x7ffu) << 20) | ((second >> 16 & 0x3ffu) << 10) | (*state >> 16 & 0x3ffu);
     return (float)(((double)(int32_t)draw + 1.0) * (1.0 / 2147483649.0));
 }
-/* Kaldi's noise, RandGauss: three short loops, which compilers vectorise each. */
+/* Kaldi's noise, RandGauss: three short loops, which compilers can vectorize. */
 static void kf__add_noise(kf *f, int size, uint32_t *states) {
     float *pairs = f->pairs;
     const float dither = f->options.dither;
@@ -1667,7 +1669,7 @@ static void kf__finish_rows(const kf *f, float *rows, int64_t count) {
         const float shift = (float)-o->global_mean, scale = (float)(1.0 / o->global_std);
         for (int64_t i = 0; i < count * dim; i++) rows[i] = (rows[i] + shift) * scale;
     }
-    if (o->floor_minimum > -KF__MOST_FLOAT)
+    if (o->floor_minimum > -KF__MAX_FLOAT)
         for (int64_t i = 0; i < count * dim; i++) rows[i] = rows[i] < minimum ? minimum : rows[i];
 }
 
@@ -1831,7 +1833,7 @@ static int kf__is_exact(void) {
     static const float thirds[] = {0x1.aaaaaap0f, 0x1.2aaaaap1f, 0x1.aaaaaap1f, 0x1.2aaaaap2f, 0x1.6aaaaap2f, 0x1.aaaaaap2f, 0x1.eaaaaap2f, 0x1.0aaaaap3f};
     static const double wide_thirds[] = {0x1.aaaaaaaaaaaabp0, 0x1.2aaaaaaaaaaabp1, 0x1.aaaaaaaaaaaabp1, 0x1.2aaaaaaaaaaabp2, 0x1.6aaaaaaaaaaabp2, 0x1.aaaaaaaaaaaabp2, 0x1.eaaaaaaaaaaabp2, 0x1.0aaaaaaaaaaabp3};
     static volatile float numerators[] = {5.0f, 7.0f, 10.0f, 14.0f, 17.0f, 20.0f, 23.0f, 25.0f};
-    volatile float a = 1.0f + 0x1p-12f, three = 3.0f, minus_zero = -0.0f, large = 0x1p24f, one = 1.0f, infinite = KF__MOST_FLOAT;
+    volatile float a = 1.0f + 0x1p-12f, three = 3.0f, minus_zero = -0.0f, large = 0x1p24f, one = 1.0f, infinite = KF__MAX_FLOAT;
     volatile double b = 1.0 + 0x1p-27, wide_three = 3.0, wide_large = 0x1p53;
     const float x = a, divisor = three, far = large, zero = minus_zero + 0.0f, infinity = infinite * 2.0f;
     const double z = b, wide_divisor = wide_three, wide_far = wide_large, tenth = 0.1;

@@ -1,4 +1,4 @@
-"""The program ``ark`` in a folder of its own."""
+"""Fixture that runs the program ``ark`` in a new folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ark = Callable[..., "CaptureResult[str]"]
 
 @pytest.fixture
 def ark(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ark:
-    """Run a command line in a new working directory, check its exit status, and return what it wrote (out, err)."""
+    """Run a command line in a new working directory, check its exit status, and return its output (out, err)."""
     monkeypatch.chdir(tmp_path)
 
     def run(line: str, status: int = 0) -> CaptureResult[str]:

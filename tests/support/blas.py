@@ -32,6 +32,6 @@ def has_avx512() -> bool:
 
 def products_by_openblas(pairs: Sequence[Any], folder: Path) -> list[Any]:
     """Return each first array times the transpose of the second, as OpenBLAS computes on a processor with AVX-512."""
-    np.savez(folder / "arrays.npz", *(each for pair in pairs for each in pair))
+    np.savez(folder / "arrays.npz", *(matrix for pair in pairs for matrix in pair))
     output_of(PRODUCTS, str(folder / "arrays.npz"), OPENBLAS_CORETYPE="SkylakeX", OPENBLAS_NUM_THREADS="1")
     return list(np.load(folder / "arrays.npz").values())

@@ -1,7 +1,7 @@
-"""Commands on tables whose blocks hold all sorts of utterances, and what Kaldi's programs make of them.
+"""Commands on tables whose blocks contain usual and unusual utterances, and the outputs of Kaldi's programs.
 
-``python -m tests.support.block_commands DIRECTORY`` runs Kaldi's programs of a directory and stores a digest of what
-they leave in ``block_commands.json``; the tests of the programs compare ours, for blocks of any size.
+``python -m tests.support.block_commands DIRECTORY`` runs Kaldi's programs in a directory and stores digests of their
+outputs in ``block_commands.json``. The tests of the programs compare ours with them, for blocks of any size.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ COMMANDS = {
     "paste-feats of files of lengths": "paste-feats affine.mat square.mat out.mat",
 }
 
-# Commands of which Kaldi's programs make something else, and why (see docs/programs.md).
+# Commands for which Kaldi's programs give a different result, by reason (see docs/programs.md).
 DEVIATIONS: dict[str, list[str]] = {
     "an utterance without frames is skipped or kept; Kaldi's programs fail an assertion, or count it as done": [
         "compute-cmvn-stats",
@@ -345,7 +345,7 @@ def remove_outputs() -> None:
 
 
 def left(status: int, log: str) -> dict[str, Any]:
-    """Return what a command left: its success, digests of its files, its number of warnings, and its last log line."""
+    """Return the success of a command, digests of its files, the number of its warnings, and its last log line."""
     messages = re.findall(r"^(LOG|WARNING) \([^)]*\(\)[^)]*\) (.*)", log, re.MULTILINE)
     files = sorted(name for name in os.listdir(".") if name.startswith("out"))
     digests = {name: hashlib.sha256(Path(name).read_bytes()).hexdigest()[:12] for name in files}
@@ -369,7 +369,7 @@ def main(directory: str) -> None:
             ours, *arguments = words_of(command)
             result = subprocess.run([f"{directory}/{ours}", *arguments], capture_output=True)
             stored[name] = left(result.returncode, result.stderr.decode("utf8", "replace"))
-    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in stored.items())
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(digest)}" for name, digest in stored.items())
     STORED.write_text(f"{{\n{rows}\n}}\n")
 
 

@@ -25,15 +25,15 @@ DIM = 5
 
 @dataclass(frozen=True)
 class Case:
-    """A feature.
+    """A feature or a step after features, which the property tests run on.
 
     Attributes:
-        name: the class's.
-        make: makes a module.
-        small: makes a module that computes little, for gradients by differences.
-        of_features: whether it takes features (frames, dim) instead of audio.
-        shaped: makes what the feature is meant for of normal noise.
-        stack: features have a multiple of this number of frames, since lengths count complete stacks only.
+        name: name of the class.
+        make: creates a module.
+        small: creates a module with few computations, for numerical gradients.
+        of_features: True if the module takes features (frames, dim) instead of audio.
+        shaped: converts normal noise to a valid input of the module.
+        stack: the number of frames must be a multiple of this number, because lengths count complete stacks only.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Case:
     stack: int = 1
 
     def input(self, length: int, batch: int | None = None, seed: int = 0) -> Tensor:
-        """Return audio of this many samples, or features with its number of frames."""
+        """Return audio with ``length`` samples, or features with the same number of frames as such audio."""
         shape = (self.length(length), DIM) if self.of_features else (length,)
         random = torch.Generator().manual_seed(seed)
         return self.shaped(torch.randn(shape if batch is None else (batch, *shape), generator=random))
@@ -73,7 +73,7 @@ def _post(kind: Callable[..., nn.Module], stack: int = 1, **options: Any) -> Cas
 
 
 _SUMS, _SQUARES = 100.0 * np.arange(DIM), 1e6 * np.arange(2, DIM + 2)
-_STATS = np.stack((np.append(50 * _SUMS, 50), np.append(50 * _SQUARES, 0)))  # of a corpus of 50 frames
+_STATS = np.stack((np.append(50 * _SUMS, 50), np.append(50 * _SQUARES, 0)))  # Statistics of a corpus of 50 frames.
 
 POST = [
     _post(post.Deltas),

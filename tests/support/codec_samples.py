@@ -47,7 +47,7 @@ VALUES: dict[str, list[Any]] = {
     "sphinx": [np.arange(26, dtype=np.float32).reshape(2, 13)],
     "wave": [Wave(8000.0, np.array([[1, 2, 3], [4, 5, 6]], np.int16))],
 }
-# Kinds that are files of their own, which no archive holds.
+# Kinds that are always single files and never entries of archives.
 OWN_FILES: dict[str, list[Any]] = {
     "config": [{"num-ceps": "13", "use-energy": ""}],
     "symbol-table": [{"<eps>": 0, "a": 1}],
@@ -64,13 +64,13 @@ OTHER_MODELS = Path(__file__).parents[2] / "reference_data" / "inputs" / "models
 
 def kaldi_examples() -> list[tuple[str, bytes]]:
     """(kind, bytes) of training examples that Kaldi wrote, in binary and in text."""
-    found = []
+    examples = []
     for name, kind in ("nnet", "nnet-example"), ("chain", "nnet-chain-example"), ("old_chain", "nnet-chain-example"):
         for ending in "ark", "txt":
             data = (EXAMPLES / f"{name}.{ending}").read_bytes()
             _, *objects = re.split(rb"[a-z-]+ (?=(?:\0B)?<Nnet3)", data)
-            found += [(kind, data) for data in objects]
-    return found
+            examples += [(kind, data) for data in objects]
+    return examples
 
 
 def kaldi_models() -> list[tuple[str, bytes]]:
@@ -81,18 +81,18 @@ def kaldi_models() -> list[tuple[str, bytes]]:
     files += [("ivector-extractor", MODELS / "extractor4.ie"), ("acoustic-model", MODELS / "mono.mdl.txt")]
     others = {"acoustic-model": ("mono.mdl", "chain.mdl"), "transition-model": ("mono.txt",),
               "topology": ("topo",), "tree": ("tri.tree", "tritree.txt")}  # fmt: skip
-    files += [(kind, OTHER_MODELS / name) for kind, found in others.items() for name in found]
+    files += [(kind, OTHER_MODELS / name) for kind, file_names in others.items() for name in file_names]
     return [(kind, path.read_bytes()) for kind, path in files]
 
 
 def samples() -> list[tuple[str, bytes]]:
     """(kind, bytes) of valid objects."""
-    found = []
+    samples_of_kinds = []
     for kind, values in (VALUES | OWN_FILES).items():
         for value in values:
-            found.append((kind, to_bytes(kind, value)))
+            samples_of_kinds.append((kind, to_bytes(kind, value)))
             if kind not in BINARY_ONLY:
-                found.append((kind, to_bytes(kind, value, binary=False)))
+                samples_of_kinds.append((kind, to_bytes(kind, value, binary=False)))
             if kind == "wave":
-                found.append(("wave-info", to_bytes(kind, value)))
-    return found + kaldi_examples() + kaldi_models()
+                samples_of_kinds.append(("wave-info", to_bytes(kind, value)))
+    return samples_of_kinds + kaldi_examples() + kaldi_models()

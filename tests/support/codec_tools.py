@@ -21,8 +21,8 @@ def from_bytes(kind: str, data: bytes, **options: Any) -> Any:
     """The object that ``data`` holds; whatever follows it is an error, but for white space after text."""
     source = BytesSource(data)
     value = codec(kind, **options).read(source)
-    rest = source.read_rest()
-    assert not rest.strip(b" \r\n"), rest
+    following = source.read_rest()
+    assert not following.strip(b" \r\n"), following
     return value
 
 

@@ -189,8 +189,8 @@ def _missing(rng: random.Random, lines: Lines) -> None:
 
 def _added(rng: random.Random, lines: Lines) -> None:
     at = _line(rng, lines)
-    key, _, rest = lines[at].partition(b" ")
-    lines.insert(at + 1, key + b"0 " + rest)
+    key, _, fields = lines[at].partition(b" ")
+    lines.insert(at + 1, key + b"0 " + fields)
 
 
 def _emptied(rng: random.Random, lines: Lines) -> None:
@@ -403,9 +403,9 @@ def case(seed: int, folder: Path) -> tuple[str, list[str]]:
 
 def tree(folder: Path) -> dict[str, bytes]:
     """Return the files below a directory, without logs and inputs."""
-    found = {}
+    contents = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and not name.startswith(("in/", "lists/", "utils/")) and "/log/" not in name:
-            found[name] = path.read_bytes()
-    return found
+            contents[name] = path.read_bytes()
+    return contents

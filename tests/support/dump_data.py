@@ -68,25 +68,25 @@ def dump(data: Path, *arguments: str, feature: str = "fbank", nj: int = 1) -> in
 
 
 def said_by(data: Path, *arguments: str, status: int = 0, **more: Any) -> str:
-    """Run a dump (see :func:`dump`), check its exit status, and return what it says on standard error."""
+    """Run a dump (see :func:`dump`), check its exit status, and return its standard error."""
     with redirect_stderr(io.StringIO()) as stderr:
         assert dump(data, *arguments, **more) == status, stderr.getvalue()
     return stderr.getvalue()
 
 
 def refused(data: Path, *arguments: str, status: int = 255, **more: Any) -> str:
-    """Return the one line that a dump says which is refused."""
-    said = said_by(data, *arguments, status=status, **more)
-    assert said.startswith("kaldi-compat: ") and len(said.splitlines()) == 1 and "internal" not in said
-    return said
+    """Run a dump that is refused, and return its one line of standard error."""
+    message = said_by(data, *arguments, status=status, **more)
+    assert message.startswith("kaldi-compat: ") and len(message.splitlines()) == 1 and "internal" not in message
+    return message
 
 
 @contextmanager
 def edited(table: Path) -> Iterator[dict[str, str]]:
     """Change a table, such as wav.scp, that is given as the rest of each line by its key."""
-    lines = {key: rest for key, _, rest in (line.partition(" ") for line in table.read_text().splitlines())}
+    lines = {key: fields for key, _, fields in (line.partition(" ") for line in table.read_text().splitlines())}
     yield lines
-    table.write_text("".join(f"{key} {rest}\n" for key, rest in lines.items()))
+    table.write_text("".join(f"{key} {fields}\n" for key, fields in lines.items()))
 
 
 def keys_of(table: Path) -> list[str]:
@@ -140,8 +140,8 @@ def archive_bytes(data: Path) -> dict[str, bytes]:
 def results(data: Path) -> dict[str, bytes]:
     """Read all that a dump leaves for its user, by name."""
     names = ("feats.scp", "utt2dur", "utt2num_frames", "cmvn.scp", "cmvn.ark", "frame_shift", "data/cmvn_train.ark")
-    found = {name: (data / name).read_bytes() for name in names if (data / name).exists()}
-    return {name: content for name, content in archive_bytes(data).items() if "unfinished" not in name} | found
+    contents = {name: (data / name).read_bytes() for name in names if (data / name).exists()}
+    return {name: content for name, content in archive_bytes(data).items() if "unfinished" not in name} | contents
 
 
 def shell(line: str, directory: Path) -> None:

@@ -81,9 +81,9 @@ def add_fault(data: Path, key: str, fault: int) -> None:
 
 def waves(data: Path) -> dict[str, tuple[np.ndarray, int]]:
     """Return the audio of a data directory in -1 to 1, and its rate."""
-    found = io_ark.load_scp(str(data / "wav.scp"), kind="wave")
+    table = io_ark.load_scp(str(data / "wav.scp"), kind="wave")
     return {
-        key: (wave.samples[0].astype(np.float32) / 32768, int(wave.sample_frequency)) for key, wave in found.items()
+        key: (wave.samples[0].astype(np.float32) / 32768, int(wave.sample_frequency)) for key, wave in table.items()
     }
 
 

@@ -51,12 +51,12 @@ def _shorts(samples: npt.NDArray[np.floating]) -> Shorts:
 
 
 def kept_rows(frames: int) -> npt.NDArray[np.intp]:
-    """Return the frames of a clip that are stored: the first and the last, and ever fewer in between."""
+    """Return the indices of the frames of a clip that are stored, from the first to the last, at growing distances."""
     return np.unique(np.rint(np.geomspace(1, frames, ROWS)).astype(np.intp)) - 1
 
 
 def mean_and_deviation(dim: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return means and standard deviations such as a corpus has, for this number of columns."""
+    """Return means and standard deviations of ``dim`` columns, with values that are typical of a corpus."""
     column = np.arange(dim)
     return 12 + 3 * np.sin(column / 7), 3 + np.cos(column / 5)
 
@@ -72,7 +72,7 @@ def am_mvn(dim: int) -> str:
 
 
 def kaldi_stats(dim: int) -> npt.NDArray[np.float64]:
-    """Return statistics of 1000 frames as Kaldi writes them: (2, dim + 1)."""
+    """Return statistics of 1000 frames in Kaldi's format, (2, dim + 1)."""
     mean, std = mean_and_deviation(dim)
     return np.stack((np.append(1000 * mean, 1000.0), np.append(1000 * (std * std + mean * mean), 0.0)))
 

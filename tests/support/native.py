@@ -33,12 +33,12 @@ def assert_same_bits(compute: Callable[[], Any]) -> None:
         expected = _arrays(compute())
     for level in LEVELS:
         with computing(level):
-            found = _arrays(compute())
-        for one, other in zip(found, expected, strict=True):
+            compiled = _arrays(compute())
+        for one, other in zip(compiled, expected, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=level)
             assert one.dtype == other.dtype
             assert not (np.signbit(one) ^ np.signbit(other)).any(), f"{level}: zeros of another sign"
 
 
 def _arrays(result: Any) -> list[Any]:
-    return [result] if isinstance(result, np.ndarray) else [np.asarray(each) for each in result]
+    return [result] if isinstance(result, np.ndarray) else [np.asarray(part) for part in result]

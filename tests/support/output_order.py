@@ -1,7 +1,7 @@
-"""When programs open their outputs: commands of which one input cannot be read, and what then becomes of older outputs.
+"""The order in which programs open their files: commands with an unreadable input, and the state of older outputs.
 
-``python -m tests.support.output_order DIRECTORY`` runs Kaldi's programs of a directory and stores what they leave in
-``output_order.json``; the tests of the programs compare ours.
+``python -m tests.support.output_order DIRECTORY`` runs Kaldi's programs in a directory and stores the state of their
+outputs in ``output_order.json``. The tests of the programs compare ours with it.
 """
 
 from __future__ import annotations
@@ -155,23 +155,23 @@ COMMANDS = [
     "weight-silence-post 0.5 5 mono.txt ark:tids ark:out",
     "weight-silence-post --distribute 0.5 5 mono.txt ark:tids ark:out",
 ]
-# What stands in place of a table that cannot be read; of a file, only that there is none.
+# Unreadable tables that replace an input. An input file is replaced by a missing file only.
 BROKEN = ["ark:none", "scp:none", "scp:echo u none |", "ark:echo u ]x |"]
 OUTPUTS = re.compile(r"\bout\d?\b|u\.(?:htk|mfc)")
 INPUT = re.compile(r"(?:(?:ark|scp):)?(?:" + "|".join(map(re.escape, [*INPUTS, "u.wav"])) + ")")
 
 
 def variants(command: str) -> list[str]:
-    """Return the command, and the commands of which one input cannot be read."""
+    """Return the command, and all variants of it with one unreadable input."""
     words = command.split()
-    made = [command]
+    commands = [command]
     for at, word in enumerate(words[1:], 1):
         option, equals, value = word.rpartition("=")
         if not INPUT.fullmatch(value) or (option and not option.startswith(("--spk2utt", "--include", "--impulse"))):
             continue
-        each = BROKEN if ":" in value else ["none"]
-        made += [shlex.join([*words[:at], option + equals + broken, *words[at + 1 :]]) for broken in each]
-    return made
+        broken_inputs = BROKEN if ":" in value else ["none"]
+        commands += [shlex.join([*words[:at], option + equals + broken, *words[at + 1 :]]) for broken in broken_inputs]
+    return commands
 
 
 def outcome(run: Callable[[Sequence[str]], int], command: str) -> list[str]:

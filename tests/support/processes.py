@@ -1,4 +1,4 @@
-"""Code in a process of its own, and code whose memory is limited."""
+"""Run code in a new process, and check the memory that code takes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import contextmanager
 
 
 def python(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process of its own."""
+    """Run code in a new process."""
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
 
 
 def output_of(code: str, *arguments: str, **environment: str) -> str:
-    """Run code in a process of its own, check that it succeeds, and return its output."""
+    """Run code in a new process, check that it succeeds, and return its output."""
     done = python(code, *arguments, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -25,7 +25,7 @@ def output_of(code: str, *arguments: str, **environment: str) -> str:
 
 @contextmanager
 def memory_below(limit: float) -> Iterator[None]:
-    """Check that code takes at most this number of bytes at a time."""
+    """Check that the block never holds ``limit`` bytes or more of memory at the same time."""
     tracemalloc.start()
     try:
         yield

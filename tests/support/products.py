@@ -1,7 +1,7 @@
 """Products of matrices around the limits at which OpenBLAS changes the order of its sums.
 
-``python -m tests.support.products DIRECTORY`` runs Kaldi's programs of a directory, and stores checksums of what they
-write in ``products.json``. Kaldi must use OpenBLAS's SkylakeX kernels:
+``python -m tests.support.products DIRECTORY`` runs Kaldi's programs in a directory, and stores checksums of their
+outputs in ``products.json``. Kaldi must use OpenBLAS's SkylakeX kernels:
 ``OPENBLAS_CORETYPE=SkylakeX OPENBLAS_NUM_THREADS=1``.
 """
 
@@ -81,15 +81,15 @@ def by_kaldi(directory: Path, work: Path, program: str, shapes: list[Shape]) -> 
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
     if program.startswith("transform-vec"):
-        found = []
+        products = []
         for shape in shapes:
             (vector,), matrix, offset = factors(shape)
             write(work / "vector", "vector", [vector])
             whole = np.column_stack((matrix, offset)) if "offset" in program else matrix
             io_ark.save(str(work / "matrix"), whole, kind="matrix")
             run(f"{work}/matrix", f"ark:{work}/vector")
-            found += [value for _, value in io_ark.read(f"ark:{work}/out", kind="vector")]
-        return found
+            products += [value for _, value in io_ark.read(f"ark:{work}/out", kind="vector")]
+        return products
     compose = program == "compose-transforms"
     write(work / "a", "matrix", (factors(shape)[0] for shape in shapes))
     write(work / "b", "matrix", (factors(shape)[1].T if compose else factors(shape)[1] for shape in shapes))

@@ -13,7 +13,7 @@ ERROR_STATUS = 255
 
 
 def run(main: Callable[[Sequence[str]], int], *arguments: str) -> tuple[int, str]:
-    """Run a program in this process; return its exit status and what it wrote to standard error."""
+    """Run a program in this process, and return its exit status and its standard error."""
     stderr = io.StringIO()
     with redirect_stderr(stderr):
         status = main(["--print-args=false", *arguments])

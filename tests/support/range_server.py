@@ -19,7 +19,7 @@ class RangeServer(ThreadingHTTPServer):
     """Serves the files of a folder.
 
     Attributes:
-        port: its port.
+        port: port of the server.
         url: the URL of the folder.
         requests: pairs of a method and the range of bytes asked for ("" if none).
         connections: number of connections accepted so far.
@@ -69,8 +69,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(True)
 
     def _answer(self, body: bool) -> None:
-        wanted = self.headers.get("Range", "")
-        self.server.requests.append((self.command, wanted.removeprefix("bytes=")))
+        range_header = self.headers.get("Range", "")
+        self.server.requests.append((self.command, range_header.removeprefix("bytes=")))
         if body and self.server.failures:
             status = self.server.failures.pop(0)
             if status == 0:
@@ -91,15 +91,15 @@ class _Handler(BaseHTTPRequestHandler):
             return
         size = path.stat().st_size
         first, last = 0, size - 1
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", wanted)
-        if found and int(found[1]) >= size:
+        byte_range = re.fullmatch(r"bytes=(\d+)-(\d*)", range_header)
+        if byte_range and int(byte_range[1]) >= size:
             self.send_response(416)
             self.send_header("Content-Range", f"bytes */{size}")
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
-        if found and self.server.ranges and self.headers.get("If-Range", self.server.etag) == self.server.etag:
-            first, last = int(found[1]), min(int(found[2] or last), last)
+        if byte_range and self.server.ranges and self.headers.get("If-Range", self.server.etag) == self.server.etag:
+            first, last = int(byte_range[1]), min(int(byte_range[2] or last), last)
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
         else:

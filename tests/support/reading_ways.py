@@ -1,4 +1,4 @@
-"""Every way to read an archive, and its outcome: all of them, with the C library and without it, have to agree."""
+"""Read an archive in every way, with and without the C library, and return the outcomes, which must agree."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ def frozen(value: Any) -> Any:
     return type(value).__name__, value
 
 
-def same(found: Any, expected: Any) -> None:
+def same(actual: Any, expected: Any) -> None:
     """Check that two values have the same types and the same bits, however deep, and dictionaries the same order."""
-    assert frozen(found) == frozen(expected)
+    assert frozen(actual) == frozen(expected)
 
 
 def _outcome(entries: Iterable[Any]) -> Outcome:
     """Read entries up to the first error."""
-    found: list[Any] = []
+    values: list[Any] = []
     try:
-        found.extend((key, frozen(value)) for key, value in entries)
+        values.extend((key, frozen(value)) for key, value in entries)
     except ArkError as error:
-        return found, (type(error), error.key, error.offset)
-    return found, ()
+        return values, (type(error), error.key, error.offset)
+    return values, ()
 
 
 def without_offset(outcome: Outcome) -> Outcome:
@@ -132,10 +132,10 @@ def sequential_ways(step: int) -> dict[str, Way]:
 
 
 def by_lookup(good: bytes, data: bytes, kind: str, folder: Path) -> tuple[list[Any], list[Any]]:
-    """Look up what follows each space of an archive, and read it from memory without the C library.
+    """Look up the bytes after each space of an archive, and read the same bytes from memory without the C library.
 
     Args:
-        good: an object, which is looked up in between.
+        good: valid object that is looked up between the others.
         data: the archive.
         kind: kind of the objects.
         folder: for files.
@@ -146,7 +146,7 @@ def by_lookup(good: bytes, data: bytes, kind: str, folder: Path) -> tuple[list[A
     path = folder / "table.ark"
     data = good + data
     path.write_bytes(data)
-    places = [found.end() for found in re.finditer(b" ", data)][:20]
+    places = [space.end() for space in re.finditer(b" ", data)][:20]
     lines = "".join(f"k{place} {path}:{place}\n" for place in (0, *places))
     (folder / "table.scp").write_text(lines)
     table = load_scp(folder / "table.scp", kind=kind)  # type: ignore[call-overload]  # any kind
@@ -170,17 +170,17 @@ def by_lookup(good: bytes, data: bytes, kind: str, folder: Path) -> tuple[list[A
 
 
 def by_script(data: bytes, kind: str, folder: Path) -> tuple[list[Outcome], Outcome]:
-    """Read what follows each space of an archive by a script file, in order: the readable objects, then another place.
+    """Read the bytes after each space of an archive with a script file: the readable objects, then an unreadable one.
 
     Returns:
-        The outcome of each way, and the one that they should have: that of reading from memory without the C library.
+        The outcome of each way, and the expected outcome, which comes from reading memory without the C library.
     """
     path, script = folder / "table.ark", folder / "table.scp"
     path.write_bytes(data)
     good: list[tuple[int, Any]] = []
     bad: list[tuple[int, tuple[Any, ...]]] = []
     with without_library():
-        for place in [found.end() for found in re.finditer(b" ", data)][:40]:
+        for place in [outcomes.end() for outcomes in re.finditer(b" ", data)][:40]:
             try:
                 good.append((place, frozen(codec(kind).read(BytesSource(data, place)))))
             except ArkError as error:
@@ -188,5 +188,5 @@ def by_script(data: bytes, kind: str, folder: Path) -> tuple[list[Outcome], Outc
     lines = [*good, *bad[:1]]
     script.write_text("".join(f"k{place} {path}:{place}\n" for place, _ in lines))
     ways = [(options, blocks) for options in ("", ",bg") for blocks in (False, True)]
-    found = [_outcome(_of_reader(kind, f"scp{options}:{script}", blocks)) for options, blocks in ways]
-    return found, ([(f"k{place}", value) for place, value in good], bad[0][1] if bad else ())
+    outcomes = [_outcome(_of_reader(kind, f"scp{options}:{script}", blocks)) for options, blocks in ways]
+    return outcomes, ([(f"k{place}", value) for place, value in good], bad[0][1] if bad else ())

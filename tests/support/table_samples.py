@@ -12,12 +12,12 @@ from io_ark.codecs import codec
 _RNG = np.random.default_rng(7)
 
 
-def _lengths(most: int, count: int = 60) -> list[int]:
-    return [int(n) for n in _RNG.integers(0, most, count)]
+def _lengths(limit: int, count: int = 60) -> list[int]:
+    return [int(n) for n in _RNG.integers(0, limit, count)]
 
 
-def _pairs(most: int) -> list[tuple[int, float]]:
-    return [(int(_RNG.integers(4000)), float(np.float32(_RNG.random()))) for _ in range(int(_RNG.integers(0, most)))]
+def _pairs(limit: int) -> list[tuple[int, float]]:
+    return [(int(_RNG.integers(4000)), float(np.float32(_RNG.random()))) for _ in range(int(_RNG.integers(0, limit)))]
 
 
 VALUES: dict[str, list[Any]] = {

@@ -28,8 +28,8 @@ LEFT_OUT = {"max_warnings": 5, "norm_vars": False, "multiple": 1, "value": 0.0} 
 
 def table(header: str) -> str:
     """Return the text of the header with the presets of this checkout."""
-    before, _, rest = header.partition(BEGIN)
-    return before + BEGIN + "".join(map(_row, list_presets())) + END + rest.partition(END)[2]
+    before, _, following = header.partition(BEGIN)
+    return before + BEGIN + "".join(map(_row, list_presets())) + END + following.partition(END)[2]
 
 
 def source(path: Path) -> str:

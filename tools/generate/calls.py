@@ -17,7 +17,7 @@ STREAM_CALLS = {
     "ProcessPitchStreamCall(StreamCall)": [FINAL, "generator: PitchGenerator | None = None"],
     "ChainCall": [FINAL, "**parameters: Any"],
 }
-# What goes in, and what comes out: a tensor, a padded batch with its lengths, or a list.
+# Types of the samples, the lengths and the result of a call: for a tensor, a padded batch, and a list.
 FORMS = [
     ("Tensor", "None = None", "Tensor"),
     ("Tensor", "Tensor | Sequence[int]", "tuple[Tensor, Tensor]"),
@@ -42,7 +42,7 @@ Warp = float | Sequence[float] | Tensor
 
 
 def source() -> str:
-    """Return the text of ``kaldi_compat/torch/calls.pyi``. Without lengths, a chunk is of one stream."""
+    """Return the text of ``kaldi_compat/torch/calls.pyi``. A chunk without lengths belongs to a single stream."""
     modules = [
         _class(name, samples, keywords, FORMS)
         + f"    def stream(self, slots: int = 1) -> {stream}: ...\n" * bool(stream)
@@ -53,9 +53,10 @@ def source() -> str:
 
 
 def _class(name: str, samples: str, keywords: list[str], forms: list[tuple[str, str, str]]) -> str:
-    rest = "".join(f", {each}" for each in ["*", *keywords]) if keywords else ""
+    keyword_parameters = "".join(f", {keyword}" for keyword in ["*", *keywords]) if keywords else ""
     calls = (
-        f"    @overload\n    def __call__(self, {samples}: {given}, lengths: {lengths}{rest}) -> {result}: ...\n"
-        for given, lengths, result in forms
+        f"    @overload\n    def __call__(self, {samples}: {inputs}, lengths: {lengths}{keyword_parameters})"
+        f" -> {result}: ...\n"
+        for inputs, lengths, result in forms
     )
     return f"\nclass {name}:\n{''.join(calls)}"

@@ -41,20 +41,20 @@ class {name}Constructor:
 
 
 def source() -> str:
-    """Return the text of the stub: a class for each options dataclass that no other one of its file derives from."""
+    """Return the text of the stub, which has a class for each options dataclass without derived classes in its file."""
     defined = {name: _options_in(name) for name in MODULES}
     bases = {name: {base for kind in kinds for base in kind.__mro__[1:]} for name, kinds in defined.items()}
-    found = {name: [kind for kind in kinds if kind not in bases[name]] for name, kinds in defined.items()}
-    kinds = sorted((each for kinds in found.values() for each in kinds), key=lambda kind: kind.__name__)
+    added = {name: [kind for kind in kinds if kind not in bases[name]] for name, kinds in defined.items()}
+    kinds = sorted((kind for kinds in added.values() for kind in kinds), key=lambda kind: kind.__name__)
     modules = [_class(kind) for kind in kinds if _stem(kind) not in WITHOUT_MODULE]
     functions = [_keywords(kind) for kind in kinds if _stem(kind) not in WITHOUT_FUNCTION]
-    return "".join([HEADER, *map(_import, found, found.values()), *modules, "\n", *functions])
+    return "".join([HEADER, *map(_import, added, added.values()), *modules, "\n", *functions])
 
 
 def _options_in(module: str) -> list[type[Any]]:
     path = f"kaldi_compat.options.{module}"
-    defined = [each for each in vars(import_module(path)).values() if dataclasses.is_dataclass(each)]
-    return [each for each in defined if isinstance(each, type) and each.__module__ == path]
+    defined = [value for value in vars(import_module(path)).values() if dataclasses.is_dataclass(value)]
+    return [value for value in defined if isinstance(value, type) and value.__module__ == path]
 
 
 def _stem(kind: type[Any]) -> str:
@@ -62,8 +62,8 @@ def _stem(kind: type[Any]) -> str:
 
 
 def _import(module: str, kinds: list[type[Any]]) -> str:
-    wanted = [*NAMES.get(module, []), *(each.__name__ for each in kinds if _stem(each) not in WITHOUT_MODULE)]
-    return f"from kaldi_compat.options.{module} import {', '.join(sorted(wanted))}\n"
+    imported = [*NAMES.get(module, []), *(kind.__name__ for kind in kinds if _stem(kind) not in WITHOUT_MODULE)]
+    return f"from kaldi_compat.options.{module} import {', '.join(sorted(imported))}\n"
 
 
 def _class(kind: type[Any]) -> str:
@@ -82,7 +82,7 @@ def _keywords(kind: type[Any]) -> str:
 
 
 def _of_class(parameters: dict[str, list[str]], kind: type[Any]) -> list[str]:
-    return [each for base in kind.__mro__ for each in parameters.get(base.__name__, [])]
+    return [parameter for base in kind.__mro__ for parameter in parameters.get(base.__name__, [])]
 
 
 def _literal(value: Any) -> str:

@@ -10,8 +10,8 @@ import io_ark
 
 Types = Sequence[tuple[str, str]]
 
-# Kinds of models and of text files, and the type of their values. They are files of their own: readers and writers of
-# tables have no overloads for them.
+# Kinds of models and of text files, and the types of their values. They are always single files, so readers and writers
+# of tables have no overloads for them.
 MODELS = {
     "plda": "Plda",
     "diag-gmm": "DiagGmm",
@@ -53,12 +53,12 @@ WRITTEN: Types = (
     ('Literal["wave"]', "Wave"),
     FST,
 )
-# Without a kind: what is found there, as for values of JSON.
+# Without a kind, the type of the value depends on the file, so it is Any.
 DETECTED = ("None", "Any")
 OF_CODEC = ("Codec[Value]", "Value")
 OF_FILES: Types = tuple((f'Literal["{kind}"]', value) for kind, value in MODELS.items())
 
-# Function: the types of its values, and what it returns.
+# Maps functions to the types of their values, and to a template of their return type.
 FUNCTIONS: dict[str, tuple[Types, str]] = {
     "load": ((*OF_FILES, *READ, OF_CODEC, DETECTED), "{}"),
     "load_scp": ((*READ, DETECTED), "Mapping[str, {}]"),
@@ -117,13 +117,13 @@ def source() -> str:
 def _overload(function: Callable[..., Any], kind: str, value: str, returned: str, instance: str = "") -> str:
     """Return the overload of a function, or of a method of ``instance``, for some kinds of objects."""
     words: list[str] = []
-    for each in inspect.signature(function).parameters.values():
-        annotation = {"kind": kind, "value": value, "self": instance}.get(each.name, each.annotation)
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = {"kind": kind, "value": value, "self": instance}.get(parameter.name, parameter.annotation)
         # A kind that is given has no default.
-        optional = each.default is not each.empty and (each.name != "kind" or kind == "None")
-        if each.kind == each.KEYWORD_ONLY and "*" not in words:
+        optional = parameter.default is not parameter.empty and (parameter.name != "kind" or kind == "None")
+        if parameter.kind == parameter.KEYWORD_ONLY and "*" not in words:
             words.append("*")
-        stars = "**" if each.kind == each.VAR_KEYWORD else ""
-        words.append(f"{stars}{each.name}: {annotation}{' = ...' if optional else ''}")
+        stars = "**" if parameter.kind == parameter.VAR_KEYWORD else ""
+        words.append(f"{stars}{parameter.name}: {annotation}{' = ...' if optional else ''}")
     indent = "    " if instance else ""
     return f"{indent}@overload\n{indent}def {function.__name__}({', '.join(words)}) -> {returned}: ...\n"

@@ -20,12 +20,14 @@ DECLARED = re.compile(r"(\**)\s*(\w+)((?:\[\w+\])?)$")
 def signatures(folder: Path) -> str:
     """Return the text of ``signatures.txt`` for the C files of a folder."""
     sources = [COMMENT.sub("", path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.[ch]"))]
-    found = [match.groups() for source in sources for match in FUNCTION.finditer(source)]
-    functions = {simd or plain: [_type(result), *_arguments(given)] for result, simd, plain, given in found}
+    declarations = [match.groups() for source in sources for match in FUNCTION.finditer(source)]
+    functions = {
+        simd or plain: [_type(result), *_arguments(arguments)] for result, simd, plain, arguments in declarations
+    }
     bodies = {name: body for source in sources for body, name in STRUCTURE.findall(source)}
     bodies |= {name: f"{base} values{size};" for source in sources for base, name, size in ARRAY.findall(source)}
     structures: dict[str, list[str]] = {}
-    mentioned = [each for types in functions.values() for each in types]
+    mentioned = [type_name for types in functions.values() for type_name in types]
     while mentioned:
         name = mentioned.pop().rpartition(":")[2].partition("*")[0]
         if name in bodies and name not in structures:
@@ -40,18 +42,19 @@ def _type(declared: str) -> str:
     return re.sub(r"\bconst\b|\s", "", declared)
 
 
-def _arguments(given: str) -> list[str]:
-    return [_type(re.sub(r"\w+\s*$", "", each)) for each in given.split(",") if each.strip() not in ("", "void")]
+def _arguments(arguments: str) -> list[str]:
+    named = [argument for argument in arguments.split(",") if argument.strip() not in ("", "void")]
+    return [_type(re.sub(r"\w+\s*$", "", argument)) for argument in named]
 
 
 def _fields(body: str) -> list[str]:
     """Return the fields of a structure, as ``name:type``."""
     fields = []
     for declaration in filter(None, map(str.strip, body.split(";"))):
-        names = [DECLARED.search(each.strip()) for each in declaration.split(",")]
+        names = [DECLARED.search(declarator.strip()) for declarator in declaration.split(",")]
         base = _type(declaration[: names[0].start()]) if names[0] else ""
-        for each in names:
-            assert each and re.fullmatch(r"\w+", base), f"cannot read the declaration {declaration!r}"
-            stars, name, size = each.groups()
+        for match in names:
+            assert match and re.fullmatch(r"\w+", base), f"cannot read the declaration {declaration!r}"
+            stars, name, size = match.groups()
             fields.append(f"{name}:{base}{stars}{size}")
     return fields

@@ -1,4 +1,4 @@
-"""The Python packages of this checkout: what the checks, the generators and the pages of the site walk over."""
+"""The Python packages of this checkout, for checks, generators and the pages of the site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("io_ark", "kaldi_compat")
-# A package beside the product is a folder of its own, with a pyproject.toml; a copy of the project may lack it.
+# Each package beside the product has a folder with a pyproject.toml. A copy of the project may lack some of them.
 BESIDE = tuple(path.parent.name for path in sorted(ROOT.glob("packages/*/kaldi_*/__init__.py")))
 PACKAGES = (*PRODUCT, *BESIDE)
 

@@ -1,4 +1,4 @@
-"""What pages say of the project: figures of the benchmarks, counts, and the tables of programs and presets."""
+"""Update the pages: figures of the benchmarks, counts, and the tables of programs and presets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import io_ark
 from benchmarks import figures
+from io_ark.data_dir.scripts import SCRIPTS
 from kaldi_compat import list_presets
 from kaldi_compat.dump.catalogue import programs, summary
 from kaldi_compat.frontends import Preset
@@ -21,9 +22,12 @@ _FAMILY = re.compile(r"^(\| \[[^]]+\]\(([\w-]+)\.md\) \|) `.*` \|$", flags=re.M)
 
 
 def pages() -> list[Path]:
-    """Return the pages of the project and of its documentation, less those that the site's builder writes."""
-    made = {DOCS / "_build", DOCS / "generated"}
-    return [*sorted(ROOT.glob("*.md")), *(path for path in sorted(DOCS.rglob("*.md")) if made.isdisjoint(path.parents))]
+    """Return the pages of the project and of its documentation, except for the pages that the site's builder writes."""
+    built = {DOCS / "_build", DOCS / "generated"}
+    return [
+        *sorted(ROOT.glob("*.md")),
+        *(path for path in sorted(DOCS.rglob("*.md")) if built.isdisjoint(path.parents)),
+    ]
 
 
 def source(path: Path) -> str:
@@ -37,14 +41,15 @@ def source(path: Path) -> str:
 
 @functools.cache
 def counts() -> dict[str, int]:
-    """Return how many there are by the words that follow the number on a page."""
+    """Return the counts that pages state. A key is a pattern of the words that follow the number on a page."""
     reference, folder = ROOT / "reference_data", DOCS / "migrating"
     kit = [json.loads(path.read_text())["vectors"] for path in (reference / "conformance").glob("level-*.json")]
     functions, _, scripts = (folder / "repositories.md").read_text().partition("## Scripts")
     rows = re.findall(r"^\| \[([^]]+)\]", functions, flags=re.M)
     return {
-        r"programs(?: of Kaldi|, `| with Kaldi)": len(programs()),
-        r"commands[,.]": len(json.loads((reference / "cases.json").read_text())),
+        r"programs(?: of Kaldi|, `| with Kaldi)": len(programs_compared_with_kaldi()),
+        r"of Kaldi's scripts": len(SCRIPTS),
+        r"commands[,.]": len(kaldi_commands()),
         r"(?:test )?vectors (?:that|from) Kaldi": sum(map(len, kit)),
         r"(?:presets of|published models)": len(list_presets()),
         r"(?:types of objects|kinds\b)": len(typing.get_args(io_ark.Kind)),
@@ -55,8 +60,20 @@ def counts() -> dict[str, int]:
 
 
 @functools.cache
+def kaldi_commands() -> list[str]:
+    """Return the commands of Kaldi's programs whose output is stored in ``reference_data``."""
+    return [case["cmd"] for case in json.loads((ROOT / "reference_data" / "cases.json").read_text())]
+
+
+def programs_compared_with_kaldi() -> set[str]:
+    """Return the programs of the installation that occur in a command of :func:`kaldi_commands`."""
+    words = {word for command in kaldi_commands() for word in re.findall(r"[a-z][a-z0-9-]+", command)}
+    return words.intersection(programs())
+
+
+@functools.cache
 def table_of_programs() -> str:
-    """Return a row for each program: its name, and the first sentence of its usage."""
+    """Return a table with the name of each program and the first sentence of its usage."""
     rows = (f"| `{name}` | {summary(program.text)} |\n" for name, program in programs().items())
     return "".join(["| program | what it does |\n", "|---|---|\n", *rows])
 

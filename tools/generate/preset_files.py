@@ -34,8 +34,8 @@ ABOUT = {
 
 def presets() -> str:
     """Return the text of ``kaldi_compat/frontends/presets.json``."""
-    found = {name: as_dict(Preset.of(name)) for name in list_presets()}
-    return json.dumps({"format": FORMAT, "presets": found}, indent=1, allow_nan=False) + "\n"
+    by_name = {name: as_dict(Preset.of(name)) for name in list_presets()}
+    return json.dumps({"format": FORMAT, "presets": by_name}, indent=1, allow_nan=False) + "\n"
 
 
 def schema() -> str:
@@ -79,11 +79,11 @@ def _options(kind: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
 
 def _option(field: Any) -> dict[str, Any]:
     about = info(field)
-    found: dict[str, Any] = {"description": about.description, "type": NAMES[type(field.default)]}
+    schema: dict[str, Any] = {"description": about.description, "type": NAMES[type(field.default)]}
     if about.choices:
-        found["enum"] = [*about.choices]
+        schema["enum"] = [*about.choices]
     for name, key in (("ge", "minimum"), ("gt", "exclusiveMinimum"), ("le", "maximum"), ("lt", "exclusiveMaximum")):
         if (limit := getattr(about, name)) is not None and math.isfinite(limit):
-            found[key] = limit
+            schema[key] = limit
     default = 0.0 if field.name == "dither" else field.default
-    return found if isinstance(default, float) and math.isinf(default) else {**found, "default": default}
+    return schema if isinstance(default, float) and math.isinf(default) else {**schema, "default": default}

@@ -1,4 +1,4 @@
-"""The page of the names that are kept from version 1.0 on: what modules list in ``__all__``."""
+"""Generate the page of the promised names, which modules list in ``__all__``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ The stand-ins (`kaldi_standins`) have the names of the libraries that they repla
 
 
 def promised() -> dict[str, list[str]]:
-    """Return the promised names of each module: those that it lists and that its package does not offer itself."""
-    found: dict[str, list[str]] = {}
+    """Return the promised names of each module, except for names that its package offers itself."""
+    names: dict[str, list[str]] = {}
     for module in _modules():
         package = importlib.import_module(module.__name__.partition(".")[0])
         offered = {name: getattr(module, name) for name in getattr(module, "__all__", ()) if name != "__version__"}
@@ -31,8 +31,8 @@ def promised() -> dict[str, list[str]]:
             name for name, value in offered.items() if package is module or getattr(package, name, None) is not value
         ]
         if own:
-            found[module.__name__] = sorted(own, key=str.lower)
-    return found
+            names[module.__name__] = sorted(own, key=str.lower)
+    return names
 
 
 def _modules() -> Iterator[ModuleType]:

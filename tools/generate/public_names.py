@@ -14,5 +14,5 @@ def source() -> str:
         for module, names in sorted(kaldi_compat.NAMES.items())
         for name in names.split()
     ]
-    rest = "\nNAMES: dict[str, str]\n_MODULE_OF: dict[str, str]\n__version__: str\n__all__: list[str]\n"
-    return HEADER + "".join(imports) + rest
+    declarations = "\nNAMES: dict[str, str]\n_MODULE_OF: dict[str, str]\n__version__: str\n__all__: list[str]\n"
+    return HEADER + "".join(imports) + declarations

@@ -1,10 +1,10 @@
 """The Triton engine: fused kernels for the spectral features on a GPU.
 
-One kernel computes power spectra, mel energies, or their logs, of samples. The remaining steps (DCT, linear
-prediction, energy column) run in torch. :func:`why_unsupported` says what the kernels cannot compute; the operations of
-torch compute that instead, with equal numbers up to rounding.
+One kernel computes power spectra, mel energies, or log mel energies from samples. The remaining steps (DCT, linear
+prediction, energy column) run in torch. :func:`why_unsupported` returns the reason if the kernels cannot compute a
+call. PyTorch operations then compute it, with equal numbers up to rounding.
 
-``KALDI_COMPAT_KERNELS=0`` in the environment switches them off.
+``KALDI_COMPAT_KERNELS=0`` in the environment switches the kernels off.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ logger = logging.getLogger("kaldi_compat")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
-# FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger ones take minutes to compile.
+# FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger FFTs take minutes to compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
-# Places of samples are 32-bit integers; a frame may begin before the first sample and end after the last one.
+# Sample indices are 32-bit integers. The margin of 2**20 is for frames that begin before or end after the samples.
 MAX_SAMPLES = 2**31 - 2**20
-# Parts of the messages of errors that mean what torch.cuda.OutOfMemoryError means.
+# Parts of messages of errors that have the same meaning as torch.cuda.OutOfMemoryError.
 SIGNS_OF_FULL_MEMORY = (
     "CUDA out of memory",
     "CUDA error: out of memory",  # pinned memory, and the context itself
@@ -79,9 +79,9 @@ def why_unsupported(
     vtln_warp: float | Sequence[float] = 1.0,
     generator: Generator = None,
 ) -> str:
-    """Return why :func:`features` cannot compute this in the module's place; an empty string if it can.
+    """Return the reason why :func:`features` cannot compute this call, or an empty string if it can.
 
-    The caller has checked that neither autograd nor a compiler follows the operations.
+    The caller has checked that neither autograd nor a compiler records the operations.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
@@ -89,7 +89,7 @@ def why_unsupported(
         (samples.dim() > 0 and _frames_in(module, samples) > 0, "the audio is shorter than one frame"),
         (
             lengths is None or _fits(lengths, samples),
-            "the lengths are not integers (B,), there or on the CPU",
+            "the lengths are not integers (B,) on the same device or on the CPU",
         ),
         (module.points in SHAPES, f"the FFT has {module.points} points, not one of {', '.join(map(str, SHAPES))}"),
         (module.window.device == samples.device, f"the module is on {module.window.device}"),
@@ -101,7 +101,7 @@ def why_unsupported(
 
 
 def why_switched_off(values: Tensor) -> str:
-    """Return why no kernel can be used where these values are; an empty string if they can."""
+    """Return the reason why no kernel can be used on the device of ``values``, or an empty string."""
     if values.device.type != DEVICE_TYPE:
         return f"the samples are on {values.device}, not on CUDA"
     if os.environ.get(SWITCH, "1") == "0":
@@ -125,14 +125,15 @@ def features(
     Args:
         module: the feature.
         samples: (T,) or (B, T), int16 or float32 on a GPU.
-        lengths: number of samples in each row (B,), there or on the CPU, or None; larger numbers than T count as T.
-        vtln_warp: one VTLN factor, or one for each row.
-        generator: source of the noise of dithering. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's, and
-            waits for ``lengths`` on the device, not for those on the CPU; a ``torch.Generator``, or None for torch's
-            global one, gives the seed of a counter-based generator.
+        lengths: number of samples in each row (B,), on the same device or on the CPU, or None. Numbers above T count
+            as T.
+        vtln_warp: a VTLN factor, or a sequence with a factor for each row.
+        generator: generator of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's
+            noise; it synchronizes with the device if ``lengths`` are there. A ``torch.Generator``, or torch's global
+            generator if None, seeds a counter-based generator.
 
     Returns:
-        (frames, dim) or (B, frames, dim), float32; with ``lengths``, that and the number of frames of each row, (B,).
+        Features (frames, dim) or (B, frames, dim), float32. With ``lengths``, also the number of frames of each row.
     """
     from kaldi_compat.torch.kernels.launch import features_of
 
@@ -157,17 +158,24 @@ _faults: dict[object, str] = {}
 
 
 def faults() -> list[str]:
-    """Return the faults for which kernels were given up so far in this process."""
+    """Return the faults because of which kernels have been disabled in this process."""
     return sorted({fault for fault in _faults.values() if fault})
 
 
 class KernelKind(NamedTuple):
-    """Properties of a call that select a kernel's compiled code, besides the module and the samples' type."""
+    """Properties of a call that select a kernel's compiled code, besides the module and the samples' type.
 
-    ragged: bool  # rows have lengths of their own, at which they are reflected
-    several: bool  # there are several VTLN factors
-    noise: str  # source of the noise of dithering: "kaldi", "torch", or "" without it
-    wide: bool  # the rows need indices of 64 bits
+    Attributes:
+        ragged: True if each row is reflected at its own length.
+        several: True if there are several VTLN factors.
+        noise: source of the dithering noise: "kaldi", "torch", or "" without dithering.
+        wide: True if the rows need 64-bit indices.
+    """
+
+    ragged: bool
+    several: bool
+    noise: str
+    wide: bool
 
 
 def _variant(
@@ -192,16 +200,17 @@ def _fault_of(
     vtln_warp: float | Sequence[float],
     generator: Generator,
 ) -> str:
-    """Return the fault of the kernels for these options, or an empty string. Each variant is tested on first use.
+    """Return the fault of the kernels for these options, or an empty string. A variant is tested on its first use.
 
-    Triton needs a C compiler and a supported GPU. The test also finds faults of compilers and drivers.
+    The test fails without a C compiler, which Triton needs, and on unsupported GPUs. It also detects faults of
+    compilers and drivers.
     """
     variant = _variant(module, samples, lengths, vtln_warp, generator)
     kind = (samples.device, samples.dtype, type(module), module.options, variant)
     if kind not in _faults:
-        # The test cannot run while a CUDA graph is captured.
+        # The test cannot run during the capture of a CUDA graph.
         if is_capturing(samples.device):
-            return "a CUDA graph is captured before the first call: call the module once before"
+            return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
         with compiling_alone(kind):
             fault = _faults[kind] = _fault(module, samples.device, samples.dtype, variant, warps)
@@ -214,11 +223,11 @@ def _fault_of(
 def _fault(
     module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
 ) -> str:
-    """Compare the kernels with torch's operations; return their fault, or an empty string.
+    """Compare the kernels with torch's operations. Return a description of a fault, or an empty string.
 
     Raises:
-        KaldiCompatError: the device cannot be used any more in this process.
-        torch.cuda.OutOfMemoryError: there is not enough memory at this moment.
+        KaldiCompatError: this process can no longer use the device.
+        torch.cuda.OutOfMemoryError: the device has not enough memory at this moment.
     """
     count, rows = module.size + 8 * module.shift, len(warps)
     audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
@@ -233,14 +242,14 @@ def _fault(
         )
         generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
         warp = list(warps) if variant.several else warps[0]
-        found: Any = features_of(module, samples, lengths, warp, generator, wide=variant.wide)
+        actual: Any = features_of(module, samples, lengths, warp, generator, wide=variant.wide)
         if lengths is not None:
-            found, expected = found[0], expected[0]
-        difference = (found - expected).abs() / (1 + expected.abs())
-        largest, mean = float(difference.max()), float(difference.mean())  # errors of the kernels may show here
-    except Exception as error:  # Triton's and its compilers' errors have no common base
+            actual, expected = actual[0], expected[0]
+        difference = (actual - expected).abs() / (1 + expected.abs())
+        largest, mean = float(difference.max()), float(difference.mean())  # Asynchronous errors are raised here.
+    except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return fault_shown_by(error, device)
-    if variant.noise == "torch":  # other noise than Kaldi's
+    if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the numbers cannot be compared.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
         "" if largest < MAX_ERROR and mean < MEAN_ERROR else f"their features are off by {largest:g}: please report it"
@@ -248,25 +257,25 @@ def _fault(
 
 
 def fault_shown_by(error: Exception, device: torch.device) -> str:
-    """Return the fault of a kernel that an error of its test shows, in one line.
+    """Describe the fault of a kernel whose test raised ``error``, in one line.
 
     Raises:
-        KaldiCompatError: the device cannot be used any more in this process.
-        torch.cuda.OutOfMemoryError: there is not enough memory at this moment.
+        KaldiCompatError: this process can no longer use the device.
+        torch.cuda.OutOfMemoryError: the device has not enough memory at this moment.
     """
     if is_out_of_memory(error):
         raise torch.cuda.OutOfMemoryError(str(error)) from error
     fault = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     if is_broken(device):
         raise KaldiCompatError(
-            f"{device} cannot be used any more in this process, after a fault of a kernel or of the driver ({fault}): "
-            f"start anew with {SWITCH}=0, and please report it"
+            f"this process can no longer use {device} after a fault of a kernel or of the driver ({fault}): "
+            f"start the program again with {SWITCH}=0, and please report it"
         ) from error
     return fault
 
 
 def is_broken(device: torch.device) -> bool:
-    """Return True if a device does nothing any more in this process, as after an illegal access of a kernel."""
+    """Return True if this process can no longer use a device, such as after an illegal memory access."""
     try:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
@@ -276,7 +285,7 @@ def is_broken(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True if an error says that a device, or pinned memory, is full: CUDA, its libraries and Triton differ."""
+    """Return True for an error of CUDA, its libraries or Triton that means that device or pinned memory is full."""
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_FULL_MEMORY)
@@ -284,9 +293,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def compiling_alone(kind: object) -> Iterator[None]:
-    """Hold a lock of this user's during the block: processes that start together compile a kernel once, not each.
+    """Hold a lock during the block, so that only one of several processes compiles a kernel and the others wait.
 
-    Processes that compile different kinds do not wait for each other. Without a place for the lock, there is none.
+    Processes that compile different kinds do not wait for each other. If the lock file cannot be created, the block
+    runs without a lock.
     """
     home = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
     name = f"kaldi_compat-{hashlib.blake2b(repr(kind).encode(), digest_size=8).hexdigest()}.lock"

@@ -1,8 +1,8 @@
-"""Kernels that compress matrices as Kaldi does, bit for bit, and sum up what the stored bytes read back as.
+"""Kernels that compress matrices to the same bytes as Kaldi.
 
-Each program takes a group of columns of one utterance. Quantising is monotone, so the quartiles of a column are those
-of its 16-bit values: they are found by bisection, without sorting. The arithmetic is that of
-:mod:`io_ark.codecs.compressed` (Kaldi's ``src/matrix/compressed-matrix.cc``), each operation rounded by itself: the
+A program compresses a group of columns of one utterance. Quantization is monotonic, so the quartiles of a column can be
+computed from its 16-bit values. They are found by bisection, without sorting. The operations are the same as in
+:mod:`io_ark.codecs.compressed` (Kaldi's ``src/matrix/compressed-matrix.cc``). They are rounded separately, because the
 kernels are compiled without fused multiply-adds.
 """
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Kaldi's own constant for 1/65535, and where its rounding (add 0.499 in float64, truncate) goes up, both in float32.
+# Kaldi's constant for 1/65535, and the smallest fraction that Kaldi's rounding (add 0.499 in float64, truncate) rounds
+# up, both in float32.
 PER_STEP = tl.constexpr(1.5259021893143654e-05)
 ROUNDS_UP = tl.constexpr(0.5010000467300415)
 NO_ZERO = tl.constexpr(2**31 - 1)
@@ -23,12 +24,12 @@ INFINITY = tl.constexpr(float("inf"))
 
 @triton.jit
 def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexpr, COLUMNS: tl.constexpr):
-    """Set the least and the greatest value of the columns of each group, NaN if there is one, and the first zero.
+    """Compute the minimum and maximum of each group of columns, or NaN if a value is NaN, and the position of a zero.
 
     Args:
         features: float32, rows of ``row`` floats.
-        places: int64 (utterances, 4): first frame, number of frames, and places of the first code and the first step of
-            each.
+        places: int64 (utterances, 4): first frame, number of frames, and positions of the first code and the first step
+            of the utterance.
         ranges: float32 (utterances, groups, 2).
         zeros: int32 (utterances, groups): twice the index of the first zero, plus 1 if it is negative.
     """
@@ -62,7 +63,7 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
 
 @triton.jit
 def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
-    """Return the least value of a matrix and its range; the latter is not finite if the matrix cannot be compressed."""
+    """Return the minimum of a matrix and its range. The range is not finite if the matrix cannot be compressed."""
     group = tl.arange(0, GROUPS)
     place = utterance * groups + group
     least_of = tl.load(ranges + 2 * place, mask=group < groups, other=INFINITY)
@@ -70,10 +71,10 @@ def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
     first_zero = tl.min(tl.load(zeros + place, mask=group < groups, other=NO_ZERO), 0)
     bad = tl.max(tl.where(least_of != least_of, 1, 0), 0) > 0
     least = tl.min(least_of, 0)
-    # Of zeros of both signs, Kaldi's minimum is the first.
-    sign = tl.where(first_zero % 2 == 1, -2147483648, 0).to(tl.int32)  # the constant -0.0 would become 0.0
+    # If a matrix has zeros of both signs, Kaldi's minimum is the first zero.
+    sign = tl.where(first_zero % 2 == 1, -2147483648, 0).to(tl.int32)  # Bits, because -0.0 would be compiled to 0.0.
     least = tl.where(least == 0.0, sign.to(tl.float32, bitcast=True), least)
-    # A constant matrix gets some range; Kaldi's sum is in float64.
+    # Kaldi gives a constant matrix the range 1 + |value|, computed in float64.
     wide = (least.to(tl.float64) + (1.0 + tl.abs(least.to(tl.float64)))).to(tl.float32)
     span = tl.where(least == greatest, wide, greatest) - least
     return tl.where(bad, float("nan"), least), tl.where(bad, float("nan"), span)
@@ -81,7 +82,7 @@ def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
 
 @triton.jit
 def quantize(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
-    """Return the integer, 0 to TOP, of values between least and least + span."""
+    """Map values between least and least + span to integers from 0 to TOP."""
     scaled = tl.div_rn(value - least, tl.zeros_like(value) + span)
     if CLIP:
         scaled = tl.minimum(tl.maximum(scaled, 0.0), 1.0)
@@ -148,9 +149,9 @@ def speech_kernel(
         at += FRAMES
     smallest = tl.min(low, 1)
     largest = tl.max(high, 1)
-    tl.debug_barrier()  # other threads read what these wrote
+    tl.debug_barrier()  # The next loop reads steps that other threads have written.
 
-    # The values at two ranks: for each, the smallest step count that at least `rank` values do not exceed.
+    # Find the values at two ranks by bisection: the smallest step that at least `rank` values do not exceed.
     quarter = tl.where(count >= 5, count // 4, 1) + 1
     three_quarters = tl.where(count >= 5, 3 * (count // 4), 2) + 1
     low_1 = smallest
@@ -178,7 +179,8 @@ def speech_kernel(
         high_2 = tl.where(enough_2, middle_2, high_2)
         low_2 = tl.where(enough_2, low_2, tl.minimum(middle_2 + 1, high_2))
 
-    # With fewer than 5 rows all values are used, in order; making percentiles distinct fills the missing ones.
+    # With fewer than 5 rows, the sorted values are the percentiles. Percentiles beyond the number of rows are made
+    # distinct by adding 1.
     step_0 = tl.minimum(smallest, 65532)
     step_1 = tl.minimum(tl.maximum(tl.where(count > 1, high_1, 0), step_0 + 1), 65533)
     step_2 = tl.minimum(tl.maximum(tl.where(count > 2, high_2, 0), step_1 + 1), 65534)
@@ -241,7 +243,8 @@ def integers_kernel(
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
         headers: float32 (utterances, 2): least value and range.
         codes: uint8, or int16 for the bits of unsigned integers; (frames, dim) for each utterance.
-        low, width: value of code 0, and range, if FIXED; else they are those of the matrix.
+        low: value of code 0, if FIXED. Otherwise the minimum of the matrix is used.
+        width: range of the codes, if FIXED. Otherwise the range of the matrix is used.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)

@@ -1,4 +1,4 @@
-"""Launch of the kernels that compress matrices on a GPU."""
+"""Launch the kernels that compress matrices on a GPU."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kaldi_compat.torch.tensors.copies import to_device
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
-# Indices within an utterance are 32-bit integers, doubled, or those of steps, which have a row for each of 8 columns.
+# The kernels store twice the index of an element in 32 bits. Steps have rows for a multiple of 8 columns.
 MAX_ELEMENTS = 1 << 30
-# Fewer rows are compressed in two bytes by Kaldi's automatic choice.
-FEWEST_ROWS_OF_SPEECH = 9
-COLUMNS = 8  # of a program: as many as a memory transaction
-FRAMES = 128  # read at once
-# The format, the greatest code, and the fixed range, if it is not the matrix's own.
+# Kaldi's automatic choice compresses matrices with fewer rows to two bytes per value.
+MIN_SPEECH_ROWS = 9
+COLUMNS = 8  # Columns of a program. Eight floats are one memory transaction.
+FRAMES = 128  # Frames that a program reads at a time.
+# The format, the largest code, and the fixed range, or None for the matrix's own range.
 _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
     CompressionMethod.TWO_BYTE_AUTO: (b"CM2", 65535, None),
     CompressionMethod.TWO_BYTE_SIGNED_INTEGER: (b"CM2", 65535, (-32768.0, 65535.0)),
@@ -40,20 +40,31 @@ _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]]
 
 
 class Parts(NamedTuple):
-    """Compressed matrices of one format."""
+    """Compressed matrices of one format.
 
-    members: Integers  # (matrices,): their indices
-    columns: int  # of each
-    kind: bytes  # their format: CM, CM2 or CM3
-    counts: Integers  # (matrices,): rows of each
-    # least values and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes, uint8
-    # or int16
+    Attributes:
+        members: (matrices,): indices of the matrices.
+        columns: number of columns.
+        kind: format: CM, CM2 or CM3.
+        counts: (matrices,): number of rows.
+        tensors: minima and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes,
+            uint8 or int16.
+    """
+
+    members: Integers
+    columns: int
+    kind: bytes
+    counts: Integers
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
-        """Return the matrices as archives have them, each in pieces, from the tensors as arrays on the host.
+        """Return the bytes of the matrices for an archive, as tuples of buffers.
 
-        None stands for a matrix with a range that is not finite, which cannot be compressed.
+        Args:
+            arrays: the arrays of ``tensors`` on the host.
+
+        Returns:
+            The buffers of each matrix, or None for a matrix that cannot be compressed because its range is not finite.
         """
         (headers, percentiles, codes), columns = arrays, self.columns
         token = b"\0B" + self.kind + b" "
@@ -61,13 +72,13 @@ class Parts(NamedTuple):
         heads = np.empty(len(headers), fields)
         heads["token"], heads["columns"], heads["rows"] = token, columns, self.counts
         heads["least"], heads["range"] = headers.T
-        each = np.arange(len(heads) + 1)
-        pieces = [_cut(heads, each * heads.itemsize)]
+        numbers = np.arange(len(heads) + 1)
+        pieces = [_cut(heads, numbers * heads.itemsize)]
         if self.kind == b"CM":
-            pieces.append(_cut(percentiles, each * 8 * columns))
+            pieces.append(_cut(percentiles, numbers * 8 * columns))
         pieces.append(_cut(codes, np.concatenate(([0], np.cumsum(self.counts))) * columns * codes.itemsize))
         finite = np.isfinite(headers[:, 1]).tolist()
-        return [each if good else None for each, good in zip(zip(*pieces, strict=True), finite, strict=True)]
+        return [parts if good else None for parts, good in zip(zip(*pieces, strict=True), finite, strict=True)]
 
     def statistics(self, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
         """Return CMVN statistics, (matrices, 2, columns + 1): sums and count, and sums of squares and 0."""
@@ -82,7 +93,7 @@ def _cut(array: Array, bounds: Integers) -> list[memoryview]:
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return which matrices, of these numbers of rows and ``dim`` columns, the kernels can compress.
+    """Return a mask of the matrices that the kernels can compress, from their numbers of rows and columns.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])
@@ -94,31 +105,31 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
     """Compress matrices that are ranges of rows of a tensor.
 
     Args:
-        features: float32 (frames, dim) on a GPU, or anywhere for Triton's interpreter.
-        places: (matrices, 2): first row and number of rows of each matrix, at least one.
-        method: how.
+        features: float32 (frames, dim) on a GPU, or on any device for Triton's interpreter.
+        places: (matrices, 2): first row and number of rows (at least 1) of each matrix.
+        method: compression method.
 
     Returns:
-        the matrices by format, on the device.
+        The matrices by format, on the device.
     """
     members = np.arange(len(places))
     chosen: list[tuple[Integers, CompressionMethod]]
     if method != CompressionMethod.AUTO:
         chosen = [(members, method)]
     else:
-        long = places[:, 1] >= FEWEST_ROWS_OF_SPEECH
+        long = places[:, 1] >= MIN_SPEECH_ROWS
         both = (members[long], CompressionMethod.SPEECH_FEATURE), (members[~long], CompressionMethod.TWO_BYTE_AUTO)
-        chosen = [each for each in both if len(each[0])]
-    found = []
-    for own, each in chosen:
-        compressed = _speech if each == CompressionMethod.SPEECH_FEATURE else _integers
-        kind, tensors = compressed(_launch(features, places[own]), each)
-        found.append(Parts(own, features.shape[1], kind, places[own, 1], tensors))
-    return found
+        chosen = [choice for choice in both if len(choice[0])]
+    parts = []
+    for indices, own_method in chosen:
+        compress = _speech if own_method == CompressionMethod.SPEECH_FEATURE else _integers
+        kind, tensors = compress(_launch(features, places[indices]), own_method)
+        parts.append(Parts(indices, features.shape[1], kind, places[indices, 1], tensors))
+    return parts
 
 
 class _Launch(NamedTuple):
-    """Matrices and their ranges, as the kernels take them."""
+    """Arguments of the kernels: matrices and their ranges."""
 
     features: Tensor
     grid: tuple[int, int]
@@ -154,57 +165,57 @@ def _launch(features: Tensor, places: Integers) -> _Launch:
 
 
 def _tile(frames: int) -> dict[str, Any]:
-    # Fused multiply-adds would round otherwise than Kaldi.
+    # Fused multiply-adds would round differently from Kaldi.
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
 
-def _speech(made: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    features, dim = made.features, made.features.shape[1]
-    percentiles = features.new_empty((made.grid[0], dim, 4), dtype=torch.int16)
-    steps = features.new_empty(made.steps, dtype=torch.int16)
-    codes = features.new_empty(made.elements, dtype=torch.uint8)
+def _speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+    features, dim = launch.features, launch.features.shape[1]
+    percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
+    steps = features.new_empty(launch.steps, dtype=torch.int16)
+    codes = features.new_empty(launch.elements, dtype=torch.uint8)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        speech_kernel[made.grid](
-            *made.arguments,
+        speech_kernel[launch.grid](
+            *launch.arguments,
             percentiles,
             steps,
             codes,
             features.stride(0),
             dim,
-            GROUPS=made.groups,
+            GROUPS=launch.groups,
             **_tile(FRAMES),
         )
-    return b"CM", (made.headers, percentiles, codes)
+    return b"CM", (launch.headers, percentiles, codes)
 
 
-def _integers(made: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
-    features, dim = made.features, made.features.shape[1]
+def _integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+    features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed = _FORMATS[method]
-    codes = features.new_empty(made.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
+    codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
     low, width = fixed or (0.0, 1.0)
     with torch.cuda.device_of(features):  # type: ignore[no-untyped-call]
-        integers_kernel[made.grid](
-            *made.arguments,
+        integers_kernel[launch.grid](
+            *launch.arguments,
             codes,
             features.stride(0),
             dim,
             low,
             width,
-            GROUPS=made.groups,
+            GROUPS=launch.groups,
             TOP=top,
             FIXED=fixed is not None,
             **_tile(64),
         )
-    return kind, (made.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
+    return kind, (launch.headers, features.new_empty((0, dim, 4), dtype=torch.int16), codes)
 
 
 @functools.cache
 def fault_of_compression(device: torch.device) -> str:
-    """Compare the kernels with the codec on a device, once; return their fault, or an empty string."""
+    """Compare the kernels with the codec, once for each device. Return a description of a fault, or an empty string."""
     with compiling_alone(("compression", device)):
         fault = _fault(device)
     if fault:
-        logger.warning("compressing what is computed on %s on the CPU: %s", device, fault)
+        logger.warning("matrices that are computed on %s are compressed on the CPU: %s", device, fault)
     return fault
 
 
@@ -216,11 +227,11 @@ def _fault(device: torch.device) -> str:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
             for parts in compress_rows(features, places, method):
-                found = parts.objects([each.cpu().numpy() for each in parts.tensors])
-                for (first, count), pieces in zip(places[parts.members].tolist(), found, strict=True):
+                objects = parts.objects([tensor.cpu().numpy() for tensor in parts.tensors])
+                for (first, count), pieces in zip(places[parts.members].tolist(), objects, strict=True):
                     if pieces is None or b"".join(pieces) != _stored_bytes(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
-    except Exception as error:  # Triton's and its compilers' errors have no common base
+    except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return fault_shown_by(error, device)
     return ""
 

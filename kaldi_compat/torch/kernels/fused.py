@@ -1,9 +1,9 @@
-"""Kernel from samples to power spectra, mel energies or their logs: reads each sample once, writes each result once.
+"""Kernel that computes power spectra, mel energies or log mel energies from samples.
 
-A program computes the frames of one warp after the other. On the way to mel energies, their spectra go to a scratch of
-the program's own, a few kilobytes that it overwrites with the next frames, so that they stay in the caches and never
-reach the memory. A mel filter covers few FFT bins, so the lanes take a band each and add up the products of its bins.
-All arithmetic is float32, and the order of the sums does not depend on the batch.
+It reads each sample once and writes each result once. A program computes a few frames at a time. For mel energies, it
+writes the spectra to a scratch buffer of a few kilobytes and overwrites them with the spectra of its next frames, so
+that they stay in the caches. A mel filter covers few FFT bins, so a lane computes one band as a sum over the bins of
+its filter. All arithmetic is float32, and the order of the sums does not depend on the batch.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -19,14 +19,14 @@ from kaldi_compat.torch.kernels.spectrum import spectra_of, stored_power
 if triton.knobs.runtime.interpret:
 
     def as_index(x):
-        """Return a number as the interpreter's range() takes it: with NumPy 2.4, not in an array of one."""
+        """Return a number for range() in the interpreter. NumPy 2.4 refuses an array with one element."""
         return int(x.handle.data.item())
 
 else:
 
     @triton.jit
     def as_index(x):
-        """Return the number itself."""
+        """Return the number unchanged."""
         return x
 
 
@@ -49,11 +49,13 @@ def mel_sums(
 
     Args:
         spectra: the frames' spectra, in rows of ROW numbers.
-        first_bins: first FFT bin of each band's filter in the first bank, multiples of 4, (bands,).
-        weights: those of 4 bins of each band of a group in each row of (GROUP, 4) numbers.
+        first_bins: (bands,): first FFT bin of each band's filter in the first bank, a multiple of 4.
+        weights: rows of (GROUP, 4) weights, for four bins of each band of a group.
         number: number of each frame's bank.
-        begin, end: the group's rows of weights in the first bank.
-        bank_bands, bank_rows: the number of each in a bank.
+        begin: the group's first row of weights in the first bank.
+        end: the end of the group's rows.
+        bank_bands: number of bands in a bank.
+        bank_rows: number of rows in a bank.
     """
     lane = tl.arange(0, GROUP)
     four = tl.arange(0, 4)[None, :]
@@ -146,13 +148,13 @@ def feature_kernel(
 ):
     """Compute power (or magnitude) spectra, and log energies, of frames 0 to end_frame - 1.
 
-    With MEL, compute their mel energies, or their logs, instead. With BANKS, there are several filter banks, and
-    ``banks`` has the number of each frame's.
+    With MEL, compute mel energies or their logs instead of spectra. With BANKS, there are several filter banks, and
+    ``banks`` has the number of the bank of each frame.
     """
     own = scratch + tl.program_id(0) * FRAMES * ROW
     rows = own + tl.arange(0, FRAMES)[:, None] * ROW
     if MEL:
-        # Sums run over a few bins behind the last one, whose weights are 0.
+        # Sums include a few numbers after the last bin. Their weights are 0, so they must be finite.
         behind = A * LANES // 2 + 1 + tl.arange(0, 8)[None, :]
         tl.store(rows + behind, tl.zeros((FRAMES, 8), tl.float32), mask=behind < ROW)
     first_frame = tl.program_id(0) * FRAMES
@@ -166,12 +168,12 @@ def feature_kernel(
             SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
             PREEMPHASIZED, ENERGY,
         )  # fmt: skip
-        # The scratch gets spectra for all frames, so that no sums run over what was there before.
-        kept = frame >= 0 if MEL else inside
+        # The scratch buffer receives spectra for all frames, so that no sum includes numbers from before.
+        is_stored = frame >= 0 if MEL else inside
         spectra = rows if MEL else out + (place.to(tl.int64) * num_bands)[:, None]
-        stored_power(re, im, spectra, bins, kept, A, LANES, MAGNITUDE)
+        stored_power(re, im, spectra, bins, is_stored, A, LANES, MAGNITUDE)
         if MEL:
-            tl.debug_barrier()  # the lanes read what others have written
+            tl.debug_barrier()  # The sums read spectra that other lanes have written.
             number = ()
             for f in tl.static_range(FRAMES):
                 number += (tl.load(banks + tl.minimum(first_frame + f, end_frame - 1)) if BANKS else 0,)
@@ -184,11 +186,11 @@ def feature_kernel(
                 )  # fmt: skip
                 band = group * GROUP + tl.arange(0, GROUP)
                 for f in tl.static_range(FRAMES):
-                    each = tl.sum(total[f], 1)
+                    sums = tl.sum(total[f], 1)
                     if LOG:
-                        each = tl.log(tl.maximum(each, floor, propagate_nan=tl.PropagateNan.ALL))
+                        sums = tl.log(tl.maximum(sums, floor, propagate_nan=tl.PropagateNan.ALL))
                     to = out + (first_frame + f).to(tl.int64) * num_bands + band
-                    tl.store(to, each, mask=(first_frame + f < end_frame) & (band < num_bands))
+                    tl.store(to, sums, mask=(first_frame + f < end_frame) & (band < num_bands))
                 group += 1
-            tl.debug_barrier()  # nobody writes the next spectra before all have read these
+            tl.debug_barrier()  # All lanes must have read these spectra before the next ones are written.
         first_frame += tl.num_programs(0) * FRAMES

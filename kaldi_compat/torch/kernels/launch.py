@@ -1,4 +1,4 @@
-"""Launch of the kernels for the features of a module."""
+"""Launch the kernels for the features of a module."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from kaldi_compat.torch.tensors.frames import EPSILON, num_frames
 
 PADDING = 8
 LANES_IN_WARP = 32
-GROUP = 32  # bands that the kernel computes at once
-# Registers of a lane in the kernel: few, so that many programs are resident, but enough to spill none. Cards that
-# hold at most 16 programs give each 128.
+GROUP = 32  # Bands that the kernel computes at a time.
+# Registers of a lane by compute capability and, for all others, by points of the FFT. Few registers let many programs
+# run at the same time, but too few spill to memory. Cards that run at most 16 programs have 128 registers for each.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
-USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}  # by points of the FFT
-ALL_REGISTERS = 1 << 16  # of a multiprocessor
-BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}  # most blocks of a multiprocessor
+USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}
+MULTIPROCESSOR_REGISTERS = 1 << 16
+# Maximum number of blocks on a multiprocessor (CUDA C Programming Guide, technical specifications).
+BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}
 USUAL_BLOCKS = 32
-MAX_BANKS = 2048  # filter banks of VTLN factors that are kept, some 20 KB each
-# Rows with more samples than this, reflected at their ends, need indices of 64 bits.
+# Maximum number of cached filter banks of VTLN factors. A bank has about 20 KB.
+MAX_BANKS = 2048
+# Longer rows that are reflected at their ends need 64-bit indices.
 WIDE = 1 << 29
-# What captured CUDA graphs read in each replay, even when the caches below have dropped it.
+# Tensors that captured CUDA graphs read at each replay. They must outlive the caches below.
 _captured: list[object] = []
 
 
@@ -50,9 +52,9 @@ class Noise(NamedTuple):
 class Spans(NamedTuple):
     """Frames by their VTLN factors."""
 
-    # first frame of each span, counted over all rows, ascending from 0; a span ends where the next begins
+    # First frame of each span, counted over all rows, in ascending order from 0. A span ends at the next span's start.
     firsts: npt.NDArray[np.int64]
-    warps: Sequence[float]  # factor of each
+    warps: Sequence[float]  # VTLN factor of each span.
 
     @classmethod
     def one(cls, warp: float) -> Spans:
@@ -87,7 +89,7 @@ def features_of(
         spans = Spans(np.arange(len(rows)) * count, vtln_warp)
     noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
     if lengths is not None and counts is not None:
-        # The kernel is compiled for lengths of 64 bits that follow each other, not those of a column.
+        # The kernel is compiled for contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
     features = _features(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
@@ -98,16 +100,16 @@ def features_of(
 
 
 def row_features(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
-    """Compute the features of the frames of one row of samples, of which parts have VTLN factors of their own.
+    """Compute the features of one row of samples whose parts have different VTLN factors.
 
     Args:
         module: the feature, with ``snip_edges``.
         row: (T,), int16 or float32 on a GPU.
-        spans: the parts.
-        generator: source of the noise of dithering.
+        spans: the parts of the row.
+        generator: generator of the dithering noise.
 
     Returns:
-        (frames, dim).
+        Features (frames, dim).
     """
     count = num_frames(len(row), module.size, module.shift)
     noise = _noise(module.options.dither, 1, count, None, generator, row.device)
@@ -214,16 +216,16 @@ def kernel_options(
         "MEL": module._filter_bank(1.0) is not None,
         "LOG": module._are_log_energies,
         "BANKS": banks,
-        "num_warps": 1,  # its barriers cost nothing
+        "num_warps": 1,  # Barriers within one warp cost nothing.
         "num_stages": 1,
     }
 
 
 @functools.cache
 def _programs(device: torch.device, points: int) -> int:
-    """Return how many programs of the kernel a device holds, or 3 in the interpreter: each computes several frames.
+    """Return the number of programs of the kernel that run at the same time on a device, or 3 in the interpreter.
 
-    Programs beyond these would wait for others to end, and then compute their frames on a device that is mostly idle.
+    More programs would start only when others end, and would then compute their frames on a mostly idle device.
     """
     if device.type == "cpu":
         return 3
@@ -232,13 +234,13 @@ def _programs(device: torch.device, points: int) -> int:
 
 
 def resident_programs(capability: tuple[int, int], points: int) -> int:
-    """Return how many programs of one warp a multiprocessor holds, by its registers and its limit of blocks.
+    """Return the number of programs of one warp that a multiprocessor has registers and blocks for.
 
     >>> resident_programs((9, 0), 512), resident_programs((8, 6), 512)
     (25, 16)
     """
     registers = REGISTERS.get(capability, USUAL_REGISTERS[points])
-    return min(BLOCKS.get(capability, USUAL_BLOCKS), ALL_REGISTERS // (LANES_IN_WARP * registers))
+    return min(BLOCKS.get(capability, USUAL_BLOCKS), MULTIPROCESSOR_REGISTERS // (LANES_IN_WARP * registers))
 
 
 @functools.cache
@@ -248,20 +250,26 @@ def _registers(device: torch.device, points: int) -> int:
 
 
 class BandFilters(NamedTuple):
-    """Filter banks without most of their zeros."""
+    """Filter banks without most of their zeros.
 
-    first_bins: Tensor  # first FFT bin of each band's filter, a multiple of 4: int32 (banks, groups * GROUP)
-    weights: Tensor  # mel weights of four bins of each band in a row, (banks, rows, GROUP, 4)
-    group_rows: Tensor  # the first row of each group of bands, and the end: int32 (groups + 1,)
+    Attributes:
+        first_bins: int32 (banks, groups * GROUP): first FFT bin of each band's filter, a multiple of 4.
+        weights: (banks, rows, GROUP, 4): mel weights. A row has the weights of four bins for each band of a group.
+        group_rows: int32 (groups + 1,): first row of each group of bands, and the number of rows.
+    """
+
+    first_bins: Tensor
+    weights: Tensor
+    group_rows: Tensor
 
 
 def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> BandFilters:
-    """Return the filters of banks.
+    """Convert dense filter banks to band filters.
 
     Args:
         weights: (banks, fft_bins, bands).
-        width: numbers in a row of spectra, at least fft_bins; those from fft_bins on are 0.
-        least: rows of weights that each group of bands has at least, so that several calls have one layout.
+        width: length of a row of spectra. Numbers after the FFT bins are 0.
+        least: minimum number of rows of weights for each group of bands, so that several calls have one layout.
 
     >>> sparse_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
     [4, 4, 4, 8, 8, 8, 8, 12]
@@ -273,7 +281,8 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence
     used = dense != 0
     first = used.argmax(1) // 4 * 4
     end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
-    rows = np.maximum((-(-(end - first) // 4)).reshape(banks, groups, GROUP).max((0, 2)), least or 0)  # of each group
+    rows_of_band = (-(-(end - first) // 4)).reshape(banks, groups, GROUP)
+    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # Rows of each group.
     first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
@@ -287,7 +296,7 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence
 
 
 def _filters_of_warps(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of a feature's class for VTLN factors, on the host: PLP's has another loudness."""
+    """Return the filter banks of a feature for VTLN factors, on the host. The class matters: PLP weights loudness."""
     module = kind(options)
     weights = np.stack([module._mel_weights(warp).numpy() for warp in warps])
     return sparse_filters(weights, _row(2 * (weights.shape[1] - 1)), least)
@@ -295,15 +304,16 @@ def _filters_of_warps(kind: Any, options: Any, warps: Sequence[float], least: Se
 
 @functools.lru_cache(maxsize=256)
 def _filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
-    return BandFilters(*(to_device(each, device) for each in _filters_of_warps(kind, options, [warp])))
+    return BandFilters(*(to_device(array, device) for array in _filters_of_warps(kind, options, [warp])))
 
 
 class FilterTable:
-    """The filter banks of the VTLN factors met so far, in one layout, so that a batch only chooses among them.
+    """Filter banks of all VTLN factors that have occurred, in one layout, so that a batch only selects banks.
 
     Args:
-        kind, options: the feature's class and options.
-        device: where the filters are wanted.
+        kind: class of the feature.
+        options: options of the feature.
+        device: device of the filters.
     """
 
     def __init__(self, kind: Any, options: Any, device: torch.device) -> None:
@@ -314,7 +324,7 @@ class FilterTable:
         self._lock = threading.Lock()
 
     def find(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
-        """Return the filters on the device, and the number of each factor's bank."""
+        """Return the filters on the device, and the number of the bank of each factor."""
         with self._lock:
             new = sorted(set(warps) - self._numbers.keys())
             if self._filters is None or new:
@@ -322,7 +332,7 @@ class FilterTable:
                     self._numbers, self._host, new = {}, None, sorted(set(warps))
                 self._host = self._with(new)
                 self._numbers |= {warp: len(self._numbers) + i for i, warp in enumerate(new)}
-                self._filters = BandFilters(*(to_device(each, self._device) for each in self._host))
+                self._filters = BandFilters(*(to_device(array, self._device) for array in self._host))
             return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
 
     def _with(self, warps: Sequence[float]) -> BandFilters:
@@ -330,10 +340,10 @@ class FilterTable:
             return _filters_of_warps(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
         added = _filters_of_warps(*self._feature, warps, rows)
-        if not torch.equal(added.group_rows, self._host.group_rows):  # a wider filter than all before
+        if not torch.equal(added.group_rows, self._host.group_rows):  # A new filter is wider than all others.
             return _filters_of_warps(*self._feature, [*self._numbers, *warps], rows)
         both = zip(self._host[:2], added[:2], strict=True)
-        first_bins, weights = (torch.cat(each) for each in both)
+        first_bins, weights = (torch.cat(pair) for pair in both)
         return BandFilters(first_bins, weights, added.group_rows)
 
 
@@ -343,7 +353,7 @@ def _filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
 
 
 def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device) -> tuple[BandFilters, Tensor | None]:
-    """Return filter banks, and the number of that of each frame, int32; None if there is one bank."""
+    """Return filter banks, and the number of each frame's bank (int32), or None if there is only one bank."""
     if len(set(spans.warps)) == 1:
         return _filters(type(module), module.options, spans.warps[0], device), None
     filters, numbers = _filter_table(type(module), module.options, device).find(spans.warps)
@@ -352,7 +362,7 @@ def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device
 
 
 def _row(points: int) -> int:
-    """Return the row length of power spectra in floats: rows are aligned with memory transactions."""
+    """Return the length of a row of power spectra, which aligns the rows with memory transactions."""
     return points // 2 + PADDING
 
 

@@ -1,8 +1,8 @@
-"""Standard normal noise inside kernels: Kaldi's own for dithering, and a counter-based one for training.
+"""Standard normal noise inside kernels: Kaldi's dithering noise, and counter-based noise for training.
 
-Kaldi's: a frame's ``rand_r()`` state is a linear congruence modulo 2^32, so one multiplication jumps to any sample; a
-sample takes two draws of three steps each (src/base/kaldi-math.cc). Counter-based: Philox-4x32 (Salmon et al., 2011)
-of the sample's place, whose four words make four numbers. Both use the Box-Muller transform.
+Kaldi's noise: the ``rand_r()`` state of a frame follows a linear congruence modulo 2^32, so one multiplication jumps to
+any sample. A sample takes two draws of three steps (src/base/kaldi-math.cc). Counter-based noise: Philox-4x32 (Salmon
+et al., 2011) maps the position of four samples to four words. Both use the Box-Muller transform.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -13,9 +13,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-KALDI, PHILOX = 1, 2  # kinds of noise; 0 is none
-ROUNDS = tl.constexpr(7)  # of Philox: the fewest that pass all statistical tests
-QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # of a turn, on the scale of draws
+KALDI, PHILOX = 1, 2  # Kinds of noise. 0 means no noise.
+ROUNDS = tl.constexpr(7)  # Rounds of Philox. Seven is the minimum that passes all statistical tests (Salmon et al.).
+QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and half turn. A draw of 2^31 is a full turn.
 
 
 @triton.jit
@@ -26,7 +26,7 @@ def stepped(state):
 
 @triton.jit
 def drawn(state):
-    """Return one ``rand_r()``, int32 from 0 to 2^31 - 1, and the state after it."""
+    """Return the result of ``rand_r()``, int32 from 0 to 2^31 - 1, and the next state."""
     first = stepped(state)
     second = stepped(first)
     third = stepped(second)
@@ -45,13 +45,13 @@ def radius_of(draw):
 
 @triton.jit
 def sine_of_turn(draw):
-    """Return sin(2 pi draw / 2^31); the reduction is exact, the polynomial's error 1e-7."""
+    """Return sin(2 pi draw / 2^31). The reduction is exact; the error of the polynomial is 1e-7."""
     return cosine_of_turn((draw - QUARTER) & 0x7FFFFFFF)
 
 
 @triton.jit
 def cosine_of_turn(draw):
-    """Return cos(2 pi draw / 2^31); the reduction is exact, the polynomial's error 1e-7."""
+    """Return cos(2 pi draw / 2^31). The reduction is exact; the error of the polynomial is 1e-7."""
     # cos(2 pi u) = sin(2 pi (|u - 1/2| - 1/4)), whose argument is at most a quarter turn.
     quarters = (tl.abs(draw - HALF) - QUARTER).to(tl.float32) * 1.862645149230957e-09
     square = quarters * quarters
@@ -78,10 +78,10 @@ def kaldi_normal(seed, multiplier, increment):
 
 @triton.jit
 def philox_normals(seed, place, frame):
-    """Return four tensors of normal noise, for four samples of each place in each frame.
+    """Return four tensors of normal noise, for four samples at each place in each frame.
 
     Args:
-        seed: the generator's, an integer of 64 bits.
+        seed: seed of the generator, a 64-bit integer.
         place, frame: counters, int32, of the shape of the noise.
     """
     zero = frame * 0

@@ -151,8 +151,8 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 @triton.jit
 def reflected(index, length):
-    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflected`; their type holds twice the length."""
-    index = index % (2 * length)  # has the sign of the index
+    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflected`. Their type must hold 2 * length."""
+    index = index % (2 * length)  # In Triton, the remainder has the sign of the index.
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)
 
@@ -233,7 +233,7 @@ def spectra_of(
     row = frame // frames_in_row
     length = samples_in_row
     if RAGGED:
-        # A length beyond the row must not lead to samples behind it.
+        # A length beyond the row must not lead to samples of the next row.
         length = tl.minimum(tl.maximum(tl.load(lengths + row), 1), samples_in_row).to(tl.int32)[:, None]
     audio = samples + (row.to(tl.int64) * row_stride)[:, None]
     first_sample = (frame - row * frames_in_row)[:, None]
@@ -251,47 +251,47 @@ def spectra_of(
     x = ()
     total = zero
     for j in tl.static_range(-(-SIZE // LANES)):
-        each = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
+        value = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
         if NOISE == 1:
             n = tl.minimum(j * LANES + lane, SIZE - 1)
-            each += dither * kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n))
+            value += dither * kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n))
         if NOISE == 2:
             if j % 4 == 0:
                 noise = philox_normals(seed, j // 4 * LANES + lane, frame[:, None])
-            each += dither * noise[j % 4]
+            value += dither * noise[j % 4]
         if NOISE > 0 and (j + 1) * LANES > SIZE:
-            each = tl.where(j * LANES + lane < SIZE, each, 0.0)
-        total += each
-        x += (each,)
+            value = tl.where(j * LANES + lane < SIZE, value, 0.0)
+        total += value
+        x += (value,)
     mean = zero
     if REMOVE_DC:
-        # rounded like torch's quotient, so that a constant signal vanishes
+        # Rounded like torch's quotient, so that a constant signal becomes zero.
         mean += tl.div_rn(tl.sum(total, 1), tl.full((FRAMES,), SIZE, tl.float32))[:, None]
     energy = zero
     before = tl.broadcast_to((lane + LANES - 1) % LANES, (FRAMES, LANES))
-    turned_around = x[0]  # the first sample is its own predecessor
+    turned_around = x[0]  # The first sample has no predecessor and uses itself, as in Kaldi.
     y = ()
     for j in tl.static_range(-(-SIZE // LANES)):
         n = j * LANES + lane
-        each = x[j] - mean
+        value = x[j] - mean
         if ENERGY == 1:
-            energy += tl.where(n < SIZE, each * each, 0.0)
+            energy += tl.where(n < SIZE, value * value, 0.0)
         if PREEMPHASIZED:
             if NOISE > 0:
-                # Samples in registers are passed on by the lanes: to make their noise again would take longer.
-                neighbour = tl.gather(x[j], before, 1)
-                last = tl.where(lane == 0, turned_around, neighbour)
-                turned_around = neighbour
+                # The lanes exchange samples in registers, because computing their noise again would take longer.
+                neighbor = tl.gather(x[j], before, 1)
+                last = tl.where(lane == 0, turned_around, neighbor)
+                turned_around = neighbor
             else:
                 last = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
-            each -= coefficient * (last - mean)
+            value -= coefficient * (last - mean)
         if (j + 1) * LANES > SIZE:
-            each *= tl.load(window + n, mask=n < SIZE, other=0.0)
+            value *= tl.load(window + n, mask=n < SIZE, other=0.0)
         else:
-            each *= tl.load(window + n)
+            value *= tl.load(window + n)
         if ENERGY == 2:
-            energy += each * each
-        y += (each,)
+            energy += value * value
+        y += (value,)
     for _ in tl.static_range(A - -(-SIZE // LANES)):
         y += (zero,)
     if ENERGY > 0:
@@ -317,12 +317,12 @@ def spectra_of(
 
 @triton.jit
 def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
-    """Store power (or magnitude) spectra of frames inside, the bins in their order from ``to`` (FRAMES, 1) on."""
-    # Bin k = first + A i, or its mirror image. Columns 0 and A / 2 hold both.
+    """Store power (or magnitude) spectra of the frames that are ``inside``, from address ``to`` (FRAMES, 1) on."""
+    # A column holds bin k = first + A i, or its mirror image. Columns 0 and A / 2 hold both.
     column = tl.arange(0, A)[None, :]
     first = tl.load(bins + column)
-    kept = inside[:, None] & (column < A // 2 + 1)
-    kept_mirrored = kept & (first != 0) & (first != A // 2)
+    is_stored = inside[:, None] & (column < A // 2 + 1)
+    is_mirror_stored = is_stored & (first != 0) & (first != A // 2)
     upward = to + first
     downward = to + (A * LANES - first)
     for i in tl.static_range(LANES):
@@ -332,11 +332,11 @@ def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr,
         if MAGNITUDE:
             out = tl.sqrt_rn(out)
         if i < LANES // 2:
-            tl.store(upward + A * i, out, mask=kept)
+            tl.store(upward + A * i, out, mask=is_stored)
         elif i == LANES // 2:
-            tl.store(downward - A * i, out, mask=kept & (first != A // 2))
+            tl.store(downward - A * i, out, mask=is_stored & (first != A // 2))
         else:
-            tl.store(downward - A * i, out, mask=kept_mirrored)
+            tl.store(downward - A * i, out, mask=is_mirror_stored)
 
 
 def half_of_bins(n: int) -> list[int]:

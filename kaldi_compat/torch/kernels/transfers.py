@@ -27,7 +27,7 @@ def host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pin
 
 
 class Transfers:
-    """Copies tensors to and from a GPU in streams of their own; on a CPU there is nothing to copy.
+    """Copies tensors to and from a GPU in separate CUDA streams. On a CPU, tensors are not copied.
 
     Attributes:
         device: the device.
@@ -46,16 +46,16 @@ class Transfers:
         return self._in is not None
 
     def send(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
-        """Return a tensor on the device that is put together from pieces, which the next computation can use.
+        """Assemble a tensor on the device from pieces. Computations that start afterwards can use it.
 
         Args:
-            pieces: where each starts, and its numbers; what no piece covers is 0.
-            length: number of elements.
+            pieces: start and elements of each piece. Elements that no piece covers are 0.
+            length: number of elements of the tensor.
         """
         whole = len(pieces) == 1 and len(pieces[0][1]) == length
         if self._in is None:
             return pieces[0][1] if whole else _joined(pieces, length, self.device)
-        # From memory that is not pinned, the copy would wait for all computation under way.
+        # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(at, piece if piece.is_pinned() else piece.pin_memory()) for at, piece in pieces]
         with torch.cuda.stream(self._in):
             there = pinned[0][1].to(self.device, non_blocking=True) if whole else _joined(pinned, length, self.device)
@@ -65,45 +65,49 @@ class Transfers:
         return there
 
     def fetch(self, tensors: Sequence[Tensor], *, computed: bool = False) -> Callable[[], list[npt.NDArray[Any]]]:
-        """Start copying tensors back, as soon as they are computed; at once if that is known.
+        """Start copying tensors to the host as soon as they are computed.
+
+        Args:
+            tensors: the tensors.
+            computed: True if the tensors are known to be computed, so that the copy can start at once.
 
         Returns:
-            a function that waits for the copies and returns the arrays.
+            A function that waits for the copies and returns the arrays.
         """
         if self._out is None:
-            return lambda: [each.numpy() for each in tensors]
-        if not computed:  # to wait for them would be to wait for what is computed after them, too
+            return lambda: [tensor.numpy() for tensor in tensors]
+        if not computed:  # This also waits for computations that were started after the tensors' own.
             self._out.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._out):
             back = []
-            for each in tensors:
-                host = host_memory(each.shape, each.dtype)
-                host.copy_(each, non_blocking=host.is_pinned())
-                each.record_stream(self._out)
+            for tensor in tensors:
+                host = host_memory(tensor.shape, tensor.dtype)
+                host.copy_(tensor, non_blocking=host.is_pinned())
+                tensor.record_stream(self._out)
                 back.append(host)
-            # Blocking, since a busy wait would take a core from reading.
+            # Blocking, because a busy wait would occupy a core that reading needs.
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
 
         def wait() -> list[npt.NDArray[Any]]:
             event.synchronize()
-            return [each.numpy() for each in back]
+            return [tensor.numpy() for tensor in back]
 
         return wait
 
     @contextlib.contextmanager
     def inference(self, name: str) -> Iterator[None]:
-        """Compute without gradients; a profiler shows the range under this name."""
+        """Run the block without gradients. A profiler shows the range under this name."""
         with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
             yield
 
     def peak_memory(self) -> float | None:
-        """Return the largest number of bytes in use on a GPU so far; None on a CPU."""
+        """Return the peak number of allocated bytes on a GPU, or None on a CPU."""
         return None if self._in is None else float(torch.cuda.max_memory_allocated(self.device))
 
 
 def release_memory() -> None:
-    """Give memory that no tensor uses back to the GPU, if there is one."""
+    """Return cached memory that no tensor uses to the GPU, if there is one."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

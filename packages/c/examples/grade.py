@@ -1,4 +1,4 @@
-"""Grade an example on the conformance kit: it prints the features of a preset with all options changed.
+"""Grade an example on the conformance kit. The example prints features of a preset with all options overridden.
 
 usage: kaldi-compat conform -- python packages/c/examples/grade.py [--file] EXAMPLE {list.json}
 
@@ -30,7 +30,7 @@ def read_samples(path: str) -> bytes:
 
 
 def answer(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> np.ndarray[Any, Any] | None:
-    """Return what the example prints; None for a vector that it does not support."""
+    """Run the example and return its features, or None for a vector that the example does not support."""
     feature = PROGRAMS.get(options.pop("program"))
     if not feature or "audio_frequency" in options or options.pop("output", "features") != "features":
         return None
@@ -50,10 +50,10 @@ def answer(example: str, in_file: bool, audio: str, options: dict[str, Any]) -> 
 def main() -> None:
     """Run the command line."""
     *flags, example, vectors = sys.argv[1:]
-    for each in json.loads(Path(vectors).read_text(encoding="utf-8")):
-        found = answer(example, "--file" in flags, each["audio"], each["options"])
-        if found is not None:
-            np.save(each["out"], found)
+    for vector in json.loads(Path(vectors).read_text(encoding="utf-8")):
+        features = answer(example, "--file" in flags, vector["audio"], vector["options"])
+        if features is not None:
+            np.save(vector["out"], features)
 
 
 if __name__ == "__main__":

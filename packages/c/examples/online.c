@@ -7,7 +7,7 @@
 
 enum { CHUNK = 1600, ROOM = 1 << 18 };
 
-static char memory[1 << 22]; /* nothing else is allocated */
+static char memory[1 << 22]; /* The front end allocates nothing else. */
 static float features[ROOM];
 
 static int failed(kf_status status) {
@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     size_t count;
     options.struct_size = sizeof options;
     if (failed(kf_from_preset(argc > 1 ? argv[1] : "zipformer", &options))) return 1;
-    options.statistics = NULL; /* without the model's own normalization, if it has one */
+    options.statistics = NULL; /* Omit the normalization with the model's statistics. */
     for (int i = 2; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         if (value) *value++ = 0;

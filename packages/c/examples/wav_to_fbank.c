@@ -79,11 +79,11 @@ int main(int argc, char **argv) {
     kf_options options;
     options.struct_size = sizeof options;
     check(kf_from_preset(argv[1], &options));
-    options.statistics = NULL; /* without the model's own normalization, if it has one */
-    for (char **each = argv + 3; *each; each++) {
-        char *value = strchr(*each, '=');
+    options.statistics = NULL; /* Omit the normalization with the model's statistics. */
+    for (char **option = argv + 3; *option; option++) {
+        char *value = strchr(*option, '=');
         if (value) *value++ = 0;
-        check(kf_set(&options, *each, value));
+        check(kf_set(&options, *option, value));
     }
     int64_t count, rows;
     int16_t *samples = read_wave(argv[2], options.sample_frequency, &count);

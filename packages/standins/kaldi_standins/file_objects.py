@@ -1,4 +1,4 @@
-"""Open files in place of names: sources and sinks over Python's file objects, and file objects over ours."""
+"""Convert between io_ark's sources and outputs and Python's file objects, for libraries whose users pass open files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FileOrName = str | PathLike[str] | Stream
 _sources: WeakKeyDictionary[Any, Source] = WeakKeyDictionary()
 
 
-# A write to them failed or was interrupted: what came after a part of an entry could not be read.
+# Streams to which a write failed or was interrupted. No entry after the incomplete entry could be read.
 _broken: WeakSet[Any] = WeakSet()
 
 
@@ -39,8 +39,8 @@ def check_whole(stream: Any) -> None:
 
 
 def mark_broken(stream: Any) -> None:
-    """Let :func:`check_whole` raise from now on."""
-    with suppress(TypeError):  # a class without weak references
+    """Make :func:`check_whole` raise for this stream from now on."""
+    with suppress(TypeError):  # The stream's class may not support weak references.
         _broken.add(stream)
 
 
@@ -56,12 +56,13 @@ def name_of_stream(target: FileOrName) -> str:
 
 @contextmanager
 def open_source(target: FileOrName, access: Access | None = None, *, whole: bool = False) -> Iterator[Source]:
-    """Open a name, or use an open file, whose position is afterwards behind the bytes that were consumed.
+    """Yield the source of a name or of an open file. Afterwards, the file's position is after the consumed bytes.
 
     Args:
         target: an rxfilename, a path, or an open file.
-        access: what may be opened (default: anything).
-        whole: the source is read to its end, so a command that failed is an error: its output may be incomplete.
+        access: permissions (default: all).
+        whole: True if the caller reads the source to its end. A command that fails is then an error, because its output
+            may be incomplete.
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.
@@ -158,7 +159,7 @@ def input_file(name: str, access: Access) -> Any:
     """Open an rxfilename as a binary file object. A file can seek; a pipe, standard input and a URL cannot.
 
     Raises:
-        ArkError: it cannot be opened.
+        ArkError: the file cannot be opened.
     """
     target = parse_rxfilename(name)
     if target.kind == "file" and not is_url(target.path):
@@ -173,7 +174,7 @@ def output_file(name: str, access: Access, *, append: bool = False) -> Any:
     """Open a wxfilename as a binary file object.
 
     Raises:
-        ArkError: it cannot be opened.
+        ArkError: the file cannot be opened.
     """
     target = parse_wxfilename(name)
     if target.kind == "file" and not is_url(target.path):

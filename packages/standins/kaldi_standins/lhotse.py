@@ -139,7 +139,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         if lengths is None:
             channels = [_one_channel(item) for item in items]
             batch = torch.nn.utils.rnn.pad_sequence(channels, batch_first=True)
-            counts = torch.tensor([len(each) for each in channels])
+            counts = torch.tensor([len(samples_of_channel) for samples_of_channel in channels])
         else:
             batch, counts = torch.as_tensor(samples), torch.as_tensor(lengths)
         features, frames = self.compute(batch.to(self.device), counts.to(self.device))
@@ -240,8 +240,8 @@ class Spectrogram(Extractor):
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
         """Compute the spectrum, with the log energy in the first column if ``use_energy``."""
-        found: Any = self.feature(samples, lengths)
-        fft, *frames = (found,) if lengths is None else found
+        spectra: Any = self.feature(samples, lengths)
+        fft, *frames = (spectra,) if lengths is None else spectra
         ends, between = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
         power = torch.cat((ends[..., :1], between, ends[..., 1:]), -1)
         features = self.of_spectrum(power.sqrt() if self.config.use_fft_mag else power)
@@ -293,7 +293,9 @@ class WhisperFbank(LogEnergies, Extractor):
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
         """Compute features, each utterance normalized by itself, with the number of frames that lhotse expects."""
         if lengths is not None:
-            alone = [self.compute(each[:count]) for each, count in zip(samples, lengths.tolist(), strict=True)]
+            alone = [
+                self.compute(utterance[:count]) for utterance, count in zip(samples, lengths.tolist(), strict=True)
+            ]
             return torch.nn.utils.rnn.pad_sequence(alone, batch_first=True), torch.tensor([len(one) for one in alone])
         size, shift = self.feature.options.window_size, self.feature.options.window_shift
         around = torch.nn.functional.pad(samples[None], (size // 2, size // 2), mode="reflect")[0]

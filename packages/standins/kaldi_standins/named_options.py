@@ -35,7 +35,7 @@ class NamedOptions:
     their_names: ClassVar[Mapping[str, str]] = SHORT_NAMES
     name_error: ClassVar[type[OptionError]] = OptionError
 
-    __signature__ = ConstructorSignature()  # of the dataclass's constructor, not of __new__
+    __signature__ = ConstructorSignature()  # The signature of the dataclass's constructor instead of __new__'s.
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
@@ -89,11 +89,11 @@ class OptionGroups(NamedOptions):
     @classmethod
     def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
         """Make options from a dictionary. Absent ones are defaults, unknown names are ignored, types are converted."""
-        made = cls()
-        for name in vars(made).keys() & dict(data).keys():
-            kind = type(getattr(made, name))
-            setattr(made, name, getattr(kind, "from_dict", kind)(data[name]))
-        return made
+        options = cls()
+        for name in vars(options).keys() & dict(data).keys():
+            kind = type(getattr(options, name))
+            setattr(options, name, getattr(kind, "from_dict", kind)(data[name]))
+        return options
 
     def flat(self) -> dict[str, Any]:
         """Return the options by name, with those of the groups among them."""
@@ -114,10 +114,10 @@ def options_class(
         compared: instances of equal values are equal.
     """
     declared = [
-        (each, kind, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
-        for each, kind, default, _ in fields
+        (field, kind, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
+        for field, kind, default, _ in fields
     ]
-    meanings = "".join(f"    {each}: {meaning}.\n" for each, _, _, meaning in fields)
+    meanings = "".join(f"    {field}: {meaning}.\n" for field, _, _, meaning in fields)
     module = f"{base.__module__.rpartition('.')[0]}.options"
     body = {"__module__": module, "__doc__": f"{text}\n\nAttributes:\n{meanings}", "our_type": our_type}
     return dataclasses.make_dataclass(name, declared, bases=(base,), namespace=body, eq=compared, repr=compared)
@@ -132,6 +132,6 @@ def fields_of(
 ) -> list[Field]:
     """Return fields for these options of ours, under their other names; defaults and meanings may differ."""
     known = {field.name: field for field in dataclasses.fields(our_type)}
-    found = [(renamed.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
+    fields = [(renamed.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
     return [(name, type(default), default, (meanings or {}).get(name) or info(field).description)
-            for name, default, field in found]  # fmt: skip
+            for name, default, field in fields]  # fmt: skip

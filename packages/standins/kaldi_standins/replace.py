@@ -1,4 +1,4 @@
-"""Put stand-ins in place of other libraries, so that code which imports these runs unmodified.
+"""Replace other libraries by stand-ins, so that code that imports the libraries runs unmodified.
 
 ::
 
@@ -9,9 +9,9 @@ or, before the first import of the libraries::
     import kaldi_standins
     kaldi_standins.install("kaldiio", "kaldi_native_fbank")
 
-The processes that such a process starts have the stand-ins, too, by the environment: workers of a DataLoader (fork and
-spawn), ``torchrun``, a shell script that calls Python. The libraries need not be installed. Where torchaudio is
-installed, only its parts that follow Kaldi are replaced, and ``load`` and ``save`` where it cannot read files itself.
+Processes that such a process starts inherit the stand-ins through the environment: workers of a DataLoader (fork and
+spawn), ``torchrun``, or a shell script that calls Python. The libraries need not be installed. If torchaudio is
+installed, only its modules that follow Kaldi are replaced, and ``load`` and ``save`` if it lacks torchcodec.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COMMAND: a Python file or -m MODULE with arguments, or a program, such as bash r
 Python's own options, such as -u or -c, may come first.
 """
 
-# The modules of a library and ours. The submodules of a package are those of ours.
+# Maps the modules of each library to the stand-in's modules. Submodules of a package map to submodules of the stand-in.
 LIBRARIES: Mapping[str, Mapping[str, str]] = {
     "kaldi_io": {"kaldi_io": "kaldi_standins.kaldi_io"},
     "kaldi_native_fbank": {
@@ -60,24 +60,24 @@ LIBRARIES: Mapping[str, Mapping[str, str]] = {
         "torchaudio": "kaldi_standins.torchaudio_package",
     },
 }
-# Libraries whose other modules stay the original's, with our names where they lack some.
-KEPT = ("torchaudio",)
-FILES = ("load", "save")  # functions of torchaudio that need torchcodec since version 2.9
+# If these libraries are installed, only their listed modules are replaced, and names that they lack are added.
+PARTLY_REPLACED = ("torchaudio",)
+FILES = ("load", "save")  # Functions of torchaudio that need torchcodec since version 2.9.
 
 
 def install(*names: str) -> dict[str, str]:
-    """Put stand-ins in place of libraries, for this process and those that it starts.
+    """Replace libraries by stand-ins, in this process and in processes that it starts.
 
-    Call it before the libraries are imported.
+    Call this function before the libraries are imported.
 
     Args:
         names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldifeat, kaldiio, omniio, torchaudio.
 
     Returns:
-        What is replaced: their modules, and ours.
+        The replaced modules, mapped to the stand-in's modules.
 
     Raises:
-        OptionError: there is no stand-in for a library.
+        OptionError: a library has no stand-in.
 
     >>> import kaldi_standins
     >>> kaldi_standins.install("kaldiio")  # doctest: +SKIP
@@ -85,8 +85,8 @@ def install(*names: str) -> dict[str, str]:
     """
     for name in names:
         if name not in LIBRARIES:
-            raise OptionError(f"there is no stand-in for {name}: there are those for {', '.join(sorted(LIBRARIES))}")
-    finder = next((each for each in sys.meta_path if isinstance(each, Finder)), None)
+            raise OptionError(f"{name} has no stand-in; choose from {', '.join(sorted(LIBRARIES))}")
+    finder = next((candidate for candidate in sys.meta_path if isinstance(candidate, Finder)), None)
     if finder is None:
         finder = Finder()
         sys.meta_path.insert(0, finder)
@@ -98,26 +98,27 @@ def install(*names: str) -> dict[str, str]:
 
 
 def install_from_environment() -> None:
-    """Put the stand-ins in place that the process before this one had."""
+    """Install the stand-ins of the process that started this process."""
     names = os.environ.get(VARIABLE, "")
     if names:
         install(*names.split(","))
 
 
 def environment(names: Iterable[str]) -> dict[str, str]:
-    """Return the variables by which processes that are started have these stand-ins and those of this process."""
+    """Return environment variables that pass stand-ins to new processes: ``names``, and this process's own."""
     inherited = filter(None, os.environ.get(VARIABLE, "").split(","))
     path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != STARTUP]
     return {VARIABLE: ",".join(sorted({*names, *inherited})), "PYTHONPATH": os.pathsep.join([STARTUP, *path])}
 
 
 class Finder:
-    """Finds our modules by the names of theirs.
+    """Finder of Python's import system that finds stand-ins by the names of the original modules.
 
-    The base classes of finders and loaders are left out: importing them would take 10 ms of each process's start.
+    It does not derive from the base classes of finders and loaders, because importing these would delay the start of
+    each process by 10 ms.
 
     Attributes:
-        modules: their modules, and ours.
+        modules: maps original modules to the stand-in's modules.
     """
 
     def __init__(self) -> None:
@@ -125,29 +126,29 @@ class Finder:
 
     @property
     def roots(self) -> set[str]:
-        """Names of the libraries that have stand-ins."""
+        """Names of the replaced libraries."""
         return {name for name, modules in LIBRARIES.items() if modules.keys() <= self.modules.keys()}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return what loads our module or completes theirs, or None if there is no stand-in for the library.
+        """Return the spec that loads the stand-in's module or completes the original. None if it is not replaced.
 
         Raises:
-            ModuleNotFoundError: there is one, without this module.
+            ModuleNotFoundError: the stand-in lacks this module.
         """
         ours = self._ours(fullname)
         if ours is None:
             return None
-        is_kept = self._is_kept(fullname)
-        original = importlib.machinery.PathFinder.find_spec(fullname, path) if is_kept else None
+        keeps_original = self._keeps_original(fullname)
+        original = importlib.machinery.PathFinder.find_spec(fullname, path) if keeps_original else None
         if original is not None:
             if original.loader is not None and _exists(ours):
                 completed: Any = _Completed(original.loader, ours)
                 original.loader = completed
             return original
         if not _exists(ours):
-            if is_kept:  # a part that is optional in theirs
+            if keeps_original:  # The installed library may lack an optional module.
                 return None
             library = fullname.partition(".")[0]
             raise ModuleNotFoundError(f"kaldi_compat's stand-in for {library} has no module {fullname}", name=fullname)
@@ -155,20 +156,20 @@ class Finder:
         return importlib.util.spec_from_loader(fullname, alias)
 
     def exchange_loaded(self) -> None:
-        """Remove or complete modules that were imported before, and warn: their importers keep the original."""
+        """Remove or complete modules that are already imported. Warn, because their importers keep the original."""
         stale = []
         for name, module in list(sys.modules.items()):
             ours = self._ours(name)
             if ours is None or getattr(module, "__name__", ours) == ours:
                 continue
-            if self._is_kept(name):
+            if self._keeps_original(name):
                 if _exists(ours):
                     _complete(module, ours)
                 continue
             stale.append(name)
             del sys.modules[name]
             parent, _, last = name.rpartition(".")
-            if self._is_kept(parent) and parent in sys.modules:
+            if self._keeps_original(parent) and parent in sys.modules:
                 vars(sys.modules[parent]).pop(last, None)
         if stale:
             warnings.warn(
@@ -178,20 +179,21 @@ class Finder:
             )
 
     def _ours(self, fullname: str) -> str | None:
-        package, rest = fullname, ""
+        package, suffix = fullname, ""
         while package:
             if package in self.modules:
-                return self.modules[package] + rest
+                return self.modules[package] + suffix
             package, _, last = package.rpartition(".")
-            rest = f".{last}{rest}"
+            suffix = f".{last}{suffix}"
         return None
 
-    def _is_kept(self, fullname: str) -> bool:
-        """Return True for a module that stays the original's, where that is installed."""
+    def _keeps_original(self, fullname: str) -> bool:
+        """Return True for a module that stays the original if the library is installed."""
         parent = fullname.rpartition(".")[0]
-        if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # ours
+        if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The parent is the stand-in's.
             return False
-        return fullname in KEPT or (fullname.partition(".")[0] in KEPT and fullname not in self.modules)
+        library = fullname.partition(".")[0]
+        return fullname in PARTLY_REPLACED or (library in PARTLY_REPLACED and fullname not in self.modules)
 
 
 class _Alias:
@@ -206,11 +208,11 @@ class _Alias:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # which the import system has replaced
+        module.__spec__ = self._spec  # Restored, because the import system has overwritten it.
 
 
 class _Completed:
-    """Loads a module by its own loader, and adds names of ours that it lacks."""
+    """Loads a module with its own loader, and adds the stand-in's names that the module lacks."""
 
     def __init__(self, loader: Any, ours: str) -> None:
         self._loader, self._ours = loader, ours
@@ -224,7 +226,7 @@ class _Completed:
     def exec_module(self, module: ModuleType) -> None:
         try:
             self._loader.exec_module(module)
-        except OSError as error:  # its C library was built for another torch
+        except OSError as error:  # The library's C code was built for another version of torch.
             library, torch = module.__name__.partition(".")[0], _version("torch")
             raise ImportError(
                 f"{library} {_version(library)} cannot be imported with torch {torch}: {_line(error)}; install the "
@@ -235,7 +237,7 @@ class _Completed:
 
 def _complete(module: ModuleType, ours: str) -> None:
     source = importlib.import_module(ours)
-    with warnings.catch_warnings():  # of names that are deprecated and found by the module's __getattr__
+    with warnings.catch_warnings():  # `hasattr` calls the module's __getattr__, which warns about deprecated names.
         warnings.simplefilter("ignore")
         lacking = [name for name in source.__all__ if not hasattr(module, name)]
         if module.__name__ == "torchaudio" and cannot_read():
@@ -245,25 +247,25 @@ def _complete(module: ModuleType, ours: str) -> None:
 
 
 def cannot_read() -> str:
-    """Return why the installed torchaudio cannot read audio files, or an empty string if it can."""
+    """Return the reason why the installed torchaudio cannot read audio files, or an empty string if it can."""
     version = _version("torchaudio")
     if not version or [*map(int, version.split(".")[:2])] < [2, 9]:
         return ""
-    found = _version("torchcodec")
-    if not found:
+    codec_version = _version("torchcodec")
+    if not codec_version:
         return f"torchaudio {version} needs torchcodec, which is not installed"
     try:
         for name in ("decoders", "encoders"):
             importlib.import_module(f"torchcodec.{name}")
     except Exception as error:
-        reason = f"torchcodec {found} cannot be imported with torch {_version('torch')}: {_line(error)}"
+        reason = f"torchcodec {codec_version} cannot be imported with torch {_version('torch')}: {_line(error)}"
         return f"torchaudio {version} needs torchcodec, and {reason}"
     return ""
 
 
 def _version(library: str) -> str:
     """Return the version of an installed library, or an empty string."""
-    import importlib.metadata  # 10 ms, needed for torchaudio only
+    import importlib.metadata  # Imported here, because it takes 10 ms and is needed for torchaudio only.
 
     try:
         return importlib.metadata.version(library)
@@ -279,7 +281,7 @@ def _exists(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # a dependency, such as NumPy
+        if not f"{module}.".startswith(f"{error.name}."):  # A dependency is missing, such as NumPy.
             raise
         return False
 
@@ -294,12 +296,12 @@ def main(arguments: Sequence[str]) -> NoReturn:
     command = [*arguments[3 if arguments[2:3] == ["--"] else 2 :]]
     unknown = [name for name in names if name not in LIBRARIES]
     if unknown or not names or not command:
-        print(f"there is no stand-in for {', '.join(unknown)}\n{usage}" if unknown else usage, end="", file=sys.stderr)
+        print(f"no stand-in for {', '.join(unknown)}\n{usage}" if unknown else usage, end="", file=sys.stderr)
         sys.exit(2)
     for name in names:
         is_installed = importlib.util.find_spec(name) is not None
         for theirs, ours in LIBRARIES[name].items():
-            verb = "has the names that it lacks from" if is_installed and theirs in KEPT else "is"
+            verb = "has the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
             print(f"kaldi_compat: {theirs} {verb} {ours}", file=sys.stderr)
         if is_installed and name == "torchaudio":
             reason = cannot_read()
@@ -311,4 +313,4 @@ def main(arguments: Sequence[str]) -> NoReturn:
         os.execvpe((program or command)[0], [*program, *command], {**os.environ, **environment(names)})
     except OSError as error:
         print(f"kaldi_compat: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
-        sys.exit(127)  # as a shell
+        sys.exit(127)  # The status of a shell for a command that cannot be run.

@@ -90,8 +90,8 @@ _FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "pl
 @functools.lru_cache(maxsize=64)
 def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.device) -> SpectralFeature:
     """Return the feature for these options; cached, because creating one takes longer than a short utterance."""
-    # In a thread of its own, which knows nothing of the caller's inference mode, gradients, tracing or transforms: the
-    # constants are used by later calls under other ones.
+    # Created in a new thread, outside of the caller's inference mode, gradients, tracing and transforms, because later
+    # calls in other modes use the same constants.
     with ThreadPoolExecutor(1) as thread:
         module = thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
     module._warns_of_scale = False  # as in torchaudio, audio may be on any scale
@@ -138,7 +138,8 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
 
 
 # torch.compile runs this function while it compiles, instead of tracing it. A compiler's constant cannot be a module,
-# so it is a name. (torch.compiler.assume_constant_result sets this mark, too, but imports the compiler, a second.)
+# so the function returns a name. torch.compiler.assume_constant_result would set the same mark, but it imports the
+# compiler, which takes a second.
 _name_in_compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
@@ -205,7 +206,7 @@ def _list_of_tensors(waveforms: Any) -> list[Tensor]:
 
 
 def _without_mean(features: Tensor) -> Tensor:
-    """Subtract each column's mean: of one utterance on a CPU rounded as by Kaldi."""
+    """Subtract each column's mean. For a single utterance on a CPU, the mean is rounded like Kaldi's."""
     plain = features.ndim == 2 and features.dtype == torch.float32
     if plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
         return torch.from_numpy(engine.subtract_mean(features.numpy()))
@@ -215,8 +216,8 @@ def _without_mean(features: Tensor) -> Tensor:
 def _computes(function: F) -> F:
     """Let a function of these arguments compute the feature of its name; torch.compile does not trace ``locals()``."""
     feature, parameters = function.__name__, inspect.signature(function).parameters.values()
-    names = [each.name for each in parameters]
-    defaults = {each.name: each.default for each in parameters if each.name != "waveform"}
+    names = [parameter.name for parameter in parameters]
+    defaults = {parameter.name: parameter.default for parameter in parameters if parameter.name != "waveform"}
 
     @functools.wraps(function)
     def compute(*arguments: Any, **named: Any) -> Any:
@@ -260,7 +261,7 @@ def spectrogram(
 
     Raises:
         WaveformError: the channel does not exist, or the waveform has another shape or is shorter than a frame.
-        OptionError: Kaldi refuses the options.
+        OptionError: the options are invalid in Kaldi.
 
     >>> spectrogram(torch.zeros(1, 16000)).shape
     torch.Size([98, 257])
@@ -402,7 +403,7 @@ def get_mel_banks(
 
 def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_filter_width: int = 6) -> Tensor:
     """Resample audio (channels, T) as torchaudio before 2.0 did: by ``torchaudio.functional.resample``."""
-    from kaldi_standins.torchaudio_package.functional import resample  # which imports this module
+    from kaldi_standins.torchaudio_package.functional import resample  # Imported late, because it imports this module.
 
     return resample(waveform, orig_freq, new_freq, lowpass_filter_width)
 

@@ -18,7 +18,8 @@ from kaldi_compat.torch.tensors import frames
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001
 HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = "hamming", "hanning", "povey", "rectangular", "blackman"
-_window = functools.lru_cache(maxsize=64)(tables.window)  # which takes as long as the frames of a second
+# Cached, because computing a window takes as long as the features of a second of audio.
+_window = functools.lru_cache(maxsize=64)(tables.window)
 WINDOWS = [HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN]
 
 

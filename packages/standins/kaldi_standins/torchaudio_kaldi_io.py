@@ -41,7 +41,7 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
         network: allow URLs.
 
     Raises:
-        io_ark.ArkError: it cannot be opened, or an entry is not a matrix.
+        io_ark.ArkError: the archive cannot be opened, or an entry is not a matrix.
     """
     return _tensors(kaldi_io.read_mat_ark(file_or_fd, pipes=pipes, network=network))
 
@@ -60,7 +60,7 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
         network: allow URLs.
 
     Raises:
-        io_ark.ArkError: it cannot be opened, or an entry is not a vector.
+        io_ark.ArkError: the archive cannot be opened, or an entry is not a vector.
     """
     return _tensors(kaldi_io.read_vec_flt_ark(file_or_fd, pipes=pipes, network=network))
 
@@ -79,7 +79,7 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
         network: allow URLs.
 
     Raises:
-        io_ark.ArkError: it cannot be opened, or an entry is not a vector of integers.
+        io_ark.ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
     return _tensors(kaldi_io.read_vec_int_ark(file_or_fd, pipes=pipes, network=network))
 

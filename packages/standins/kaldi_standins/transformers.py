@@ -7,8 +7,8 @@ Code written for transformers runs after a change of one import::
     inputs = extractor(audio, sampling_rate=16000, return_tensors="pt")
 
 :func:`drop_in` converts an extractor or a processor that exists already. Each class is a subclass of the original with
-its arguments, outputs and files: a directory that it saves is loaded by the original, too. Only the filter bank is
-computed by this package, of all utterances at once and, with ``device="cuda"``, on a GPU.
+its arguments, outputs and files, so the original can load a directory that it has saved. This package computes only the
+filter bank, of all utterances at once and, with ``device="cuda"``, on a GPU.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Extractor = TypeVar("Extractor")
-# Features of the utterances of the call under way, in their order.
+# Features of the utterances of the present call, in the order in which the original asks for them.
 _ready: contextvars.ContextVar[Iterator[Any] | None] = contextvars.ContextVar("ready", default=None)
 
 
@@ -47,28 +47,29 @@ def _fbank(settings: FbankSettings, device: torch.device) -> Fbank:
 
 
 def _as_arrays(raw_speech: Any) -> list[Any] | None:
-    """Return the utterances of a call as one-dimensional arrays, or None if they are of another shape."""
+    """Return the utterances of a call as one-dimensional arrays, or None if an utterance has a different shape."""
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0
     )
-    utterances = [np.asarray(each, np.float32) for each in (raw_speech if is_batch else [raw_speech])]
-    # as the original, the first channel of (channels, T)
-    utterances = [each[0] if each.ndim == 2 and len(each) else each for each in utterances]
-    return utterances if all(each.ndim == 1 for each in utterances) else None
+    utterances = [np.asarray(utterance, np.float32) for utterance in (raw_speech if is_batch else [raw_speech])]
+    # Like the original, take the first channel of audio (channels, T).
+    utterances = [utterance[0] if utterance.ndim == 2 and len(utterance) else utterance for utterance in utterances]
+    return utterances if all(utterance.ndim == 1 for utterance in utterances) else None
 
 
 class _Extractor:
     """Mixin: computes the filter banks of all utterances of a call before the original asks for them one by one."""
 
-    dtype = torch.float32  # that the original computes in
+    dtype = torch.float32  # Type of the original's computation.
 
     def __call__(self, raw_speech: Any, *arguments: Any, device: Any = None, **keywords: Any) -> Any:
-        """Compute the model's input of one utterance or several, as the original.
+        """Compute the model's input for one or more utterances, like the original.
 
         Args:
             raw_speech: audio in -1 to 1: an array, a tensor, a list of numbers, or a list of these.
-            arguments, keywords: as for the original.
-            device: where to compute, such as "cuda"; the CPU if None. Tensors that are returned lie there.
+            arguments: see the original.
+            keywords: see the original.
+            device: device of the computation and of returned tensors, such as "cuda"; the CPU if None.
         """
         utterances = _as_arrays(raw_speech)
         computed = None if utterances is None else iter(self._features(utterances, torch.device(device or "cpu")))
@@ -81,14 +82,14 @@ class _Extractor:
 
     def _features(self, utterances: list[Any], device: torch.device) -> list[Any]:
         fbank = _fbank(fbank_settings(self), device)
-        tensors = [torch.from_numpy(each).to(device, self.dtype) for each in utterances]
+        tensors = [torch.from_numpy(utterance).to(device, self.dtype) for utterance in utterances]
         if device.type == "cpu":
-            found = fbank(tensors)
+            features_of_utterances = fbank(tensors)
         else:
-            lengths = torch.tensor([len(each) for each in tensors])
+            lengths = torch.tensor([len(utterance) for utterance in tensors])
             features, counts = fbank(torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True), lengths)
-            found = [row[:count] for row, count in zip(features, counts.tolist(), strict=True)]
-        return [each.float().cpu().numpy() for each in found]
+            features_of_utterances = [row[:count] for row, count in zip(features, counts.tolist(), strict=True)]
+        return [utterance.float().cpu().numpy() for utterance in features_of_utterances]
 
     def _extract_fbank_features(self, waveform: Any, **parameters: Any) -> Any:
         computed = _ready.get()
@@ -121,7 +122,7 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
     def _torch_extract_fbank_features(self, waveform: Tensor, audio_lengths: Tensor, device: Any = "cpu") -> Tensor:
         fbank = _fbank(fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
-        # The original clears the frames past the end of shorter utterances, but for the last ones.
+        # The original sets frames past the end of shorter utterances to zero, except for the last frames of the batch.
         lengths = audio_lengths.to(frames.device).unsqueeze(-1)
         first, end = (lengths - self.win_length) // self.hop_length + 1, lengths // self.hop_length - 1
         number = torch.arange(frames.shape[1], device=frames.device)
@@ -155,11 +156,11 @@ def drop_in(extractor: Extractor) -> Extractor:
     """Return a feature extractor of this module with the settings of transformers' own.
 
     Args:
-        extractor: what ``AutoFeatureExtractor.from_pretrained`` returns, or a processor (``AutoProcessor``), whose
-            feature extractor is replaced.
+        extractor: a feature extractor, such as from ``AutoFeatureExtractor.from_pretrained``, or a processor
+            (``AutoProcessor``), whose feature extractor is replaced.
 
     Returns:
-        A new feature extractor; or the same processor.
+        A new feature extractor, or the same processor.
 
     Raises:
         OptionError: the extractor does not compute Kaldi's filter bank.

@@ -65,4 +65,4 @@ def test_converted_models_lack_arrays(ark: Ark) -> None:
     for name, shapes in expected.items():
         ark(f"convert {name} o.npz")
         assert {key: value.shape for key, value in np.load("o.npz").items()} == shapes
-    assert "no mixtures to convert" in ark(f"convert {OTHER_MODELS}/mono.txt o.npz", 2).err
+    assert "no Gaussian mixtures" in ark(f"convert {OTHER_MODELS}/mono.txt o.npz", 2).err

@@ -202,7 +202,7 @@ FINAL = HmmState()
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ((FINAL,), "an emitting state and a final one"),
+        ((FINAL,), "an emitting state and a final state"),
         ((state(0, 0, (1, 1.0)), state(0, 0, (1, 1.0))), "the last state"),
         ((state(0, 0, (1, 0.0)), FINAL), "has the probability 0"),
         ((state(0, 0, (5, 1.0)), FINAL), "the last state is 1"),
@@ -374,5 +374,5 @@ def test_alignment_of_another_model_is_refused() -> None:
         split_to_phones(model, loops[:2])
     with pytest.raises(FormatError, match="no line for phone 2"):
         AlignmentConverter(model, model, TREES["mono"], phone_map={1: 1}).convert(aligned("mono", [(2, 0)], True)[0])
-    with pytest.raises(FormatError, match="one system"):
+    with pytest.raises(FormatError, match="belong together"):
         AlignmentConverter(model, MODELS["tri"], TREES["mono"]).convert(aligned("mono", [(7, 0)], True)[0])

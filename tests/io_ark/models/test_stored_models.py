@@ -124,8 +124,8 @@ def test_transform_is_not_that_of_one_vector_and_precision_is_lost() -> None:
     ("change", "said"),
     [
         ({"enrolled": np.ones((2, 5))}, r"vectors of shape \(2, 5\) do not fit a PLDA model of 12"),
-        ({"num_utts": [1, 2]}, "num_utts is a positive number, or one for each"),
-        ({"num_utts": 0}, "num_utts is a positive number"),
+        ({"num_utts": [1, 2]}, "num_utts must be a positive number, or positive numbers of shape"),
+        ({"num_utts": 0}, "num_utts must be a positive number"),
         ({"tested": np.ones(12)}, r"expected an array of shape \(vectors, 12\), not \(12,\)"),
     ],
 )
@@ -174,7 +174,7 @@ def test_shapes_that_do_not_fit_are_accepted() -> None:
         DiagGmm(np.ones(1), np.ones((1, 2)), np.ones((2, 2)))
     with pytest.raises(FormatError, match="cannot be inverted"):
         FullGmm(np.ones(1), np.ones((1, 2)), np.ones((1, 2, 2)))
-    with pytest.raises(FormatError, match="all are of one dimension"):
+    with pytest.raises(FormatError, match="all must have one dimension"):
         AmDiagGmm(tuple(DiagGmm(np.ones(1), np.ones((1, dim)), np.ones((1, dim))) for dim in (2, 3)))
     with pytest.raises(FormatError, match="expected a DiagGmm, not a FullGmm"):
         to_bytes("diag-gmm", io_ark.load(MODELS / "full4.gmm"))
@@ -199,7 +199,7 @@ def test_signalling_nan_of_a_float_warns() -> None:
         ("full4.txt", b"<INV_COVARS> [\n", b"<INV_COVARS> [\n1 ]\n[\n", "a matrix has the shape"),
         ("extractor7.ie", b"<M> \4\3", b"<M> \4\2", "expected '<SigmaInv>'"),
         ("extractor7.txt", b"<M> 3", b"<M> -3", "the number of Gaussians is negative: -3"),
-        ("mono.mdl.txt", b"<DIMENSION> 3", b"<DIMENSION> 4", "of dimension 3, not of 4 as announced"),
+        ("mono.mdl.txt", b"<DIMENSION> 3", b"<DIMENSION> 4", "have dimension 3, but the header says 4"),
         ("mono.mdl.txt", b"<NUMPDFS> 20", b"<NUMPDFS> 0", "at least one mixture"),
     ],
 )
@@ -246,12 +246,12 @@ def test_network_is_changed(tmp_path: Path) -> None:
     assert encoded(model, True) == path.read_bytes()
     assert isinstance(model.densities, Network) and model.densities.kind == "Nnet3"
     assert model.densities.config == ["input-node name=input dim=40", "output-node name=output input=a"]
-    with pytest.raises(FormatError, match="read from binary"):
+    with pytest.raises(FormatError, match="read in binary form"):
         io_ark.save(tmp_path / "text", model, binary=False)
-    with pytest.raises(FormatError, match="no mixtures to convert"):
+    with pytest.raises(FormatError, match="no Gaussian mixtures"):
         model.arrays()
     (tmp_path / "a.ark").write_bytes(b"key " + path.read_bytes())
-    with pytest.raises(FormatError, match="cannot be within an archive"):
+    with pytest.raises(FormatError, match="cannot be an entry of an archive"):
         io_ark.load(f"{tmp_path}/a.ark:4")
 
 

@@ -148,8 +148,8 @@ KINDS: dict[str, tuple[Callable[[Asked], None], str]] = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_bad_server(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_BACK_OFF", (0.0, 0.0, 0.0))
-    monkeypatch.setattr(remote, "_SECONDS", 0.3)
+    monkeypatch.setattr(remote, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(remote, "_TIMEOUT_SECONDS", 0.3)
     answer, message = KINDS[name]
     write_table("matrix", f"ark:{tmp_path}/feats.ark", TABLE)
     data = (tmp_path / "feats.ark").read_bytes()

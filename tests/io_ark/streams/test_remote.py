@@ -44,7 +44,7 @@ def server(tmp_path: Path) -> Iterator[RangeServer]:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_BACK_OFF", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(remote, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
 
 
 @pytest.mark.parametrize(("name", "kind", "table"), [("feats", "matrix", TABLE), ("small", "vector", SMALL)])
@@ -145,7 +145,7 @@ def test_versions_that_a_weak_validator_does_not_tell_apart_are_not_mixed(
     for key in "utt050", "utt099":
         np.testing.assert_array_equal(table[key], TABLE[key])
     (tmp_path / "feats.ark").write_bytes(data)
-    monkeypatch.setattr(remote, "_LARGEST", len(data) - 1)
+    monkeypatch.setattr(remote, "_MAX_REQUEST_BYTES", len(data) - 1)
     with pytest.raises(OpenError, match=r"feats\.ark: the server sends neither a strong ETag nor a Last-Modified"):
         io_ark.read(f"ark:{server.url}/feats.ark")
 
@@ -187,7 +187,7 @@ def test_file_without_a_version_is_read_by_one_request_or_refused(
         np.testing.assert_array_equal(table[key], TABLE[key])
     (tmp_path / "feats.ark").write_bytes(data)
     same(dict(io_ark.read(f"ark:{server.url}/feats.ark")), TABLE)
-    monkeypatch.setattr(remote, "_LARGEST", len(data) - 1)
+    monkeypatch.setattr(remote, "_MAX_REQUEST_BYTES", len(data) - 1)
     with pytest.raises(OpenError, match=r"feats\.ark: the server sends neither a strong ETag nor a Last-Modified"):
         io_ark.read(f"ark:{server.url}/feats.ark")
     (tmp_path / "small.ark").write_bytes(data[:10_000])
@@ -214,7 +214,7 @@ def test_size_that_a_server_only_claims_takes_no_memory(server: RangeServer) -> 
 
 
 def test_slow_failures_are_not_repeated(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_SECONDS", 0.6)
+    monkeypatch.setattr(remote, "_TIMEOUT_SECONDS", 0.6)
 
     def stall(handler: Any) -> bool:
         time.sleep(0.4)
@@ -226,7 +226,7 @@ def test_slow_failures_are_not_repeated(server: RangeServer, monkeypatch: pytest
 
 
 def test_server_that_drips_is_given_up(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_SECONDS", 0.2)
+    monkeypatch.setattr(remote, "_TIMEOUT_SECONDS", 0.2)
 
     def drip(handler: Any) -> bool:
         handler.send_response(206)
@@ -391,7 +391,7 @@ def test_lasting_failures_are_one_line(server: RangeServer, tmp_path: Path) -> N
         io_ark.load(f"{server.url}/feats.ark:7")
     assert server.failures == [200]
     server.failures = []
-    with pytest.raises(MissingFileError, match="there is no such file"):
+    with pytest.raises(MissingFileError, match="the server has no such file"):
         io_ark.load(f"{server.url}/nosuch.ark:7")
     data = (tmp_path / "feats.ark").read_bytes()
     (tmp_path / "cut.ark").write_bytes(data[:-5])
@@ -406,7 +406,7 @@ def test_server_without_ranges_is_refused(server: RangeServer) -> None:
 
 
 def test_urls_are_not_written_where_they_cannot_be(server: RangeServer) -> None:
-    with pytest.raises(OpenError, match="only reads"):
+    with pytest.raises(OpenError, match="read-only"):
         io_ark.Writer(f"ark:{server.url}/new.ark", kind="matrix")
     with pytest.raises(OpenError, match="cannot be appended to"):
         open_output(f"{server.url}/new.ark", append=True)

@@ -263,4 +263,4 @@ def test_interrupt_while_a_forgotten_writer_is_closed_ends_the_program(
         del writer
         for _ in range(100):
             time.sleep(0.05)
-    assert "an output was interrupted while it was closed: it is incomplete" in caplog.text
+    assert "closing an output was interrupted: the output is incomplete" in caplog.text

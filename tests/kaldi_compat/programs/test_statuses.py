@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "programs.md").read_text()
 ROWS = PAGE.split("| case | Kaldi | ours |\n|---|---|---|\n")[1].split("\n\n")[0].splitlines()
 # For each row of the page's table, in order: commands, and what they log.
 CASES: list[dict[str, str]] = [
-    {"copy-feats ark:f.ark 'ark:| cat > out; exit 3'": "its output is incomplete"},
+    {"copy-feats ark:f.ark 'ark:| cat > out; exit 3'": "the output is incomplete"},
     {"copy-feats scp:entry.scp ark:out": "WARNING .* had nonzero return status 768"},
     {
         "copy-feats 'scp:cat f.scp; exit 3 |' ark:out": "the table is incomplete",

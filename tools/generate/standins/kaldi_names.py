@@ -103,12 +103,12 @@ def kaldi_source() -> str:
     """Return the text of ``packages/standins/kaldi_standins/kaldi.pyi``."""
     lines = [
         f"{name}: {protocol}[{VALUES[kind]}]\n"
-        for each, kind in kaldi.KINDS.items()
+        for stem, kind in kaldi.KINDS.items()
         for name, protocol in {
-            f"Sequential{each}Reader": "_Sequential",
-            f"RandomAccess{each}Reader": "_RandomAccess",
-            f"RandomAccess{each}ReaderMapped": "_Mapped",
-            f"{each}Writer": "_Writer",
+            f"Sequential{stem}Reader": "_Sequential",
+            f"RandomAccess{stem}Reader": "_RandomAccess",
+            f"RandomAccess{stem}ReaderMapped": "_Mapped",
+            f"{stem}Writer": "_Writer",
         }.items()
     ]
     return KALDI + "".join(lines) + _all(kaldi.__all__)

@@ -45,12 +45,12 @@ def lhotse_source() -> str:
 
 def _source(library: str, imports: str) -> str:
     module = importlib.import_module(f"kaldi_standins.{library}.options")
-    kinds = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
-    return HEADER + imports + "".join(_class(each) for each in kinds if dataclasses.is_dataclass(each))
+    kinds = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+    return HEADER + imports + "".join(_class(value) for value in kinds if dataclasses.is_dataclass(value))
 
 
 def _class(kind: Any) -> str:
-    fields = "".join(f"    {each.name}: {_name(each.type)}{_default(each)}\n" for each in dataclasses.fields(kind))
+    fields = "".join(f"    {field.name}: {_name(field.type)}{_default(field)}\n" for field in dataclasses.fields(kind))
     doc = "\n".join(f"    {line}" if line else "" for line in str(kind.__doc__).splitlines()).strip()
     is_compared = "" if kind.__eq__ is not object.__eq__ else "(eq=False)"
     header = f"\n@dataclass{is_compared}\nclass {kind.__name__}({kind.__bases__[0].__name__}):\n"

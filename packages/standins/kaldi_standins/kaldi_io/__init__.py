@@ -190,7 +190,7 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
     """Read one vector of integers: int32, or int64 if it is text.
 
     Raises:
-        ArkError: it cannot be opened or read.
+        ArkError: the vector cannot be opened or read.
     """
     return np.asarray(_single(_INTEGERS, file_or_fd, Access(pipes, network)))
 
@@ -252,7 +252,7 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
     """Iterate over the posteriors of ``ark:...`` or ``scp:...``.
 
     Raises:
-        SpecifierError: it is neither.
+        SpecifierError: the name starts with neither.
     """
     if file_.startswith("ark:"):
         return read_post_ark(file_, pipes=pipes, network=network)
@@ -357,7 +357,7 @@ def read_segments_as_bool_vec(
 
     Args:
         segments_file: a segments file: lines of an utterance, the recording, begin and end in seconds.
-        return_key: return the recording, too.
+        return_key: also return the recording.
         pipes: allow commands.
         network: allow URLs.
 

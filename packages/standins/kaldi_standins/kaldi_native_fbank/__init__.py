@@ -1,4 +1,4 @@
-"""API of kaldi_native_fbank: its options, features and functions, without PyTorch.
+"""API of kaldi_native_fbank, with its options, features and functions, without PyTorch.
 
 Code written for kaldi_native_fbank runs after a change of one import::
 

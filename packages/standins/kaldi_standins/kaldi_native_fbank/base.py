@@ -102,7 +102,7 @@ class StftBase(Options):
         return f"StftConfig({', '.join(f'{name}={value}' for name, value in shown.items() if name != 'window')})"
 
 
-# Each returns a value in an option's type, or None if it is of another one.
+# The following functions convert a value to the type of an option, or return None if the value does not fit the type.
 
 
 def _copied(group: Any) -> Any:

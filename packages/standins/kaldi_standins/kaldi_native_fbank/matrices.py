@@ -59,7 +59,7 @@ def apply_cmvn_(stats: npt.ArrayLike, opts: CmvnOptions, feats: Floats) -> None:
 
 
 class CmvnAccumulator:
-    """Statistics of frames that arrive one after the other.
+    """Accumulates the statistics of frames.
 
     Args:
         dim: number of columns; 0 takes it from the first features.
@@ -116,7 +116,7 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
 
 
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:
-    """Return features (frames, dim) with their neighbours: (frames, dim * (1 + left_context + right_context)).
+    """Return features (frames, dim) with their neighbors: (frames, dim * (1 + left_context + right_context)).
 
     Raises:
         FeatureError: no frames.

@@ -108,7 +108,7 @@ class FeatureWindowFunction:
         return values
 
     def apply(self, wave: Sequence[float]) -> list[float]:
-        """Return audio whose first samples, as many as the window has, are multiplied by it."""
+        """Multiply the first samples of audio by the window, and return all samples."""
         frame = as_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         frame[: len(self._window)] *= self._window
         values: list[float] = frame.tolist()

@@ -11,22 +11,25 @@ from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_standins.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
 from kaldi_standins.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
-from kaldi_standins.kaldi_native_fbank.plans import kept, window_of
+from kaldi_standins.kaldi_native_fbank.plans import cached_by_options, window_of
 from kaldi_standins.kaldi_native_fbank.stft import checked_config, spectra
 
-GUARD = 2.0**-24  # added to the energies before the log
+GUARD = 2.0**-24  # NeMo adds this to the energies before the log.
 
 
-@kept
+@cached_by_options
 def _tables(
     rate: float, shift: float, length: float, num_mel_bins: int, low_freq: float, high_freq: float
 ) -> tuple[StftConfig, Floats, Floats]:
-    """Return what follows from the options: the transform, its window, and mel filters (points // 2 + 1, num_mel_bins).
+    """Return the transform, its window, and mel filters (points // 2 + 1, num_mel_bins).
 
     Args:
-        rate: in Hz.
-        shift, length: distance and length of frames, in milliseconds.
-        num_mel_bins, low_freq, high_freq: number of mel filters, and their range in Hz.
+        rate: sampling rate in Hz.
+        shift: frame shift in milliseconds.
+        length: frame length in milliseconds.
+        num_mel_bins: number of mel filters.
+        low_freq: lower end of the mel filters in Hz.
+        high_freq: upper end of the mel filters in Hz.
     """
     frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
     points = frames.padded_window_size
@@ -37,7 +40,7 @@ def _tables(
 
 
 class OnlineNemoFbank:
-    """NeMo's log-mel features of audio in -1 to 1, computed anew for each requested range of frames.
+    """NeMo's log-mel features of audio in -1 to 1. They are computed again for each requested range of frames.
 
     Raises:
         OptionError: a value that Kaldi refuses.
@@ -57,7 +60,7 @@ class OnlineNemoFbank:
         self._preemphasis, self._capacity = np.float32(opts.preemph_coeff), opts.buffered_capacity
         self._rate: float = opts.samp_freq
         self._samples: Floats = np.empty(0, np.float32)
-        self._start = 0  # number of the first sample that is kept
+        self._start = 0  # Number of samples that were discarded before the first buffered sample.
         self._finished = False
 
     @property
@@ -105,14 +108,14 @@ class OnlineNemoFbank:
         Args:
             frame_index: number of the first frame.
             n: number of frames.
-            is_final: up to the end of the audio, with its last samples that are less than a frame shift.
+            is_final: also use the last samples of the audio, which are less than a frame shift.
 
         Returns:
-            (n, dim), and the number of samples by which they start later, so that ``buffered_capacity`` frames of audio
-            are not exceeded.
+            Features (n, dim), and the number of samples that were skipped at the start, so that the audio does not
+            exceed ``buffered_capacity`` frames.
 
         Raises:
-            OptionError: frames that are not there yet, or whose audio was discarded (a ValueError).
+            OptionError: a frame is not available yet, or its audio was discarded (a ValueError).
         """
         require(frame_index >= 0 and n >= 0, "frame_index and n must be >= 0")
         first, end = frame_index * self._hop, (frame_index + n) * self._hop
@@ -126,9 +129,9 @@ class OnlineNemoFbank:
         self._samples, self._start = self._samples[first - self._start :], first
         return self._features(self._samples[offset : end - first], n), offset
 
-    def _features(self, samples: Floats, most: int) -> Floats:
+    def _features(self, samples: Floats, max_frames: int) -> Floats:
         emphasized = samples.copy()
         emphasized[1:] -= self._preemphasis * samples[:-1]
-        power = np.abs(spectra(self._stft, self._window, emphasized, most)) ** 2
+        power = np.abs(spectra(self._stft, self._window, emphasized, max_frames)) ** 2
         features: Floats = np.log(power.dot(self._filters) + GUARD)
         return features

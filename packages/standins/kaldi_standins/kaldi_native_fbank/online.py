@@ -55,20 +55,20 @@ def as_samples(waveform: Samples) -> npt.NDArray[Any]:
 
 
 class FrameStore:
-    """Frames by their numbers, of which the first ones may have been discarded."""
+    """Frames by number. The first frames may have been discarded."""
 
     def __init__(self) -> None:
         self._frames: list[Floats] = []
         self._removed = 0
-        self._waiting = 0  # frames that are known, but not computed yet
+        self._waiting = 0  # Number of frames whose audio is complete and that are not computed yet.
         self._finished = False
 
     def _compute(self, *, final: bool = False) -> None:
-        """Compute the frames that wait."""
+        """Compute the waiting frames."""
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames that are known so far, with those that were discarded."""
+        """Number of frames whose audio is complete, including discarded frames."""
         return self._removed + len(self._frames) + self._waiting
 
     def is_last_frame(self, frame: int) -> bool:
@@ -76,10 +76,10 @@ class FrameStore:
         return self._finished and frame == self.num_frames_ready - 1
 
     def get_frame(self, frame: int) -> Floats:
-        """Return a frame (dim,), which is not copied.
+        """Return a frame (dim,) without a copy.
 
         Raises:
-            StreamError: there is no such frame yet, or it was discarded: an IndexError and a RuntimeError.
+            StreamError: the frame is not available yet, or was discarded (an IndexError and a RuntimeError).
         """
         index = frame - self._removed
         if self._waiting and index >= len(self._frames):
@@ -181,10 +181,10 @@ class OnlineFeature(FrameStore):
 
 
 def checked_options(owner: object, opts: Any, kind: type[Any]) -> Any:
-    """Return options of this type.
+    """Check the type of options, and return them.
 
     Raises:
-        WrongOptionError: they are of another type, which is a TypeError.
+        WrongOptionError: the options have a different type (a TypeError).
     """
     if not isinstance(opts, kind):
         raise WrongOptionError(f"{type(owner).__name__} takes {kind.__name__}, not {type(opts).__name__}")

@@ -18,7 +18,7 @@ def compute_and_process_kaldi_pitch(
 ) -> Floats:
     """Compute pitch features (frames, dim) of audio (T,) on Kaldi's scale (Kaldi: ComputeAndProcessKaldiPitch).
 
-    The noise is that of a Kaldi program, anew in each call.
+    Each call starts with the same noise as a Kaldi program.
 
     Raises:
         OptionError: a value that Kaldi refuses.
@@ -76,7 +76,7 @@ class OnlinePitch(FrameStore):
         """Return a frame (dim,).
 
         Raises:
-            StreamError: there is no such frame yet (a RuntimeError).
+            StreamError: the frame is not available yet (a RuntimeError).
         """
         self._update()
         return super().get_frame(frame)
@@ -103,11 +103,11 @@ class OnlinePitch(FrameStore):
 
     def _features(self) -> Floats:
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
-        # with a chunk of no samples in between, the end is not known together with the last chunk
-        analysis = Analysis.of(audio, self._tracking, [*np.cumsum([len(each) for each in self._chunks]), len(audio)])
+        # The tracker learns that the audio has ended only after the last chunk, so an empty chunk is appended.
+        analysis = Analysis.of(audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)])
         tracks = [
-            analysis.features(found.part(0, ready))
-            for found, ready, at_end in online_tracks(analysis, self._tracking)
+            analysis.features(tracked.part(0, ready))
+            for tracked, ready, at_end in online_tracks(analysis, self._tracking)
             if at_end == self._finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)

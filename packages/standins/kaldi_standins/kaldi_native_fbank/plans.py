@@ -1,4 +1,4 @@
-"""From options to what the exact engine computes."""
+"""Convert options to plans of the exact engine."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from kaldi_standins.kaldi_native_fbank.options import (
 
 Computed = FbankOptions | MfccOptions | RawAudioSamplesOptions
 WINDOWS = (*ours.WINDOW_TYPES, "hann")
-# Users make a feature for each utterance, so what follows from its options is kept.
-kept = functools.lru_cache(maxsize=64)
+# Users create a feature for each utterance, so everything that depends only on the options is cached.
+cached_by_options = functools.lru_cache(maxsize=64)
 
 
-@kept
+@cached_by_options
 def make_checked(kind: Any, **values: Any) -> Any:
     """Return our options of this type.
 
@@ -52,7 +52,7 @@ def plan_of(opts: Computed) -> exact.Plan:
     return _plan(kind, tuple(opts.flat().items()))
 
 
-@kept
+@cached_by_options
 def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
     values = dict(items)
     window = checked_window(values["window_type"])
@@ -82,27 +82,27 @@ def has_kaldis_log(values: dict[str, Any]) -> bool:
 
 
 def checked_window(name: str) -> str:
-    """Return the name of a window that exists.
+    """Check the name of a window, and return it.
 
     Raises:
-        OptionError: there is no such window.
+        OptionError: the name is not in :data:`WINDOWS`.
     """
     require(name in WINDOWS, f"invalid window type: {name}; it is one of {', '.join(WINDOWS)}")
     return name
 
 
-@kept
+@cached_by_options
 def window_of(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
-    """Return a window (size,), which is not to be changed.
+    """Return a window (size,), which callers must not modify because it is cached.
 
     Raises:
-        OptionError: there is no such window, or it is empty.
+        OptionError: the name is not in :data:`WINDOWS`, or the size is not positive.
     """
     require(size > 0, f"a window has at least one sample, not {size}")
     return tables.window(checked_window(name), size, blackman_coeff)
 
 
-@kept
+@cached_by_options
 def filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
     """Return mel filters (points // 2 + 1, num_bins), not to be changed, for the options of frames and of mel bins.
 

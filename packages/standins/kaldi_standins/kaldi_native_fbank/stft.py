@@ -41,7 +41,7 @@ class Rfft:
         """Return the spectrum of samples, or the samples of a spectrum times ``n``.
 
         Raises:
-            AudioError: there are not ``n`` numbers.
+            AudioError: ``d`` does not have ``n`` numbers.
         """
         values = as_samples(d).astype(np.float64)
         if len(values) != self._n:
@@ -94,7 +94,7 @@ class StftResult:
         """Yield the spectra in blocks (frames, bins).
 
         Raises:
-            AudioError: there are more or less numbers.
+            AudioError: the result does not have ``num_frames`` times ``bins`` numbers.
         """
         size = self._num_frames * bins
         if not len(self._real) == len(self._imag) == size:
@@ -106,25 +106,27 @@ class StftResult:
 
 
 def checked_config(config: StftConfig) -> tuple[StftConfig, Floats]:
-    """Return a copy of the configuration, and its window, with ones after its end up to ``n_fft`` samples.
+    """Return a copy of the configuration, and its window, padded with ones to ``n_fft`` samples.
 
     Raises:
-        OptionError: an unknown window, one with more than ``n_fft`` samples, an odd ``n_fft``, or no distance between
-            frames.
+        OptionError: the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is odd, or ``hop_length`` is
+            not positive.
     """
     require(config.n_fft % 2 == 0 and config.n_fft > 0, f"n_fft should be even. Given: {config.n_fft}")
     require(config.hop_length > 0, f"hop_length must be positive, not {config.hop_length}")
     window = np.ones(config.n_fft, np.float32)
-    given = np.array(config.window, np.float32)
-    if not len(given) and config.window_type:
-        given = window_of(config.window_type, config.win_length)
-    require(len(given) <= len(window), f"the window has {len(given)} samples, more than n_fft={config.n_fft}")
-    window[: len(given)] = given
+    shape = np.array(config.window, np.float32)
+    if not len(shape) and config.window_type:
+        shape = window_of(config.window_type, config.win_length)
+    require(len(shape) <= len(window), f"the window has {len(shape)} samples, more than n_fft={config.n_fft}")
+    window[: len(shape)] = shape
     return replace(config), window
 
 
-def spectra(config: StftConfig, window: Floats, samples: Floats, most: int | None = None) -> npt.NDArray[np.complex64]:
-    """Return the spectra of the frames of audio (T,), of all or of the first ``most``: (frames, n_fft // 2 + 1).
+def spectra(
+    config: StftConfig, window: Floats, samples: Floats, max_frames: int | None = None
+) -> npt.NDArray[np.complex64]:
+    """Return the spectra of all frames of audio (T,), or of the first ``max_frames``: (frames, n_fft // 2 + 1).
 
     Raises:
         AudioError: the audio is shorter than a frame.
@@ -134,10 +136,10 @@ def spectra(config: StftConfig, window: Floats, samples: Floats, most: int | Non
     if len(samples) < config.n_fft:
         raise AudioError(f"the audio has {len(samples)} samples, less than a frame of n_fft={config.n_fft}")
     count = (len(samples) - config.n_fft) // config.hop_length + 1
-    shape = count if most is None else min(count, most), config.n_fft
+    shape = count if max_frames is None else min(count, max_frames), config.n_fft
     samples = np.ascontiguousarray(samples)
     frames = np.ndarray(shape, np.float32, samples, strides=(4 * config.hop_length, 4))
-    # in double precision: NumPy's real transforms of float32 take seven times as long
+    # In double precision, because NumPy's real transforms of float32 take seven times as long.
     windowed = (frames * window).astype(np.float64, copy=False)
     return np.fft.rfft(windowed, norm="ortho" if config.normalized else "backward").astype(np.complex64)
 
@@ -170,8 +172,8 @@ class Stft:
         Raises:
             AudioError: the audio is shorter than a frame.
         """
-        found = spectra(self._config, self._window, as_samples(input).astype(np.float32, copy=False))
-        return StftResult(found.real.ravel(), found.imag.ravel(), len(found))
+        result = spectra(self._config, self._window, as_samples(input).astype(np.float32, copy=False))
+        return StftResult(result.real.ravel(), result.imag.ravel(), len(result))
 
     compute = __call__
 
@@ -190,7 +192,7 @@ class IStft:
         """Return the audio of spectra, without the padding of ``center``.
 
         Raises:
-            AudioError: there are not ``num_frames`` spectra.
+            AudioError: the result does not have ``num_frames`` spectra.
         """
         config, count = self._config, stft_result.num_frames
         size = config.n_fft + (count - 1) * config.hop_length if count else 0

@@ -74,16 +74,16 @@ double_matrix = _needing(np.float64, 2)
 
 
 class Row(NamedTuple):
-    """A kind of table.
+    """A type of table in kaldi_native_io.
 
     Attributes:
         name: kaldi_native_io's name, as in ``SequentialNAMEReader``.
-        kind: the kind, or its codec.
-        value: the type of its values, in words.
+        kind: the kind of the objects, or their codec.
+        value: description of the values' type, for docstrings.
         read: converts a value that was read to kaldi_native_io's type.
-        write: converts a value of kaldi_native_io's type to one that is written.
-        is_written: there is a writer.
-        function: name of the function that reads one value; "" if there is none.
+        write: converts a value of kaldi_native_io's type for writing.
+        is_written: True if kaldi_native_io has a writer for this type.
+        function: name of the function that reads one value, or "".
     """
 
     name: str

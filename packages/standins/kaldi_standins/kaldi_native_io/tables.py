@@ -77,7 +77,7 @@ class SequentialTableReader(Table):
 
     @property
     def done(self) -> bool:
-        """True if there is no current entry: all have been read."""
+        """True if all entries have been read, so that there is no current entry."""
         self._check_open()
         if self._current is None:
             with as_table_error():
@@ -133,7 +133,7 @@ class SequentialTableReader(Table):
     def _entry(self) -> tuple[str, Callable[[], Any]]:
         self._check_open()
         if self._current is None and self.done:
-            raise TableError("all entries have been read: there is no current one")
+            raise TableError("all entries have been read, so there is no current entry")
         assert self._current is not None
         return self._current
 

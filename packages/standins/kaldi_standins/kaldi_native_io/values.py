@@ -52,8 +52,8 @@ class _Array:
 
     def __init__(self, array: npt.ArrayLike | None = None) -> None:
         with as_table_error():
-            given = np.empty((0,) * self._ndim) if array is None else as_array(array)
-        self._values = np.array(given, self._dtype)
+            values = np.empty((0,) * self._ndim) if array is None else as_array(array)
+        self._values = np.array(values, self._dtype)
         if self._values.ndim != self._ndim:
             dimensions = self._values.ndim
             raise TableError(f"{type(self).__name__} needs an array of {self._ndim} dimensions, not {dimensions}")
@@ -77,17 +77,17 @@ class _Array:
         Raises:
             TableError: the object cannot be opened or read.
         """
-        found = cls.__new__(cls)
-        try:  # faster than `with as_table_error()`
-            found._values = read_from(
+        result = cls.__new__(cls)
+        try:  # This is faster than `with as_table_error()`.
+            result._values = read_from(
                 cls._codec, rxfilename, _ANYTHING if pipes and network else Access(pipes, network)
             )
         except ArkError as error:
             raise table_error(error) from error
-        return found
+        return result
 
     def write(self, wxfilename: str, binary: bool, *, pipes: bool = True, network: bool = True) -> None:
-        """Write the object to a file of its own, in binary or in text.
+        """Write the object as a single file, in binary or in text.
 
         Args:
             wxfilename: the file.

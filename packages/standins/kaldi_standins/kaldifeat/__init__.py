@@ -1,4 +1,4 @@
-"""API of kaldifeat: its nested options, its features and its online features.
+"""API of kaldifeat, with its nested options, features and online features.
 
 Code written for kaldifeat runs after a change of one import::
 
@@ -65,12 +65,12 @@ __all__ = [
 
 
 def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = True) -> int:
-    """Return the number of frames of this many samples.
+    """Return the number of frames of ``num_samples`` samples.
 
     Args:
         num_samples: number of samples received.
-        opts: how they are cut into frames.
-        flush: True if no more samples follow; False counts the frames that later samples cannot change.
+        opts: options for cutting the samples into frames.
+        flush: True if no more samples follow. False counts only frames that later samples cannot change.
 
     >>> opts = FrameExtractionOptions(snip_edges=False)
     >>> num_frames(16000, opts), num_frames(16000, opts, flush=False)
@@ -120,7 +120,7 @@ def _feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeatu
     """Return the feature with these options, on their device."""
     if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
         kind = _IN_HTK_MODE[kind]
-    return kind(opts.ours()).to(opts.device)._trust_scale()  # of any scale
+    return kind(opts.ours()).to(opts.device)._trust_scale()  # Like kaldifeat, accept samples on any scale.
 
 
 class OfflineFeature(nn.Module):
@@ -175,7 +175,7 @@ class OfflineFeature(nn.Module):
         if chunk_size:
             return [self.compute(self.convert_samples_to_frames(wave), vtln_warp, chunk_size) for wave in waves]
         features = self.computer([wave.to(self.opts.device) for wave in waves], vtln_warp=vtln_warp)
-        return [self.finished(each).to(wave.device) for each, wave in zip(features, waves, strict=True)]
+        return [self.finished(matrix).to(wave.device) for matrix, wave in zip(features, waves, strict=True)]
 
     def finished(self, features: Tensor) -> Tensor:
         """Apply the last step, which needs all frames of an utterance: none here."""
@@ -316,7 +316,7 @@ class OnlineFeature:
 
     def _take(self, chunk: Tensor, *, final: bool) -> None:
         frames = self._stream(chunk.to(self.opts.device), final=final)
-        assert not isinstance(frames, tuple)  # of a chunk without the axis of slots
+        assert not isinstance(frames, tuple)  # A chunk without the axis of slots gives a tensor.
         self._frames += frames.unsqueeze(1).unbind()
         limit = self._feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):

@@ -26,13 +26,13 @@ class Options(OptionGroups):
 
 
 class FeatureOptions(Options):
-    """Base class of the options of a feature: those of frames and mel bins, its own, and the device."""
+    """Base class of the options of a feature, with groups of options for frames and mel bins, and the device."""
 
     frame_opts: Any
     device: torch.device
 
     def ours(self) -> Any:
-        """Return the same as this package's options.
+        """Return these options as an options dataclass of kaldi_compat.
 
         Raises:
             OptionError: a value that Kaldi refuses.
@@ -49,7 +49,7 @@ class WhisperOptions(FeatureOptions):
     num_mels: int
 
     def ours(self) -> WhisperMelOptions:
-        """Return the same as this package's options.
+        """Return these options as an options dataclass of kaldi_compat.
 
         Raises:
             OptionError: ``num_mels`` is neither 80 nor 128.

@@ -1,8 +1,8 @@
 """API of kaldiio, implemented by io_ark: replace ``import kaldiio`` with ``from kaldi_standins import kaldiio``.
 
-The submodules ``matio``, ``highlevel``, ``utils``, ``wavio`` and ``compression_header`` have kaldiio's names, too.
+The submodules ``matio``, ``highlevel``, ``utils``, ``wavio`` and ``compression_header`` also have kaldiio's names.
 Arguments and results have kaldiio's shapes (audio is ``(rate, samples)``, with samples of shape ``(samples,)`` or
-``(samples, channels)``). Errors are those of :mod:`io_ark.errors`. docs/migrating/kaldiio.md lists the differences.
+``(samples, channels)``). Errors come from :mod:`io_ark.errors`. docs/migrating/kaldiio.md lists the differences.
 """
 
 from kaldi_standins.kaldiio.highlevel import ReadHelper, WriteHelper
@@ -17,7 +17,7 @@ from kaldi_standins.kaldiio.matio import (
 )
 from kaldi_standins.kaldiio.utils import open_like_kaldi, parse_specifier
 
-__version__ = "2.18.1"  # the version of kaldiio whose behaviour this package has
+__version__ = "2.18.1"  # The version of kaldiio whose behavior this package has.
 
 __all__ = [
     "ReadHelper",

@@ -27,7 +27,7 @@ kOneByteAuto, kOneByteUnsignedInteger, kOneByteZeroOne = 5, 6, 7
 
 @dataclass
 class GlobalHeader:
-    """Header of a compressed matrix: its format ("CM", "CM2", "CM3"), range of values and shape."""
+    """Header of a compressed matrix, with the format ("CM", "CM2" or "CM3"), the range of values and the shape."""
 
     type: str
     min_value: float

@@ -24,18 +24,18 @@ from kaldi_standins.kaldiio.wavio import decode_audio
 Reader = Callable[..., Any]
 Writer = Callable[[Sink, Any], None]
 
-_LONGEST_SIZE = 8
+_MAX_SIZE_BYTES = 8
 
 
 def extended_reader(head: bytes) -> Reader | None:
-    """Return the function that reads an object that starts with these (at least six) bytes; None for Kaldi's own."""
+    """Return the reader of an object that starts with ``head`` (at least six bytes), or None for Kaldi's formats."""
     if head[:4] == b"fLaC":
         return _read_flac
     for tag, reader in _READERS.items():
         if head.startswith(tag) and len(head) > len(tag):
             after = head[len(tag)]
-            # The byte after the tag is never text, so a word such as "AUDIO" in a text archive is not taken for a tag.
-            if after == 0x80 if tag == b"PKL" else 0 < after <= _LONGEST_SIZE:
+            # The byte after a tag is never text, so a word such as "AUDIO" in a text archive is not mistaken for a tag.
+            if after == 0x80 if tag == b"PKL" else 0 < after <= _MAX_SIZE_BYTES:
                 return reader
     return None
 

@@ -23,7 +23,7 @@ __all__ = ["ReadHelper", "WriteHelper", "load_ark", "open_like_kaldi", "parse_sp
 class WriteHelper:
     """Writes a table: ``with WriteHelper("ark,scp:a.ark,a.scp") as writer: writer(key, array)``.
 
-    Classes derived from it may write entries by themselves, with kaldiio's attributes.
+    Derived classes may write entries themselves, using kaldiio's attributes.
 
     Args:
         wspecifier: the table.

@@ -116,13 +116,13 @@ def load_scp(
     pipes: bool = True,
     network: bool = True,
 ) -> Mapping[str, Any]:
-    """Load a script file as a mapping. Objects are read on access; of a duplicate key the last line is used.
+    """Load a script file as a mapping. Objects are read on access. A duplicate key maps to its last line.
 
     Args:
         fname: name of the script file, or an open file.
         endian: byte order of binary objects, "<" or ">".
         separator: separator after the key, which may then contain white space; None: any white space.
-        segments: a segments file; then the keys are segments and the values ``(rate, samples)``.
+        segments: a segments file. The mapping's keys are then segments, and its values are ``(rate, samples)``.
         max_cache_fd: maximum number of archives kept open; 0 for the default.
         pipes: allow commands.
         network: allow URLs.
@@ -325,7 +325,10 @@ def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
 
 
 class SegmentsExtractor(Mapping[str, Any]):
-    """Mapping of segments, cut as in kaldiio: all channels, times rounded down, ends truncated, of any length."""
+    """Mapping of segments to audio, cut like kaldiio's.
+
+    Segments have all channels and any length. Times are rounded down, and ends beyond the recording are truncated.
+    """
 
     def __init__(
         self,
@@ -340,7 +343,9 @@ class SegmentsExtractor(Mapping[str, Any]):
             raise SpecifierError("pass segments='FILE', a segments file")
         self._segments: Mapping[str, Any] = load_segments(segments, pipes=pipes, network=network)
         self._recordings = load_scp(fname, separator=separator, pipes=pipes, network=network)
-        self._last: tuple[str, Any] | None = None  # a recording's segments follow each other
+        self._last: tuple[str, Any] | None = (
+            None  # Kept, because the segments of a recording usually follow each other.
+        )
 
     def __getitem__(self, key: str) -> Any:
         segment = self._segments[key]
@@ -408,7 +413,7 @@ def _bytes_of(stream: Any) -> bytes:
 
 
 def _separated(fname: FileOrName, separator: str, access: Access) -> Iterator[tuple[str, str]]:
-    """Iterate over key and rest of each line of a script file with this separator."""
+    """Yield the key and the location of each line of a script file with this separator."""
     if isinstance(fname, str | PathLike):
         with open_source(fname, access, whole=True) as source:
             data = source.read_rest()
@@ -417,10 +422,10 @@ def _separated(fname: FileOrName, separator: str, access: Access) -> Iterator[tu
     name = name_of_stream(fname)
     lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
     for number, line in enumerate(lines.split("\n") if lines else (), 1):
-        key, found, rest = line.partition(separator)
-        if not found:
+        key, mark, location = line.partition(separator)
+        if not mark:
             raise FormatError(f"line {number} has no {separator!r} after its key", file=name)
-        yield key, rest.rstrip(WHITE_SPACE)
+        yield key, location.rstrip(WHITE_SPACE)
 
 
 def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = None, endian: str = "<") -> Any:

@@ -1,8 +1,9 @@
 """Pickles of plain values: numbers, strings, bytes, lists, tuples, dictionaries, sets and arrays.
 
-A pickle is a program that may call any function, so a stranger's runs the stranger's code. It is not unpickled here:
-the few instructions that plain values need are read one by one. No name is looked up; those that occur in pickles of
-arrays stand for functions of this module, which build arrays from checked parts. Everything else is an error.
+A pickle is a program that may call any function, so unpickling a stranger's file runs the stranger's code. This module
+does not unpickle. It interprets the few instructions that plain values need, and never looks a name up. The names that
+occur in pickles of arrays stand for functions of this module, which build arrays from checked parts. All other names
+and instructions are errors.
 
 Source of the instructions: CPython's Lib/pickletools.py.
 """
@@ -62,12 +63,12 @@ def read_pickle(source: Source) -> Any:
         if error.file:
             raise
         source.fail(error.message, start)
-    except Exception as error:  # instructions in a senseless order may raise anything
+    except Exception as error:  # Instructions in a senseless order may raise anything.
         source.fail(f"a pickle cannot be read: {error}", start)
 
 
 class _Made:
-    """An array or dtype: a later instruction gives it its values or byte order, also where it is referred to again."""
+    """An array without values, or a dtype. A later instruction sets its values or byte order, for all references."""
 
     def __init__(self, value: Any = None) -> None:
         self.value = value
@@ -108,7 +109,7 @@ _CONSTANTS: Mapping[bytes, Callable[[], Any]] = {
     b"N": lambda: None, b"\x88": lambda: True, b"\x89": lambda: False,
     b"]": list, b"}": dict, b")": tuple, b"\x8f": set,
 }  # fmt: skip
-# Instructions that a number follows, which is the value, the number of the value's bytes, or one of a value put aside.
+# Instructions with a number, which is a value, a size in bytes, or the index of a memorized value.
 _FORMS = {
     b"J": "<i", b"K": "<B", b"M": "<H", b"G": ">d",
     b"X": "<I", b"\x8c": "<B", b"\x8d": "<Q", b"B": "<I", b"C": "<B", b"\x8e": "<Q", b"\x96": "<Q",
@@ -118,9 +119,10 @@ _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
 
 
 class _Reader:
-    """Reads the instructions of a pickle, which put values on a stack and take them from there.
+    """Interprets the instructions of a pickle, which push values on a stack and pop them.
 
-    What is made of values that the pickle refers to again and again is limited by the bytes of the pickle.
+    A short pickle could refer to a value many times to build a huge object. The size of all copies is therefore limited
+    by the number of bytes of the pickle.
     """
 
     def __init__(self, source: Source) -> None:
@@ -129,7 +131,7 @@ class _Reader:
         self._spent = 0
         self._stack: list[Any] = []
         self._marks: list[int] = []
-        self._aside: dict[int, Any] = {}  # values to be used again: a dictionary, whatever their numbers are
+        self._memo: dict[int, Any] = {}  # Memorized values. A dictionary, because a pickle may use any indices.
 
     def read(self) -> Any:
         while (code := bytes(self._source.read(1))) != b".":
@@ -140,42 +142,42 @@ class _Reader:
                 self._run_with(code, struct.unpack(form, self._source.read(struct.calcsize(form)))[0])
             else:
                 self._run(code)
-        (value,) = self._taken(0)
+        (value,) = self._pop_from(0)
         return value
 
     def _spend(self, values: Any) -> Any:
-        """Count what is copied or hashed, and return it."""
-        for each in values:
-            self._spent += len(each) if hasattr(each, "__len__") else getattr(each, "bit_length", int)() // 8
+        """Add the sizes of values that will be copied or hashed to the total, and return the values."""
+        for value in values:
+            self._spent += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
         if self._spent > 4 * (self._source.tell() - self._start) + 1000:
             raise FormatError("a pickle uses its values more often than is plausible")
         return values
 
     def _members(self, values: list[Any]) -> list[Any]:
-        """Check members of a set, or keys: the hash of deeply nested tuples would overflow the stack."""
-        for each in values:
-            if isinstance(each, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in each):
+        """Refuse nested tuples as keys or set members, because hashing deeply nested tuples overflows the stack."""
+        for value in values:
+            if isinstance(value, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in value):
                 raise FormatError("a pickle has nested tuples as keys")
-        self._spend(each for each in values if not isinstance(each, str | bytes))
+        self._spend(value for value in values if not isinstance(value, str | bytes))
         return values
 
-    def _taken(self, at: int | None) -> list[Any]:
-        """Take the values from here, or from the last mark on off the stack."""
+    def _pop_from(self, at: int | None) -> list[Any]:
+        """Pop the values from position ``at`` on, or from the last mark on if it is None."""
         at = self._marks.pop() if at is None else at
         if at < 0:
             raise FormatError("a pickle takes more values than there are")
-        taken = self._stack[at:]
+        values = self._stack[at:]
         del self._stack[at:]
-        for index, each in enumerate(taken):
-            if isinstance(each, _Made):
-                if each.value is None:
+        for index, value in enumerate(values):
+            if isinstance(value, _Made):
+                if value.value is None:
                     raise FormatError("a pickled array has no values")
-                taken[index] = each.value
-            elif each is _array:
-                taken[index] = None  # numpy.ndarray, an argument that is not needed
-            elif callable(each):
+                values[index] = value.value
+            elif value is _array:
+                values[index] = None  # The argument numpy.ndarray is not needed.
+            elif callable(value):
                 raise FormatError("a pickle has a function as a value")
-        return taken
+        return values
 
     def _top(self, kind: type[Any]) -> Any:
         if type(self._stack[-1]) is not kind:
@@ -185,9 +187,9 @@ class _Reader:
     def _run_with(self, code: bytes, number: Any) -> None:
         push = self._stack.append
         if code in b"qr":
-            self._aside[number] = self._stack[-1]
+            self._memo[number] = self._stack[-1]
         elif code in b"hj":
-            push(self._aside[number])
+            push(self._memo[number])
         elif code in b"JKMG":
             push(number)
         elif code not in b"\x80\x95":  # the version, and the size of a frame
@@ -202,15 +204,15 @@ class _Reader:
         if code == b"(":
             self._marks.append(len(stack))
         elif code == b"\x94":
-            self._aside[len(self._aside)] = stack[-1]
+            self._memo[len(self._memo)] = stack[-1]
         elif code in _TUPLES:
-            push(tuple(self._taken(len(stack) - _TUPLES[code])))
+            push(tuple(self._pop_from(len(stack) - _TUPLES[code])))
         elif code == b"t":
-            push(tuple(self._taken(None)))
+            push(tuple(self._pop_from(None)))
         elif code == b"\x91":
-            push(frozenset(self._members(self._taken(None))))
+            push(frozenset(self._members(self._pop_from(None))))
         elif code in b"ae\x90su":
-            values = self._taken(len(stack) - 1 if code == b"a" else len(stack) - 2 if code == b"s" else None)
+            values = self._pop_from(len(stack) - 1 if code == b"a" else len(stack) - 2 if code == b"s" else None)
             if code in b"ae":
                 self._top(list).extend(values)
             elif code == b"\x90":
@@ -219,7 +221,7 @@ class _Reader:
                 self._top(dict).update(zip(self._members(values[0::2]), values[1::2], strict=True))
         elif code in b"c\x93":
             lines = [bytes(self._source.read_line()).decode("ascii") for _ in range(2)] if code == b"c" else None
-            module, name = lines or self._taken(len(stack) - 2)
+            module, name = lines or self._pop_from(len(stack) - 2)
             if (function := _FUNCTIONS.get(name) if module in _NUMPY else None) is not None:
                 push(function)
             elif (module, name) == ("_codecs", "encode"):
@@ -227,15 +229,15 @@ class _Reader:
             else:
                 raise FormatError(f"a pickle names {module}.{name}: only plain values and arrays are read from pickles")
         elif code == b"R":
-            (arguments,) = self._taken(len(stack) - 1)
+            (arguments,) = self._pop_from(len(stack) - 1)
             push(stack.pop()(*self._spend(arguments)))
         elif code == b"b":
-            (state,) = self._taken(len(stack) - 1)
-            made = self._top(_Made)
-            if made.value is None:
+            (state,) = self._pop_from(len(stack) - 1)
+            target = self._top(_Made)
+            if target.value is None:
                 _, shape, kind, fortran, data = self._spend(state)
-                made.value = _from_bytes(data, kind, shape, "F" if fortran else "C")
-            elif isinstance(made.value, np.dtype) and state[1] in ("<", ">"):
-                made.value = made.value.newbyteorder(state[1])
+                target.value = _from_bytes(data, kind, shape, "F" if fortran else "C")
+            elif isinstance(target.value, np.dtype) and state[1] in ("<", ">"):
+                target.value = target.value.newbyteorder(state[1])
         else:
             raise FormatError("a pickle has other values than plain ones, or is of protocol 0 or 1")

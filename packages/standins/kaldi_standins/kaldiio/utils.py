@@ -106,9 +106,8 @@ class LazyLoader(MutableMapping[str, Any]):
     """Mapping from key to the object at a place, loaded on access. Places can be added, replaced and deleted.
 
     Args:
-        loader: returns the object of a key and its place, such as ``feats.ark:123``. A function of the place alone is
-            accepted, too.
-        places: the places; a :class:`Script` is not copied unless it is changed.
+        loader: function of a key and its place, such as ``feats.ark:123``, or of the place only. It returns the object.
+        places: places by key. A :class:`Script` is copied only if it is changed.
 
     >>> from kaldi_standins.kaldiio.utils import LazyLoader
     >>> table = LazyLoader(str.upper)

@@ -29,7 +29,7 @@ from kaldi_standins.kaldiio.big_endian import swapped
 from kaldi_standins.kaldiio.extended import extended_reader, extended_writer
 from kaldi_standins.kaldiio.wavio import decode_audio, read_audio, write_audio
 
-_LONGEST_TAG = 6  # "AUDIO" and the byte after it
+_MAX_TAG_BYTES = 6  # "AUDIO" and the byte after it
 _FIRST_LOOK = 1 << 12
 _WHOLE_NUMBERS = b"+-0123456789 \t["
 
@@ -63,10 +63,10 @@ class KaldiioCodec(AnyCodec):
         self._writer = None if write_function is None else extended_writer(write_function, write_kwargs or {})
 
     def read(self, source: Source) -> Any:
-        head = source.peek(_LONGEST_TAG)
+        head = source.peek(_MAX_TAG_BYTES)
         if head[:2] == BINARY_MARKER:
-            found = BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source
-            return self.detect(found).read(found)
+            little_endian = BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source
+            return self.detect(little_endian).read(little_endian)
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
         if (extended := extended_reader(head)) is not None:
@@ -93,11 +93,11 @@ class KaldiioCodec(AnyCodec):
                 return np.array([float(word) for word in words], np.float32)
         return super().read(source)
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
-        head = source.peek(_LONGEST_TAG)
+    def part(self, source: Source, selection: Range | None) -> Any:
+        head = source.peek(_MAX_TAG_BYTES)
         if head[:2] != BINARY_MARKER or self._big_endian:
-            return Codec.part(self, source, wanted)  # of an array, after reading it whole
-        return super().part(source, wanted)
+            return Codec.part(self, source, selection)  # Reads the whole array and selects a part of it.
+        return super().part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if self._writer is not None:
@@ -151,7 +151,7 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkEr
     """Load the object of an rxfilename whose range Kaldi's rules refuse, and cut out the range by NumPy's rules.
 
     Raises:
-        ArkError: the object cannot be opened or read, or has no such range: then ``refused``.
+        ArkError: the object cannot be opened or read. ``refused`` is raised if the object does not have the range.
     """
     name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
     slices = slices_of(part) if bracket and rxfilename.rstrip().endswith("]") else None
@@ -168,7 +168,7 @@ class KaldiioLoader(Loader):
     """Loads the objects of lines of a script file in kaldiio's shapes, and ranges of them by Kaldi's or NumPy's rules.
 
     Args:
-        access: what may be opened.
+        access: permissions.
         max_open_files: maximum number of archives kept open.
         endian: byte order, "<" or ">".
         in_order: read ahead a little, for objects that are read in file order.

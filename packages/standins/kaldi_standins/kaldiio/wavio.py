@@ -32,12 +32,12 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
     """Read a wave file.
 
     Args:
-        fd: its name, or an open binary file.
-        return_size: return the number of bytes of the file, too.
+        fd: name of the file, or an open binary file.
+        return_size: also return the number of bytes of the file.
 
     Returns:
-        ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)``; with ``return_size`` a
-        pair of this and the number of bytes.
+        ``(rate, samples)``, with samples of shape ``(samples,)`` or ``(samples, channels)``. With ``return_size``, a
+        pair of this tuple and the number of bytes.
 
     Raises:
         ArkError: the file cannot be opened or read.
@@ -85,7 +85,7 @@ def read_audio(source: Source) -> Audio:
     """Read the wave file at the next byte: linear samples of up to 16 bits, or any other format by soundfile.
 
     Raises:
-        ArkError: it is not a wave file, or soundfile is needed and not installed.
+        ArkError: the source is not a wave file, or soundfile is needed and not installed.
     """
     coding, bits = _format_of(source)
     if coding == _PCM and 0 < bits <= 16:

@@ -18,7 +18,7 @@ THEIR_NAMES = {
 
 
 class LhotseOptions(NamedOptions):
-    """Base of the configurations: what lhotse's configuration files need."""
+    """Base class of the configurations, with the methods for lhotse's configuration files."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options by name, for lhotse's configuration files."""
@@ -95,7 +95,7 @@ class EnergyConfig(PowerConfig):
 
 
 class WhisperConfig(LhotseOptions):
-    """Base of the configuration of Whisper's features, of which the rest is fixed."""
+    """Base class of the configuration of Whisper's features. All options that it lacks are fixed."""
 
     their_names: ClassVar[Mapping[str, str]] = {"num_mels": "num_filters"}
     sampling_rate: ClassVar[int] = 16000

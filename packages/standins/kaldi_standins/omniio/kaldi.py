@@ -1,6 +1,6 @@
-"""omniio's ``kaldi`` over io_ark: ``from kaldi_standins.omniio import kaldi`` in place of ``from omniio import kaldi``.
+"""API of omniio's ``kaldi``: replace ``from omniio import kaldi`` with ``from kaldi_standins.omniio import kaldi``.
 
-It has kaldiio's names, which :mod:`kaldi_standins.kaldiio` defines, and a few more. Errors are those of
+The module has kaldiio's names, which :mod:`kaldi_standins.kaldiio` defines, and a few more. Errors come from
 :mod:`io_ark.errors`.
 """
 
@@ -79,11 +79,11 @@ def load_segments(path: str | PathLike[str]) -> list[tuple[str, str, float, floa
         ArkError: the file cannot be read, or is not a segments file.
     """
     segments: Mapping[str, Any] = data_dir.load_segments(path)
-    return [(key, each.recording, each.start, each.end) for key, each in segments.items()]
+    return [(key, segment.recording, segment.start, segment.end) for key, segment in segments.items()]
 
 
 def slice_segment(value: Any, start: float, end: float) -> Any:
-    """Cut seconds out of audio ``(rate, samples)``; a negative end is that of the recording.
+    """Cut the time from ``start`` to ``end`` seconds out of audio ``(rate, samples)``. A negative end means to the end.
 
     Raises:
         FormatError: the value is not audio.
@@ -114,10 +114,10 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
     ('scp', 'feats.scp')
     """
     parsed = parse_specifier(rspecifier)
-    found = [(kind, parsed[kind]) for kind in ("ark", "scp") if parsed[kind] is not None]
-    if len(found) != 1:
-        raise SpecifierError(f"{rspecifier!r} names two files: one is read")
-    return found[0]
+    files = [(kind, parsed[kind]) for kind in ("ark", "scp") if parsed[kind] is not None]
+    if len(files) != 1:
+        raise SpecifierError(f"{rspecifier!r} names two files to read: name only one")
+    return files[0]
 
 
 def parse_wspecifier(wspecifier: str) -> dict[str, str | None]:

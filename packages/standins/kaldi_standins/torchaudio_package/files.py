@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _as_ours(error: Exception, message: str) -> AudioFileError:
-    """Return an error with this message, which handlers of the original error catch, too."""
+    """Return an error with this message that handlers of the original error also catch."""
     kind: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
     if hasattr(error, "error_string"):
         kind = _libsndfile_error()
@@ -173,7 +173,7 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
 
 def info(uri: Any, format: str | None = None, buffer_size: int = 4096, backend: str | None = None) -> AudioMetaData:
-    """Return what the header of an audio file says.
+    """Return the metadata in the header of an audio file.
 
     Args:
         uri: path, open file, or the bytes of a file.

@@ -147,9 +147,9 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
 def mask_along_axis_iid(
     specgrams: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0
 ) -> Tensor:
-    """Mask a random stretch of its own of each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
-    of_each: dict[str, Any] = {"size": specgrams.shape[:-2], "device": specgrams.device, "dtype": specgrams.dtype}
-    return _masked(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**of_each))
+    """Mask a different random stretch in each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
+    batch: dict[str, Any] = {"size": specgrams.shape[:-2], "device": specgrams.device, "dtype": specgrams.dtype}
+    return _masked(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**batch))
 
 
 def _masked(
@@ -185,7 +185,7 @@ def resample(
         lowpass_filter_width: zero crossings of the filter on each side.
         rolloff: cutoff, relative to half of the lower rate.
         resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
-        beta: shape of Kaiser's window; by default that of torchaudio.
+        beta: shape of Kaiser's window (default: torchaudio's).
 
     Returns:
         (..., ceil(T * new_freq / orig_freq)).

@@ -25,7 +25,8 @@ Samples = npt.NDArray[np.float64]  # (T, channels)
 # Low-pass filter of SoX's rate at its default quality, a sinc in Kaiser's window: half of the amplitude is at 95.68% of
 # the lower Nyquist frequency, and 126 dB less from 100% on. Measured in the output of SoX 14.4.2.
 CUTOFF, BETA, LENGTH = 0.9568, 12.97, 196
-MAX_PHASES = 2**14  # of filters for a ratio of rates, which is rounded to such a denominator: by less than 4e-9
+# Maximum number of phases of the resampling filters. A ratio of rates is rounded to such a denominator, by up to 4e-9.
+MAX_PHASES = 2**14
 
 
 def apply_effects_tensor(
@@ -58,7 +59,7 @@ def apply_effects_tensor(
     audio = np.clip((tensor.T if channels_first else tensor).detach().to("cpu", torch.float64).numpy(), -1, 1)
     rate = Fraction(sample_rate)
     for name, *arguments in effects:
-        words = [str(each) for each in arguments]
+        words = [str(argument) for argument in arguments]
         try:
             audio, rate = EFFECTS[name](audio, rate, *words)
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
@@ -93,15 +94,15 @@ def _speed(audio: Samples, rate: Fraction, factor: str) -> tuple[Samples, Fracti
 
 def _rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, Fraction]:
     """Resample: each output is a product of the input around it and the filter for its phase."""
-    wanted = _positive(target[:-1]) * 1000 if target[-1:] == "k" else _positive(target)
-    step = (rate / wanted).limit_denominator(MAX_PHASES)
+    new_rate = _positive(target[:-1]) * 1000 if target[-1:] == "k" else _positive(target)
+    step = (rate / new_rate).limit_denominator(MAX_PHASES)
     if step == 1:
-        return audio, wanted
+        return audio, new_rate
     inputs, phases = step.numerator, step.denominator
     cutoff = CUTOFF * min(1, phases / inputs)
     half = LENGTH / 2 * max(1, inputs / phases)
     reach = int(half) + 1
-    count = int(len(audio) * wanted / rate + Fraction(1, 2))
+    count = int(len(audio) * new_rate / rate + Fraction(1, 2))
     resampled = np.zeros((-(-count // phases), phases, audio.shape[1]))
     padded = np.pad(audio, ((reach, reach + inputs + 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0)
@@ -113,7 +114,7 @@ def _rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, Fractio
         for phase, (start, taps) in enumerate(zip(starts, filters, strict=True), first):
             part = windows[start::inputs][: len(resampled)] @ taps
             resampled[: len(part), phase] = part
-    return resampled.reshape(-1, audio.shape[1])[:count], wanted
+    return resampled.reshape(-1, audio.shape[1])[:count], new_rate
 
 
 def _gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
@@ -128,11 +129,11 @@ def _norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fractio
 
 
 def _channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
-    """Output channel i is the mean of the channels i, i + count, ..., or a copy of channel i modulo their number."""
-    given, wanted = audio.shape[1], int(count)
-    if wanted < 1:
+    """Mix or copy channels. Output i is the mean of inputs i, i + count, ..., or a copy of input i modulo inputs."""
+    inputs, outputs = audio.shape[1], int(count)
+    if outputs < 1:
         raise ValueError
-    mixed = [audio[:, i::wanted].mean(1) if i < given else audio[:, i % given] for i in range(wanted)]
+    mixed = [audio[:, i::outputs].mean(1) if i < inputs else audio[:, i % inputs] for i in range(outputs)]
     return np.stack(mixed, 1), rate
 
 

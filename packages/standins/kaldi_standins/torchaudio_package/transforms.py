@@ -78,7 +78,7 @@ class Resample(torch.nn.Module):
         resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
         lowpass_filter_width: zero crossings of the filter on each side.
         rolloff: cutoff, relative to half of the lower rate.
-        beta: shape of Kaiser's window; by default that of torchaudio.
+        beta: shape of Kaiser's window (default: torchaudio's).
         dtype: type of the filters; float32 if None.
 
     Raises:
