@@ -74,9 +74,9 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     standard_flags = flag_table(standard)
     flags = (options if isinstance(options, dict) else flag_table(options)) | standard_flags
     named = list(takewhile(lambda argument: argument != "--", argv))
-    given = list(takewhile(_is_flag, named))
+    given = list(takewhile(lambda argument: argument.startswith("--"), named))
     values: dict[str, Scalar] = {}
-    for name, text in map(split_flag, filter(_is_flag, named)):
+    for name, text in (split_flag(argument) for argument in named if argument.startswith("--")):
         if normalize(name) in ("help", "version"):
             found: dict[str, Any] = {normalize(name): True}
             return CommandLine({}, standard(**found), ())
@@ -95,10 +95,6 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     }
     shared: dict[str, Any] = {flag.field: values[name] for name, flag in standard_flags.items() if name in values}
     return CommandLine(by_field, standard(**shared), tuple(rest))
-
-
-def _is_flag(argument: str) -> bool:
-    return argument.startswith("--")
 
 
 def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
@@ -122,7 +118,7 @@ def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
         if argument == "--":
             rest += left
             break
-        if not _is_flag(argument) and argument != "-h":
+        if not argument.startswith("--") and argument != "-h":
             rest.append(argument)
             continue
         given.append("--help" if argument == "-h" else _with_value(argument, left, flags))

@@ -11,7 +11,6 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
@@ -25,9 +24,8 @@ from kaldi_compat.cli.objects import Matrix, channel_of, durations_of, waves_of
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.exact.batch import make_batch
-from kaldi_compat.exact.engine import compute, subtract_mean
-from kaldi_compat.exact.plan import is_supported, plan_of
+from kaldi_compat.exact.engine import compute, make_batch, subtract_mean
+from kaldi_compat.exact.plan import KINDS, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform, waveform_filter
 from kaldi_compat.options.base import as_float32, option, require
@@ -131,15 +129,12 @@ def compute_features(
     if vtln.utt2spk and not vtln.vtln_map:
         check_lone_speakers(feature, vtln.utt2spk)
     extractor = SpectralExtractor(feature, options)
-    htk = options.output_format == "htk"
-    as_htk: Any = partial(
-        HtkFeatures, sample_period=htk_frame_shift(feature, options), parameter_kind=feature.htk_kind(options)
-    )
+    is_htk = options.output_format == "htk"
     counts = Counts()
     with Tables() as tables:
         warps = tables.lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
         blocks = tables.read("wave", source)
-        writer = tables.write("htk" if htk else "matrix", target)
+        writer = tables.write("htk" if is_htk else "matrix", target)
         durations = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
 
         def computed(block: Block) -> ArrayBlock:
@@ -152,7 +147,7 @@ def compute_features(
 
         finished = results(computed, tables.ahead(blocks), counts)
         for features in tables.ahead(with_progress(finished, lambda: counts.total)):
-            writer.write_block(features.map(lambda _, matrix: as_htk(matrix)) if htk else features)
+            writer.write_block(htk_block(features, feature, options) if is_htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
@@ -171,9 +166,12 @@ def warn_of_nan(block: ArrayBlock) -> None:
             )
 
 
-def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
-    """Return the frame shift for the HTK header in units of 100 ns: in Kaldi, 10 ms except for the spectrogram."""
-    return int(np.float32(options.frame_shift) * np.float32(10_000)) if feature.name == "spectrogram" else 100_000
+def htk_block(block: ArrayBlock, feature: FeatureType, options: FrameOptions) -> Block:
+    """Return a block of features in HTK's format. Kaldi's header has a shift of 10 ms except for the spectrogram."""
+    period, kind = 100_000, feature.htk_kind(options)  # in units of 100 ns
+    if feature.name == "spectrogram":
+        period = int(np.float32(options.frame_shift) * np.float32(10_000))
+    return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
 
 
 class SpectralExtractor:
@@ -273,10 +271,10 @@ def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
     own_options = feature_options(feature.options, options)
-    if options.engine == "exact" and not is_supported(own_options):
+    is_supported = feature.options in KINDS
+    if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
-    exact_by_default = options.engine == "auto" and is_supported(own_options)
-    if options.device == "cpu" and (options.engine == "exact" or exact_by_default):
+    if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
         return ExactComputer(own_options)
     return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
 

@@ -37,9 +37,8 @@ from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, not_installed
-from io_ark.specifier import is_table_wspecifier
 from io_ark.streams.pipes import WITHHELD
-from io_ark.tables.overwriting import refuse_overwriting, refuse_sharing
+from io_ark.tables.overwriting import refuse_conflicts
 from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
@@ -86,22 +85,19 @@ class Program:
         self.names = [each.name for each in parameters]
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run with these arguments and return the exit status; without, as this process, which may end here."""
+        """Run with these arguments and return the exit status. Without arguments, run as this process and end it."""
         if argv is None:
             open_closed_streams()
-            return end_of_process(self._run(sys.argv[1:]))
-        return self._run(argv)
-
-    def _run(self, argv: Sequence[str]) -> int:
-        with logging_as_kaldi(self.name, verbose=0):
-            try:
-                line = parse(argv, self.options, StandardOptions)
-            except KaldiCompatError as error:
+            return end_of_process(self(sys.argv[1:]))
+        try:
+            line = parse(argv, self.options, StandardOptions)
+        except KaldiCompatError as error:
+            with logging_as_kaldi(self.name, verbose=0):
                 if isinstance(error, UsageError):
                     say(self.usage())
                     say(f"Command line was: {shell_line([self.name, *argv])}")
                 log_error(error)
-                return ERROR_STATUS
+            return ERROR_STATUS
         if line.standard.help:
             say(self.usage())
             return 0
@@ -114,25 +110,11 @@ class Program:
             status = self.end_with_usage()
             say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
             return status
-
-        def run() -> int:
-            with wave_files_as_in_kaldi():
-                options = self.options(**line.values)
-                self.refuse_overwriting(line)
-                return self.run(options, *line.arguments)
-
         with logging_as_kaldi(self.name, line.standard.verbose), commands_in_process():
-            return self._guarded(run)
+            return self._run_guarded(line)
 
-    def refuse_overwriting(self, line: CommandLine[StandardOptions]) -> None:
-        """Raise an error if a table to write to is one that is read, or another one that is written.
-
-        A single file is not written before all inputs are read, and may be one of them, as in Kaldi, but not an archive
-        of which an object is read.
-
-        Raises:
-            SpecifierError: the table is an input, or an output twice.
-        """
+    def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
+        """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         before = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]
         values += zip([*before, *self.names[-1:]], line.arguments, strict=True)
@@ -140,10 +122,7 @@ class Program:
         outputs: list[str] = []
         for name, value in values:
             (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
-        tables = list(filter(is_table_wspecifier, outputs))
-        refuse_sharing(tables)
-        for output in outputs:
-            refuse_overwriting(output, inputs, parts=output not in tables)
+        refuse_conflicts(outputs, inputs)
 
     def usage(self) -> str:
         """Return what ``--help`` prints."""
@@ -164,10 +143,16 @@ class Program:
             wanted = f"{self.at_least} to {self.at_most}"
         return f"expected {wanted} argument{'s' * (wanted != '1')}, not {given}"
 
-    def _guarded(self, run: Callable[[], int]) -> int:
+    def _run_guarded(self, line: CommandLine[StandardOptions]) -> int:
+        """Run the function and return its status, or the status that an exception stands for."""
         try:
-            _catch_interrupts()
-            status = run()
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # See kaldi_compat/programs/__init__.py.
+                with contextlib.suppress(ValueError):  # in a thread of a user's process that is not the main thread
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
+            with wave_files_as_in_kaldi():
+                options = self.options(**line.values)
+                self._refuse_conflicts(line)
+                status = self.run(options, *line.arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
             return status
@@ -227,13 +212,6 @@ def open_closed_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
-
-
-def _catch_interrupts() -> None:
-    """Let ^C raise KeyboardInterrupt again, which ended the process while modules were imported."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see kaldi_compat/programs/__init__.py
-        with contextlib.suppress(ValueError):  # a thread other than the main one, of a user's process
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def printing(run: Callable[[], int]) -> int:

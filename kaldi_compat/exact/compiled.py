@@ -22,8 +22,7 @@ KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 @functools.lru_cache(maxsize=64)
 def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     options, half = plan.options, plan.points // 2
-    tables = native.structure(
-        "spectral_plan",
+    tables = native.structure("spectral_plan")(
         plan,
         options,
         kind=KINDS.index(plan.kind),
@@ -58,8 +57,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     Raises:
         MemoryError: there is no memory for a block of frames.
     """
-    audio = native.structure(
-        "audio_batch",
+    audio = native.structure("audio_batch")(
         samples=address(batch.samples),
         count=len(batch.starts),
         start=batch.starts,
@@ -85,8 +83,7 @@ class ChunkCall:
         self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
         self._warp, self._tables = 1.0, _plan_structure(plan, (1.0,))
         self._buffer: Floats | None = None
-        self._audio = native.structure(
-            "audio_batch",
+        self._audio = native.structure("audio_batch")(
             count=1,
             start=np.zeros(1, np.int64),
             length=self._length,
@@ -112,7 +109,7 @@ class ChunkCall:
     ) -> Floats:
         """Compute frames of the first ``length`` samples of a buffer.
 
-        The other arguments are those of :func:`~kaldi_compat.exact.batch.chunk_batch`. Nothing is checked.
+        The other arguments are those of :func:`~kaldi_compat.exact.engine.chunk_batch`. Nothing is checked.
 
         Returns:
             (count, dim).
@@ -142,6 +139,3 @@ class ChunkCall:
         if end == len(self._frames):  # release the memory: it may be that of a long chunk
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return found
-
-
-chunk_call = ChunkCall

@@ -28,8 +28,7 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     half = points // 2
     padded = np.zeros(points, np.float32)
     padded[: len(taps)] = taps
-    tables = native.structure(
-        "convolution",
+    tables = native.structure("convolution")(
         log_points=half.bit_length() - 1,
         taps=len(taps),
         twiddles=split_radix_tables(half.bit_length() - 1),

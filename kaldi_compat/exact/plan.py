@@ -105,11 +105,6 @@ class MelTable:
     loudness: Floats  # PLP's factor on each filter's energy
 
 
-def is_supported(options: FrameOptions) -> bool:
-    """Return True if the exact engine computes the feature with these options."""
-    return type(options) in KINDS
-
-
 @functools.lru_cache(maxsize=64)
 def plan_of(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
     """Return the plan for these options, with Kaldi's FFT or one in double precision.

@@ -43,8 +43,7 @@ class Filters:
     def for_c(self) -> Structure:
         """The filters as the C library reads them."""
         taps = np.array([len(each) for each in self.weights])
-        return native.structure(
-            "resampling_filters",
+        return native.structure("resampling_filters")(
             phases=len(taps),
             period=self.period,
             longest=int(taps.max()),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.batch import AudioBatch, chunk_batch
+from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan
@@ -48,17 +46,6 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
                 chosen = warps == warp
                 table = plan.mel_table(batch.warp_factors[warp])
                 part[chosen] = _of_mel(plan, table, power[chosen], log_energy[chosen])
-
-
-def chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function like :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`."""
-    return partial(_compute_chunk, plan)
-
-
-def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
-    batch, out = chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), F32)
-    compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
-    return out
 
 
 def _apply_window(

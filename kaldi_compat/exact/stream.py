@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.batch import as_samples
-from kaldi_compat.exact.engine import Seeds, half_of
+from kaldi_compat.exact.engine import Seeds, as_samples, chunk_call
 from kaldi_compat.exact.plan import Plan
 
 # A number of items or frames: an int for one stream, an array (slots,) for several.
@@ -189,7 +188,7 @@ class ChunkStream(AudioFlow):
 
     def __init__(self, plan: Plan) -> None:
         self._lay_out(plan.size, plan.shift, plan.options.snip_edges)
-        self._call = half_of(plan).chunk_call(plan)
+        self._call = chunk_call(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
         self._seeds: Seeds | None = None

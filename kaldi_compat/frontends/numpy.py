@@ -117,11 +117,15 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another
                     rate.
             """
-            rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
+            rate = self.preset.sampling_rate
+            if sampling_rate is not None:
+                rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
             if not isinstance(samples, np.ndarray):
                 utterances = checked_list(samples, lengths, ("T",), np.ndarray, AudioError)
                 return [self(each, sampling_rate=rate) for each in utterances]
-            return self._model_input(*prepared_audio(samples, lengths, rate, self.preset, resample_rows))
+            return self._model_input(
+                prepared_audio(samples, lengths, rate, self.preset, self.feature.size, resample_rows)
+            )
 
     def stream(self) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks.

@@ -60,7 +60,9 @@ def tracing(x: Any) -> Tracing:
     """
     if isinstance(x, np.ndarray):
         return UNTRACED
-    torch = namespace(x)
+    import torch as torch_module  # loaded already, since x is a tensor
+
+    torch: Any = torch_module
     # Before torch 2.3, its compiler does not say whether it is compiling, and modules then compute eagerly only.
     if getattr(torch.compiler, "is_compiling", bool)() or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
@@ -95,42 +97,38 @@ def float64(x: Array) -> Array:
     return astype(x, namespace(x).float64)
 
 
-def is_floating(x: Any) -> bool:
-    """Return True for an array or tensor of floating-point numbers."""
-    return x.dtype.kind == "f" if isinstance(x, np.ndarray) else bool(x.is_floating_point())
+def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
+    """Check that an array or tensor stores its numbers in memory, without a mask, and return their kind.
 
-
-def is_real(x: Any) -> bool:
-    """Return True for an array or tensor of integers or floating-point numbers."""
-    if isinstance(x, np.ndarray):
-        return x.dtype.kind in "iuf"
-    return x.is_floating_point() or not (x.is_complex() or x.dtype == namespace(x).bool)
-
-
-def is_unsigned(x: Any) -> bool:
-    """Return True for an array or tensor of integers without sign, or of truth values."""
-    return x.dtype.kind in "ub" if isinstance(x, np.ndarray) else not x.dtype.is_signed
-
-
-def check_plain(x: Any, error: type[KaldiCompatError]) -> None:
-    """Check that an array or tensor holds its numbers one by one, in memory, without a mask.
+    Returns:
+        NumPy's letter of the kind: "f" for floating point, "i" and "u" for integers with and without sign, "b" for
+        booleans, "c" for complex numbers; or another letter, such as that of strings.
 
     Raises:
-        error: it is masked, nested, quantized, sparse, or of 8-bit floats.
+        error: the array or tensor is masked, nested, quantized, sparse, or of 8-bit floats.
     """
     form = ""
     if isinstance(x, np.ndarray):
         form = "masked" if type(x) is not np.ndarray and np.ma.is_masked(x) else ""
-    elif x.is_nested:
-        form = "nested"
-    elif x.is_quantized:
-        form = "quantized"
-    elif x.layout != namespace(x).strided:
-        form = "sparse"
-    elif x.is_floating_point() and x.dtype.itemsize == 1:
-        form = "of 8-bit floats"
+    else:
+        import torch  # loaded already, since x is a tensor
+
+        if x.is_nested:
+            form = "nested"
+        elif x.is_quantized:
+            form = "quantized"
+        elif x.layout != torch.strided:
+            form = "sparse"
+        elif x.is_floating_point() and x.dtype.itemsize == 1:
+            form = "of 8-bit floats"
     if form:
         raise error(f"expected a plain tensor or array of numbers, not one that is {form}: convert it")
+    if isinstance(x, np.ndarray):
+        kind: str = x.dtype.kind
+        return kind
+    if x.is_floating_point() or x.is_complex():
+        return "f" if x.is_floating_point() else "c"
+    return "b" if x.dtype == torch.bool else "i" if x.dtype.is_signed else "u"
 
 
 def at_least_float32(x: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from io_ark.blocks import Wave
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, is_floating, is_real, is_unsigned, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, tracing
 from kaldi_compat.functional.batches import checked_lengths
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ def check_samples(samples: Any) -> None:
     Raises:
         AudioError: the samples have another type.
     """
-    check_plain(samples, AudioError)
-    if samples.ndim < 1 or not is_real(samples):
+    kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
+    if samples.ndim < 1 or kind not in "iuf":
         raise AudioError(
             f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {tuple(samples.shape)}"
         )
-    if is_unsigned(samples) or samples.dtype.itemsize == 1:
+    if kind == "u" or samples.dtype.itemsize == 1:
         dtype = str(samples.dtype).removeprefix("torch.")
         conversion = _CONVERSIONS.get(dtype, "convert them to signed 16-bit integers")
         raise AudioError(f"samples must be int16 or floating point, not {dtype}: {conversion} (see {WRONG_NUMBERS})")
@@ -247,9 +247,10 @@ def check_scale(samples: Any, scale: float) -> float:
     Raises:
         AudioError: integers have more than 16 bits.
     """
-    if 0 in samples.shape or not (is_floating(samples) or samples.dtype.itemsize > 2):
+    is_floating = samples.dtype.kind == "f" if isinstance(samples, np.ndarray) else samples.is_floating_point()
+    if 0 in samples.shape or not (is_floating or samples.dtype.itemsize > 2):
         return 0.0
-    if not is_floating(samples):
+    if not is_floating:
         largest: float = max(int(samples.max()), -int(samples.min())) * scale
         if largest > INTEGERS_END:
             raise AudioError(

@@ -113,7 +113,7 @@ class BaseOptions:
             value = _as_type(type(field.default), given)
             if value is None:
                 raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_briefly(given)}")
-            described = info(field)
+            described: OptionInfo = field.metadata["option"]
             if not described.allows(value):
                 known = nearest_name(str(given), described.choices)
                 hint = f": did you mean {known!r}?" if known else ""

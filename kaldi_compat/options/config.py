@@ -11,6 +11,7 @@ case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
@@ -120,6 +121,7 @@ def normalize(name: str) -> str:
     return name.replace("_", "-").lower()
 
 
+@functools.cache
 def flag_table(options: type[Any]) -> dict[str, Flag]:
     """Return the flags of an options dataclass by their normalized names, sorted as Kaldi lists them."""
     flags = [

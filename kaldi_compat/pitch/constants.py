@@ -73,7 +73,7 @@ class PitchConstants:
         """The tables as the C library reads them."""
         weights = np.concatenate([self.weights_of(state) for state in range(self.states)])
         offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
-        return native.structure("pitch_plan", self, offset=offset, weights=weights)
+        return native.structure("pitch_plan")(self, offset=offset, weights=weights)
 
     def weights_of(self, state: int) -> Floats:
         """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""

@@ -56,8 +56,7 @@ class Frames:
     def for_c(self) -> Structure:
         """The frames as the C library reads them."""
         revised_from, revised_to = self.revised or (None, None)
-        return native.structure(
-            "pitch_batch",
+        return native.structure("pitch_batch")(
             self,
             start=self.starts,
             length=self.lengths,

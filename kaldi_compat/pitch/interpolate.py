@@ -201,8 +201,7 @@ def _most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptio
         return NotImplemented
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MOST_LANES)) * _MOST_LANES
     multipliers, increments = (table.view(np.uint32) for table in rand_r_jumps(pairs))
-    c = native.structure(
-        "pitch_grids",
+    c = native.structure("pitch_grids")(
         grids,
         rows=grids.bounds,
         count=len(grids.states),

@@ -24,14 +24,14 @@ from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import tracing
-from kaldi_compat.functional.checks import checked_list
+from kaldi_compat.functional.checks import CheckedAudio, checked_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.engines import computes_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import refuse_unsupported_compilers
+from kaldi_compat.torch.features.module import eager_with_old_compilers, refuse_tracing_to_onnx
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
@@ -117,7 +117,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
         return description.html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @refuse_unsupported_compilers
+    @eager_with_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -142,17 +142,23 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         Raises:
             AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another rate.
         """
-        rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
+        rate = self.preset.sampling_rate
+        if sampling_rate is not None:
+            rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
         if not isinstance(samples, Tensor):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(each, sampling_rate=rate) for each in utterances]
         recorded = tracing(samples)
+        if recorded.to_onnx:
+            refuse_tracing_to_onnx()
         if not computes_in_numpy(samples, recorded):
-            return self._model_input(*prepared_audio(samples, lengths, rate, self.preset, _resampled, recorded))
+            audio = prepared_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
+            return self._model_input(audio)
         array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
         counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
-        audio, ends = prepared_audio(array, counts, rate, self.preset, resample_rows)
-        return self._model_input(torch.from_numpy(audio), None if ends is None else torch.as_tensor(ends))
+        audio = prepared_audio(array, counts, rate, self.preset, self.feature.size, resample_rows)
+        ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
+        return self._model_input(CheckedAudio(torch.from_numpy(audio.samples), ends))
 
     def stream(self, slots: int = 1) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks, for ``slots`` utterances at once.

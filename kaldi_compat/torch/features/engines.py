@@ -30,10 +30,6 @@ _accelerated: set[type] = set()
 _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
-def _has_library() -> bool:
-    return NATIVE.in_use
-
-
 def accelerated(cls: type[Cls]) -> type[Cls]:
     """Class decorator: the exact and Triton engines compute the features of this class, not those of subclasses.
 
@@ -74,7 +70,7 @@ def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
 
 def is_exact(module: Any) -> bool:
     """Return True if the C library computes what this module computes on a CPU, without gradients."""
-    return type(module) in _accelerated and module.engine in ("auto", "exact") and _has_library()
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
 
 
 def engine_for(
@@ -98,7 +94,7 @@ def engine_for(
     """
     wanted: Engine = module.engine
     has_kernels = samples.device.type == kernels.DEVICE_TYPE  # also a CPU, where Triton interprets them
-    is_exact_asked = wanted == "exact" or (wanted == "auto" and _has_library() and not has_kernels)
+    is_exact_asked = wanted == "exact" or (wanted == "auto" and NATIVE.in_use and not has_kernels)
     is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
     if is_exact_asked and is_on_host and type(module) in _accelerated:
         return "exact"
@@ -116,7 +112,7 @@ def engine_for(
             _say_once(reason)
     if wanted != "auto" and reason:
         raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = wanted == "auto" and engine == "exact" and not reason and not _has_library()
+    without_library = wanted == "auto" and engine == "exact" and not reason and not NATIVE.in_use
     return "torch" if reason or without_library else engine
 
 

@@ -23,7 +23,7 @@ from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureO
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
 from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
-from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers, refuse_tracing_to_onnx
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -125,7 +125,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
-    @refuse_unsupported_compilers
+    @eager_with_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -154,9 +154,12 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        if isinstance(samples, Tensor):
-            return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
-        return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
+        if not isinstance(samples, Tensor):
+            return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
+        recorded = tracing(samples)
+        if recorded.to_onnx:
+            refuse_tracing_to_onnx()
+        return self._compute(self._checked(samples, lengths, vtln_warp, recorded), generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
