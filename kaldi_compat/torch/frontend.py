@@ -31,7 +31,7 @@ from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.engines import computes_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import eager_with_old_compilers, refuse_tracing_to_onnx
+from kaldi_compat.torch.features.module import FeatureModule, eager_with_old_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
@@ -42,7 +42,7 @@ from kaldi_compat.torch.streaming.base import StreamChain
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
 
-class Frontend(PresetFrontend[Tensor], nn.Module):
+class Frontend(PresetFrontend[Tensor], FeatureModule):
     """The front end of a published model: from audio to the model's input, as the model's own project computes it.
 
     :class:`kaldi_compat.frontends.numpy.Frontend` computes the same for NumPy arrays, without torch.
@@ -149,8 +149,6 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(each, sampling_rate=rate) for each in utterances]
         recorded = tracing(samples)
-        if recorded.to_onnx:
-            refuse_tracing_to_onnx()
         if not computes_in_numpy(samples, recorded):
             audio = prepared_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
             return self._model_input(audio)

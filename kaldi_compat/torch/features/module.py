@@ -54,18 +54,22 @@ def eager_with_old_compilers(forward: Function) -> Function:
     return eager  # type: ignore[return-value]
 
 
-def refuse_tracing_to_onnx() -> None:
-    """Refuse the exporter to ONNX by tracing. Modules call this during an export to ONNX.
+class FeatureModule(nn.Module):
+    """Base class of all modules: refuses the exporter to ONNX by tracing in one line."""
 
-    Raises:
-        FeatureError: a tracer runs, of any version of PyTorch.
-    """
-    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        advice = f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {torch.__version__}"
-        raise FeatureError(OLD_VERSION if IS_OLD else advice)
+    def _slow_forward(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the module under a tracer, in place of :meth:`forward`.
+
+        Raises:
+            FeatureError: the tracer exports to ONNX.
+        """
+        if torch.onnx.is_in_onnx_export():
+            advice = f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {torch.__version__}"
+            raise FeatureError(OLD_VERSION if IS_OLD else advice)
+        return super()._slow_forward(*arguments, **keywords)  # type: ignore[no-untyped-call]
 
 
-class ConfiguredModule(nn.Module):
+class ConfiguredModule(FeatureModule):
     """Base class of modules configured by an options dataclass, the attribute ``Options`` of a subclass.
 
     Type checkers and editors take the constructor's keyword arguments from :mod:`kaldi_compat.options.constructors`.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
-from kaldi_compat.functional.array_api import is_traced_or_differentiated, tracing
+from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
 from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, checked_list, rate_advice
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
@@ -25,7 +25,7 @@ from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
-from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers, refuse_tracing_to_onnx
+from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch
 
@@ -85,8 +85,6 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         if not isinstance(samples, Tensor):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._of_list([self._checked(each) for each in utterances])
-        if tracing(samples).to_onnx:
-            refuse_tracing_to_onnx()
         samples = self._checked(samples)
         lengths = checked_lengths(lengths, samples, -1, AudioError)
         alone = samples.dim() == 1
@@ -206,8 +204,6 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         if not isinstance(features, Tensor):
             utterances = checked_list(features, lengths, ("frames", "2"), Tensor, FeatureError)
             return [self(each, generator=generator) for each in utterances]
-        if tracing(features).to_onnx:
-            refuse_tracing_to_onnx()
         lengths = check_features(features, lengths)
         deltas = self._deltas[features.dtype is torch.float64]
         processed = process_pitch(features, self.options, lengths, generator=generator, deltas=deltas)

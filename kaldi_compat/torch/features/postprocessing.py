@@ -45,7 +45,7 @@ from kaldi_compat.options.postprocessing import (
 )
 from kaldi_compat.torch.calls import PostProcessingCall
 from kaldi_compat.torch.features.engines import computes_in_numpy
-from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers, refuse_tracing_to_onnx
+from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
     OnlineCmvnStream,
@@ -112,10 +112,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """
         if not isinstance(features, Tensor):
             return [self(each) for each in checked_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
-        recorded = tracing(features)
-        if recorded.to_onnx:
-            refuse_tracing_to_onnx()
-        lengths = check_features(features, lengths)
+        lengths, recorded = check_features(features, lengths), tracing(features)
         if recorded.traced_or_differentiated:  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         if self._adds_frames and features.dtype == torch.float32 and computes_in_numpy(features, recorded):

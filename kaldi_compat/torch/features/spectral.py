@@ -23,7 +23,7 @@ from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureO
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
 from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
-from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers, refuse_tracing_to_onnx
+from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -156,10 +156,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
-        recorded = tracing(samples)
-        if recorded.to_onnx:
-            refuse_tracing_to_onnx()
-        return self._compute(self._checked(samples, lengths, vtln_warp, recorded), generator)
+        return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
