@@ -33,7 +33,7 @@ class AudioBatch:
         """Return the batch with other states of the noise.
 
         Raises:
-            AudioError: there are fewer states than frames.
+            AudioError: the states are fewer than the frames.
         """
         if len(seeds) < self.rows[-1]:
             raise AudioError(f"{len(seeds)} seeds for {self.rows[-1]} frames: pass one for each frame")

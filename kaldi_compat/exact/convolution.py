@@ -1,4 +1,4 @@
-"""Convolution by Kaldi's FFT in blocks, in C."""
+"""Convolution in C, in blocks by Kaldi's FFT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaldi_compat.exact.plan import split_radix_tables
 
 
 def fft_points(taps: int) -> int:
-    """Return the points of the FFT for this number of taps, which decides where the blocks lie, and so the result."""
+    """Return the points of the FFT for a filter of ``taps``. They decide the blocks and so the rounding."""
     return max(4, 1 << (4 * taps - 1).bit_length())
 
 

@@ -20,7 +20,7 @@ from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
 from kaldi_compat.native import NATIVE, Library
 
-# Returns the rand_r() states of the noise of this number of frames.
+# Function of a number of frames that returns the rand_r() states of their noise.
 Seeds = Callable[[int], npt.NDArray[np.int32]]
 
 MIN_ROWS_PER_THREAD = 64  # Fewer frames take less time than it takes to start a thread.
@@ -38,7 +38,7 @@ def make_batch(
 
     Args:
         plan: gives the size and the shift of the frames.
-        samples: all utterances in one array (T,). int16 and float32 are not copied.
+        samples: audio of the utterances, one array (T,). int16 and float32 are not copied.
         lengths: number of samples of each utterance; None for a single utterance.
         starts: index of each utterance's first sample; None if the utterances follow one another.
         vtln_warp: one VTLN factor, or one for each utterance.
@@ -69,7 +69,7 @@ def make_batch(
 
 
 def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
-    """Return ``count`` frames of one buffer as a batch: of an utterance, or of a chunk of a stream.
+    """Return ``count`` frames of one buffer as a batch. The buffer holds an utterance or a chunk of a stream.
 
     Args:
         samples: the buffer (T,).
@@ -96,7 +96,7 @@ def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float
 
 
 def num_frames(plan: Plan, lengths: Any) -> Any:
-    """Return the number of frames of audio with these numbers of samples (Kaldi: NumFrames)."""
+    """Return the number of frames in audio of each length in samples (Kaldi: NumFrames)."""
     if plan.options.snip_edges:
         return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
     return (lengths + plan.shift // 2) // plan.shift
@@ -173,7 +173,7 @@ def implementation_of(plan: Plan) -> ModuleType:
 def chunk_call(plan: Plan) -> Callable[..., Floats]:
     """Return a function that computes frames of a buffer, again and again.
 
-    Its parameters are those of :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`.
+    See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
     """
     return compiled.ChunkCall(plan) if implementation_of(plan) is compiled else partial(_compute_chunk, plan)
 
@@ -185,7 +185,7 @@ def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: i
 
 
 def library() -> Library:
-    """Return the C library of the engine; false, with a reason, if NumPy computes in its place."""
+    """Return the C library of the engine; false, with a reason, if NumPy replaces it."""
     return NATIVE.library()
 
 

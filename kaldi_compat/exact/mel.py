@@ -1,7 +1,7 @@
 """Mel filter bank and its VTLN warp: Kaldi's src/feat/mel-computations.cc.
 
-The filter banks are computed once per option set and warp, in NumPy and in float32 where Kaldi uses it: the edges of
-a bin are differences of nearly equal mel values, so rounding decides the last digits of its weights.
+The filter banks are computed once per option set and warp factor, in float32 where Kaldi uses it. The edges of a bin
+are differences of nearly equal mel values, so rounding decides the last digits of its weights.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def even_points(options: FrameOptions) -> int:
     """Return the points of the FFT.
 
     Raises:
-        OptionError: they are odd.
+        OptionError: the number of points is odd.
     """
     points = options.padded_window_size
     require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
@@ -110,8 +110,8 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
 
     Raises:
-        OptionError: Kaldi refuses these: frequencies above the Nyquist frequency, a mel bin without an FFT bin (unless
-            ``allow_empty_bins``), VTLN cutoffs out of order.
+        OptionError: frequencies above the Nyquist frequency, a mel bin without an FFT bin (unless
+            ``allow_empty_bins``), or VTLN cutoffs out of order. Kaldi refuses these options.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
