@@ -1,4 +1,4 @@
-"""Functions that NumPy and torch spell differently, so that one implementation handles arrays and tensors.
+"""Functions with different names in NumPy and torch, so that one implementation handles arrays and tensors.
 
 Post-processing of features (deltas, CMVN, splicing ...) runs in programs that must start without torch, and in models
 on any device. Does not import torch unless a tensor is passed. Features have the shape ``(..., frames, dim)``.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
-"""A NumPy array or a torch tensor. Functions return the type that they are given."""
+"""A NumPy array or a torch tensor. Functions return the type of their argument."""
 
 
 def namespace(x: object) -> Any:
@@ -40,10 +40,10 @@ def namespace(x: object) -> Any:
 
 
 class Tracing(NamedTuple):
-    """Recorders of the operations on a tensor, found once for a call (:func:`tracing`) and passed on."""
+    """Recorders of the operations on a tensor. A call asks :func:`tracing` once and passes the answer on."""
 
-    traced: bool = False  # a compiler, an exporter or a tracer, to which sizes are symbols
-    # one of these, autograd or vmap: code must then neither read values of the tensor nor write in place
+    traced: bool = False  # a compiler, an exporter or a tracer: sizes may be symbols
+    # one of these, autograd or vmap: code must neither read values of the tensor nor write in place
     traced_or_differentiated: bool = False
     to_onnx: bool = False  # an exporter to ONNX
 
@@ -52,7 +52,7 @@ UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
 def tracing(x: Any) -> Tracing:
-    """Return what records the operations on ``x``: nothing if it is an array.
+    """Return the recorders of the operations on ``x``. An array has none.
 
     >>> import torch
     >>> tracing(torch.ones(2)), tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
@@ -81,7 +81,7 @@ def is_traced_or_differentiated(x: Any) -> bool:
 
 
 def astype(x: Array, dtype: Any) -> Array:
-    """Convert ``x`` to this dtype; return ``x`` itself if it has it."""
+    """Convert ``x`` to a dtype; return ``x`` itself if it has that dtype."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
     return converted
 
@@ -164,9 +164,9 @@ def as_like(values: Any, like: Array) -> Array:
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
     elif isinstance(values, namespace(like).Tensor):
-        converted = values.to(like.device)  # as_tensor would make a constant of it in a traced model
+        converted = values.to(like.device)  # In a traced model, as_tensor would make a constant.
     else:
-        # A copy: what was read from a file may be read-only, which a tensor cannot be.
+        # An array from a file may be read-only, which a tensor cannot be, so it is copied.
         copied = values.copy() if isinstance(values, np.ndarray) else values
         converted = namespace(like).as_tensor(copied, device=like.device)
     return converted
@@ -174,15 +174,15 @@ def as_like(values: Any, like: Array) -> Array:
 
 def take_frames(x: Array, index: Array) -> Array:
     """Select frames of ``(..., frames, dim)`` by index: ``(n,)`` for the whole batch, or ``(..., n)`` per utterance."""
-    taken: Array
+    selected: Array
     if index.ndim == 1:
-        taken = x[..., index, :]
+        selected = x[..., index, :]
     elif isinstance(x, np.ndarray):
-        taken = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
+        selected = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
     else:
-        # not take_along_dim, which makes constants of a traced model's sizes
-        taken = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
-    return taken
+        # take_along_dim would make constants of a traced model's sizes.
+        selected = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
+    return selected
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -202,14 +202,14 @@ def matmul(a: Array, b: Array) -> Array:
 def keeps_precision(x: Any) -> bool:
     """Return True if matrix products on ``x`` are certainly computed in its precision."""
     torch = namespace(x)
-    # what runs an ONNX graph decides; WebGPU has no float64
+    # The runtime of an ONNX graph decides its precision, and WebGPU has no float64.
     if torch is np or x.dtype == torch.float64 or tracing(x).to_onnx:
         return True
     if x.device.type != "cpu" or compiler_says(torch, "is_compiling"):
         return False
     if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
         return False
-    # Since torch 2.9, reading the older setting fails once the newer one was used; the newer one reflects the older.
+    # Since torch 2.9, reading the older setting fails after the newer setting was used, which reflects the older.
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
     if setting is None:
         return bool(torch.get_float32_matmul_precision() == "highest")
@@ -219,7 +219,7 @@ def keeps_precision(x: Any) -> bool:
 def running_sum(x: Array, axis: int) -> Array:
     """Return cumulative sums along an axis.
 
-    In deterministic algorithms mode, torch raises an error for its own cumulative sum on a GPU, so another is used.
+    In deterministic algorithms mode, torch refuses its cumulative sum on a GPU, so the sums are computed by doubling.
     """
     xp = namespace(x)
     summed: Array

@@ -27,7 +27,7 @@ def checked_lengths(
     Args:
         lengths: integers, ``(...,)``: a tensor on any device, an array, a list, or None.
         batch: the padded batch.
-        axis: the padded axis; the axes before it are those of the lengths.
+        axis: the padded axis. The lengths have the axes before it.
         error: the exception to raise.
 
     Returns:
@@ -35,7 +35,8 @@ def checked_lengths(
 
     Raises:
         error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of a
-            tensor on another device are not checked, because that would wait for the device, nor those of a traced one.
+            tensor on another device are not checked, because that would wait for the device. Neither are the values of
+            a traced tensor.
     """
     if lengths is None:
         return None
@@ -67,7 +68,7 @@ def checked_lengths(
 
 
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
-    """Return the lengths of a padded batch of features, checked: see :func:`checked_lengths`.
+    """Check features and the lengths of a padded batch, and return the lengths: see :func:`checked_lengths`.
 
     Raises:
         FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not

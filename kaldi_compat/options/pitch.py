@@ -10,9 +10,9 @@ import numpy as np
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES
 
-MAX_PITCHES = 32000  # pitch candidates of the tracker
-MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the tracker
-MAX_TAPS = 1 << 22  # of the low-pass filter, in samples of the input
+MAX_PITCHES = 32000  # Limit on the tracker's pitch candidates.
+MAX_LAG_WEIGHTS = 1 << 26  # Limit on lags times candidates, so that their weights fit into memory.
+MAX_TAPS = 1 << 22  # Limit on the low-pass filter, in samples of the input.
 
 
 @dataclass(frozen=True, kw_only=True)
