@@ -49,20 +49,20 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
 
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
-        statistics: what :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>` takes: the file that
-            the model ships, or numbers. Without it, the step that needs it is skipped with a warning.
+        statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
+            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips the step that needs them, with a warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
         engine: the engine that computes the features, as for :class:`~kaldi_compat.Fbank`.
         dft: "fft", or "matmul" for devices and runtimes without an FFT, as for :class:`~kaldi_compat.Fbank`.
 
     Attributes:
-        preset: the preset; without the step whose statistics are missing.
+        preset: the preset, without the step whose statistics are missing.
         feature: the module of the feature.
         steps: the modules of the steps that follow.
 
     Raises:
-        OptionError: an unknown preset, a file that is not one, or statistics for a preset that takes none.
+        OptionError: an unknown preset, a file that is not a preset, or statistics for a preset without statistics.
         FeatureError: the statistics cannot be read or do not fit.
 
     >>> import torch
@@ -101,7 +101,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         engine: Engine = "auto",
         dft: Dft = "fft",
     ) -> Frontend:
-        """Return the front end of a preset; the arguments are those of the class."""
+        """Return the front end of a preset. See the class for the arguments."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
@@ -147,7 +147,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
         if not isinstance(samples, Tensor):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
-            return [self(each, sampling_rate=rate) for each in utterances]
+            return [self(utterance, sampling_rate=rate) for utterance in utterances]
         recorded = tracing(samples)
         if not computes_in_numpy(samples, recorded):
             audio = prepared_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
@@ -169,7 +169,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
     def _feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
         feature._has_accurate_fft = self.preset.double_precision
-        feature._trust_scale()  # the preset says what scale the model takes
+        feature._trust_scale()  # The preset decides the scale of the audio.
         return feature if like is None else feature.to(like.device)
 
 
@@ -189,8 +189,8 @@ def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:
 class FrontendStream(StreamCall):
     """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
-    The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. The call is that
-    of :class:`~kaldi_compat.torch.streaming.base.Stream`.
+    The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. See
+    :class:`~kaldi_compat.torch.streaming.base.Stream` for the call.
 
     Args:
         frontend: the front end.

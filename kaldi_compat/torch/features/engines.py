@@ -84,35 +84,35 @@ def engine_for(
     """Return the engine that computes these samples: "exact", "torch" or "triton".
 
     Args:
-        module: the feature, which may ask for an engine.
-        samples, lengths: its input.
-        tracing: what records the operations on the samples.
-        vtln_warp, generator: arguments of the feature's call.
+        module: the feature, whose ``engine`` may ask for an engine.
+        samples, lengths: input of the feature.
+        tracing: recorders of the operations on the samples.
+        vtln_warp, generator: further arguments of the feature's call.
 
     Raises:
-        OptionError: the engine that the module asks for cannot compute this; says why.
+        OptionError: the engine that the module asks for cannot compute the features, with the reason.
     """
-    wanted: Engine = module.engine
+    requested: Engine = module.engine
     has_kernels = samples.device.type == kernels.DEVICE_TYPE  # also a CPU, where Triton interprets them
-    is_exact_asked = wanted == "exact" or (wanted == "auto" and NATIVE.in_use and not has_kernels)
+    is_exact_asked = requested == "exact" or (requested == "auto" and NATIVE.in_use and not has_kernels)
     is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
     if is_exact_asked and is_on_host and type(module) in _accelerated:
         return "exact"
     fastest: Engine = "exact"
     if has_kernels:
         fastest = "torch" if module._has_accurate_fft else "triton"  # the kernels' FFT is less accurate
-    engine = fastest if wanted == "auto" else wanted
+    engine = fastest if requested == "auto" else requested
     if engine == "torch":
         return engine
     reason = _why_not_on_host(module, samples) if engine == "exact" else ""
     reason = reason or _why_not(module, samples, tracing)
     if engine == "triton":
         reason = reason or kernels.why_unsupported(module, samples, lengths, vtln_warp, generator)
-        if reason and wanted == "auto" and not compiler_says(torch, "is_compiling"):
+        if reason and requested == "auto" and not compiler_says(torch, "is_compiling"):
             _say_once(reason)
-    if wanted != "auto" and reason:
-        raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = wanted == "auto" and engine == "exact" and not reason and not NATIVE.in_use
+    if requested != "auto" and reason:
+        raise OptionError(f"engine={requested!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
+    without_library = requested == "auto" and engine == "exact" and not reason and not NATIVE.in_use
     return "torch" if reason or without_library else engine
 
 

@@ -85,7 +85,7 @@ class ConfiguredModule(FeatureModule):
     Options: ClassVar[type[Any]]
     options: Any
     __signature__ = ConstructorSignature()
-    _stream: Any = None  # the class of its streams; None for a module that needs whole utterances
+    _stream: Any = None  # class of its streams; None for a module that needs whole utterances
 
     def __init_subclass__(cls) -> None:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
@@ -99,13 +99,13 @@ class ConfiguredModule(FeatureModule):
         """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
 
     def stream(self, slots: int = 1) -> Any:
-        """Return a stream of this module: it takes the input in chunks, of ``slots`` utterances at once.
+        """Return a stream of this module, which takes the input in chunks, for ``slots`` utterances together.
 
         Raises:
             OptionError: the module needs whole utterances.
         """
         if self._stream is None:
-            raise OptionError(f"{type(self).__name__} has no stream: it needs whole utterances")
+            raise OptionError(f"{type(self).__name__} needs whole utterances and has no stream: call the module")
         return self._stream(self, slots)
 
     def _example(self) -> Tensor:

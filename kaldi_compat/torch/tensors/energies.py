@@ -11,7 +11,7 @@ from torch import Tensor
 from kaldi_compat.exact.mel import F32, FloatArray
 from kaldi_compat.functional.array_api import is_traced_or_differentiated, keeps_precision, matmul
 
-# Bands in a group of the filter bank: as many as fill a vector register or two.
+# Bands in a group of the filter bank, which fill one or two vector registers.
 GROUP = 16
 
 

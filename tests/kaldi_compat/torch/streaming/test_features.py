@@ -329,7 +329,7 @@ def test_module_makes_its_stream_which_takes_no_other(stream: Any, module: Any) 
 
 
 def test_module_that_repeats_the_edges_of_each_order_has_no_stream() -> None:
-    with pytest.raises(OptionError, match=r"^RepeatedDeltas has no stream: it needs whole utterances"):
+    with pytest.raises(OptionError, match=r"^RepeatedDeltas needs whole utterances and has no stream"):
         RepeatedDeltas().stream()
     with pytest.raises(OptionError, match=r"^DeltaStream takes a module: Deltas\(\), not RepeatedDeltas"):
         DeltaStream(RepeatedDeltas())
