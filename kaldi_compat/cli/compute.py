@@ -49,7 +49,7 @@ MONO = -1
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationOptions(FrameOptions):
-    """Options of the four programs besides those of the feature."""
+    """Options of the four programs, without the options of the feature."""
 
     output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
@@ -175,7 +175,7 @@ def htk_block(block: ArrayBlock, feature: FeatureType, options: FrameOptions) ->
 
 
 class SpectralExtractor:
-    """Computes the features of blocks of utterances; Kaldi's random numbers continue from one to the next."""
+    """Computes the features of blocks of utterances. Kaldi's random numbers continue from block to block."""
 
     def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
@@ -191,8 +191,8 @@ class SpectralExtractor:
             noise: source of the noise of dithering; Kaldi's random numbers if None.
 
         Raises:
-            Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. Of
-                several utterances, this says only that they must be computed in smaller blocks.
+            Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. For
+                a block of several utterances, ``Skip`` asks the caller to split the block.
         """
         audio = self.audio(block)
         factors = self.warps(block, warps)
@@ -215,7 +215,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def audio(self, block: Block) -> WaveBlock:
-        """Return the audio to compute features of: one channel of each utterance.
+        """Return the channel of each utterance that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.
@@ -231,22 +231,19 @@ class SpectralExtractor:
         return channel_of(block, channel)
 
     def warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Return the VTLN factor of each utterance, or of all."""
+        """Return the VTLN factors of the utterances, or one factor for all."""
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` unless an utterance is alone or all have the feature's sampling rate.
-
-        It is also raised if audio must be resampled and the options forbid it.
-        """
-        wanted = self.options.sample_frequency
-        for rate in audio.rates[audio.rates.astype(np.float32) != wanted].tolist():
-            if len(audio) > 1 or not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
-                flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
+        """Raise :class:`AudioError` if audio must be resampled, and is not alone or the options forbid it."""
+        target = self.options.sample_frequency
+        for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
+            if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
+                flag = "--allow-downsample=true" if rate > target else "--allow-upsample=true"
                 raise AudioError(
-                    f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
+                    f"Waveform and config sample Frequency mismatch: {rate:g} .vs {target:g} (use {flag} to resample)"
                 )
 
 
@@ -256,14 +253,14 @@ class Computer(Protocol):
     def features(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio: all frames, and how many each utterance has.
+        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
 
-        Audio that is alone in its block is resampled if need be.
+        Audio of another rate is resampled. It must be alone in its block.
         """
 
 
 def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
-    """Return what computes a feature with the engine and on the device that the options name.
+    """Return the computer of a feature for the engine and device that the options name.
 
     Raises:
         OptionError: that engine cannot compute on that device, or the device does not exist.
@@ -331,10 +328,10 @@ class TorchComputer:
 
         from kaldi_compat.torch.features.resample import linear_resample
 
-        rate, wanted = wave.sample_frequency, self.module.options.sample_frequency
+        rate, target = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():
-            # torch warns of arrays that may not be written to, such as views of what was read.
+            # torch warns of read-only arrays, such as views of a file's bytes.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
             audio = torch.from_numpy(samples).to(self.device)
-            audio = audio if rate == wanted else linear_resample(audio.float(), *waveform_filter(rate, wanted))
+            audio = audio if rate == target else linear_resample(audio.float(), *waveform_filter(rate, target))
             return np.asarray(self.module(audio, vtln_warp=warp, generator=noise).cpu())

@@ -22,9 +22,9 @@ from kaldi_compat.functional.checks import (
 )
 
 INT16_SCALE = 32768.0
-# Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.
+# Larger samples are not audio in -1 to 1, even after resampling or mixing.
 MAX_PEAK = 16.0
-_ALIKE = 0.9  # correlation of two rows from which they look like channels
+MIN_CORRELATION = 0.9  # Two rows with a larger correlation are probably the channels of one recording.
 
 
 def prepared_audio(
@@ -129,7 +129,7 @@ def check_values(samples: Array) -> None:
     xp = namespace(samples)
     low, high = float(samples.min()), float(samples.max())
     peak = max(-low, high)
-    if not peak < float("inf"):  # of NaN too
+    if not peak < float("inf"):  # also True for NaN
         count = int((~xp.isfinite(samples)).sum())
         raise AudioError(f"{count} of the samples are NaN or infinite: check how the audio was decoded")
     if peak > MAX_PEAK:
@@ -145,7 +145,7 @@ def warn_of_channels(samples: Array) -> None:
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())
-        if product > _ALIKE * powers**0.5 > 0:
+        if product > MIN_CORRELATION * powers**0.5 > 0:
             warn_user_once(
                 "frontend channels",
                 "two rows of audio are almost the same: if they are the channels of one recording, take one of them or "
@@ -161,16 +161,16 @@ def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -
         AudioError: the rate differs from the preset's and ``resample`` is False.
         OptionError: the rate is not a positive whole number.
     """
-    wanted = preset.sampling_rate
+    target = preset.sampling_rate
     try:
         rate = int(sampling_rate)
     except (TypeError, ValueError, OverflowError):
         rate = 0
     if rate <= 0 or rate != sampling_rate:
         raise OptionError(f"sampling_rate must be a positive whole number of Hz, not {sampling_rate!r}")
-    if rate != wanted and not resample:
+    if rate != target and not resample:
         raise AudioError(
-            f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {wanted} Hz: resample it, or "
+            f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {target} Hz: resample it, or "
             "make the front end with resample=True"
         )
     return rate

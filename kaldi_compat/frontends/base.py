@@ -22,7 +22,7 @@ A = TypeVar("A")
 
 
 class PresetFrontend(Generic[A]):
-    """Base class of the front ends on tensors and on arrays: what follows from the preset.
+    """Base class of the front ends on tensors and on arrays.
 
     A subclass has the feature and the steps. It checks audio and passes it to :meth:`_model_input`.
     """
@@ -103,30 +103,30 @@ def load_preset(
         OptionError: an unknown preset, or statistics for one that takes none.
         FeatureError: the statistics cannot be read, or do not fit the preset's features.
     """
-    found = Preset.of(preset)
+    chosen = Preset.of(preset)
     if dither is not None:
-        found = dataclasses.replace(found, options=dataclasses.replace(found.options, dither=dither))
+        chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, dither=dither))
     if statistics is None:
-        if not found.statistics:
-            return found, None
+        if not chosen.statistics:
+            return chosen, None
         warnings.warn(
-            f"the preset {found.name!r} normalizes by statistics that the model ships ({found.statistics}): without "
-            "them this step is left out; pass statistics='.../" + found.statistics + "'",
+            f"the preset {chosen.name!r} normalizes by statistics that the model ships ({chosen.statistics}): without "
+            "them this step is left out; pass statistics='.../" + chosen.statistics + "'",
             stacklevel=4,
         )
-        steps = tuple(step for step in found.steps if not step.statistics)
-        return dataclasses.replace(found, steps=steps), None
-    if not found.statistics:
-        raise OptionError(f"the preset {found.name!r} takes no statistics: leave them out")
+        steps = tuple(step for step in chosen.steps if not step.statistics)
+        return dataclasses.replace(chosen, steps=steps), None
+    if not chosen.statistics:
+        raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
     numbers = Statistics.of(statistics)
-    before = next(number for number, step in enumerate(found.steps) if step.statistics)
-    columns = columns_of(found.options, found.steps[:before])
+    before = next(number for number, step in enumerate(chosen.steps) if step.statistics)
+    columns = columns_of(chosen.options, chosen.steps[:before])
     if numbers.shift.ndim and len(numbers.shift) != columns:
         raise FeatureError(
-            f"the statistics have {len(numbers.shift)} columns, but the features of the preset {found.name!r} have "
+            f"the statistics have {len(numbers.shift)} columns, but the features of the preset {chosen.name!r} have "
             f"{columns} where they are applied"
         )
-    return found, numbers
+    return chosen, numbers
 
 
 def shorter_frame(options: FrameOptions, length: int) -> FrameOptions:

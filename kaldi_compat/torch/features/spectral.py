@@ -289,7 +289,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.tensor(samples)
 
     def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
-        """Return the checked lengths, on the CPU if ``lengths`` is a list or on the CPU, else on the samples' device."""
+        """Return the checked lengths, on the CPU for a list or a tensor there, else on the samples' device."""
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
             return checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
