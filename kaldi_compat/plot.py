@@ -1,8 +1,8 @@
 """Draw features, pitch and mel filters with matplotlib (extra ``plot``).
 
 All functions take NumPy arrays or tensors, draw into ``axes`` (the current axes if None) and return the axes, so that
-titles, limits and lines can be changed afterwards. ``options`` are the options that the features were computed with, or
-the module itself: they give the axes their seconds and Hz.
+titles, limits and lines can be changed afterwards. ``options`` are the options of the features, or the module itself.
+The axes take their seconds and Hz from them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def show_pitch(
     """Draw a pitch track over time, alone or over a spectrogram.
 
     Args:
-        track: (frames, 2): correlation and pitch in Hz, as ``Pitch`` and ``compute-kaldi-pitch-feats`` give them.
+        track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
         options: the options or module of the pitch; without, the time axis counts frames.
         spectrogram: (frames, dim) of ``Spectrogram``, drawn below the track.
         spectrogram_options: the options or module of the spectrogram; Kaldi's defaults if None.
@@ -192,7 +192,7 @@ def compare(
         second: features of the same shape.
         options: the options or the module that computed them; without, the axes count frames and columns.
         names: titles of the two.
-        axes: three matplotlib axes; those of a new figure if None.
+        axes: three matplotlib axes; None for a new figure.
 
     Returns:
         The three axes. The title of the last one has the largest and the mean absolute difference.
