@@ -45,9 +45,9 @@ def show_features(
         options: the options or the module that computed them; without, the axes count frames and columns.
         axes: matplotlib axes to draw into.
         title: title of the axes.
-        colorbar: draw the scale of the colours.
-        limits: values of the first and the last colour; the range of the finite values if None.
-        cmap: matplotlib's name of the colours.
+        colorbar: draw the scale of the colors.
+        limits: values of the first and the last color; the range of the finite values if None.
+        cmap: matplotlib's name of the colors.
 
     Returns:
         The axes.
@@ -68,8 +68,8 @@ def show_features(
     """
     drawn: Axes = _axes(axes, title)
     values, configured = _as_features(features), _frame_options(options)
-    colours = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(drawn, values, configured, 1.0, colours, _range(values) if limits is None else limits)
+    colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
+    image = _draw_image(drawn, values, configured, 1.0, colors, _range(values) if limits is None else limits)
     drawn.set_xlabel("frame" if configured is None else "time in seconds")
     _label_columns(drawn, configured, values.shape[1])
     if colorbar:
@@ -122,9 +122,9 @@ def show_pitch(
     if spectrogram is not None:
         _draw_spectrogram(drawn, _as_features(spectrogram), _frame_options(spectrogram_options) or SpectrogramOptions())
     voiced = values[:, 0] >= UNVOICED
-    colour = "C0" if spectrogram is None else "white"
-    drawn.plot(times, values[:, 1], color=colour, alpha=0.4, linewidth=1)
-    drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=colour, linewidth=2.5, label="pitch")
+    color = "C0" if spectrogram is None else "white"
+    drawn.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
+    drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=color, linewidth=2.5, label="pitch")
     drawn.set_xlabel("frame" if pitch_options is None else "time in seconds")
     drawn.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
     return drawn
@@ -185,7 +185,7 @@ def compare(
     names: tuple[str, str] = ("first", "second"),
     axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
-    """Draw two feature matrices, on the same scale of colours, and their difference.
+    """Draw two feature matrices, on the same scale of colors, and their difference.
 
     Args:
         first: (frames, dim), an array or a tensor.

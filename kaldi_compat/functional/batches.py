@@ -99,7 +99,7 @@ def zero_past(features: Array, lengths: Any | None) -> Array:
 
 
 def with_context(features: Array, left: int, right: int, lengths: Any | None = None) -> Array:
-    """Repeat the first and the last frame past the edges, as Kaldi does wherever a frame depends on its neighbours.
+    """Repeat the first and the last frame past the edges, as Kaldi does wherever a frame depends on its neighbors.
 
     Args:
         features: ``(..., frames, dim)``.

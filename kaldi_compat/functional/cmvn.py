@@ -83,7 +83,7 @@ def cmvn_statistics(
 
 
 def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Return weights for the statistics of the two channels of a call, which favour the louder channel of each frame.
+    """Return weights for the statistics of the two channels of a call, which favor the louder channel of each frame.
 
     Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
     (Kaldi: compute-cmvn-stats-two-channel).

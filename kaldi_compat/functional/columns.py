@@ -12,7 +12,7 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 
 
 def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
+    """Concatenate frames with their neighbors: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
 
     >>> before = SpliceOptions(left_context=1, right_context=0)
     >>> splice_block(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()

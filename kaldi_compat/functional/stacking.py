@@ -30,7 +30,7 @@ def low_frame_rate(
     lengths: Any | None = None,
     **changes: Unpack[LowFrameRateKeywords],
 ) -> Array:
-    """Stack neighbouring frames, and keep every ``stride``-th stack (FunASR: apply_lfr).
+    """Stack neighboring frames, and keep every ``stride``-th stack (FunASR: apply_lfr).
 
     Stack ``t`` contains the ``stack`` frames from frame ``t * stride - (stack - 1) // 2`` on. The first and the
     last frame are repeated beyond the edges.

@@ -15,7 +15,7 @@ MAX_FRAMES = 1_000_000  # A foreign preset must not take all memory.
 class LowFrameRateOptions(BaseOptions):
     """Low frame rate features: every ``stride``-th stack of neighboring frames (FunASR)."""
 
-    stack: int = option(7, "neighbouring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
+    stack: int = option(7, "neighboring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
     stride: int = option(
         6,
         "frames from one stack to the next",
@@ -27,7 +27,7 @@ class LowFrameRateOptions(BaseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class StackFramesOptions(BaseOptions):
-    """Stacks of neighbouring frames, each frame used once (transformers: SeamlessM4T)."""
+    """Stacks of neighboring frames, each frame used once (transformers: SeamlessM4T)."""
 
     size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
 

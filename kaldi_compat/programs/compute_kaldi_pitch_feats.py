@@ -76,7 +76,7 @@ def track_of_block(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyses_of_block(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Analyse a block of utterances for the simulation of online decoding: keys and analyses."""
+    """Analyze a block of utterances for the simulation of online decoding: keys and analyses."""
     places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.names(), [Analysis.of(block.samples[a : a + n], options) for a, n in places]
 

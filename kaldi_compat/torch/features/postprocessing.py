@@ -169,7 +169,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, _Filters):
 
 
 class Splice(SpliceConstructor, PostProcessing):
-    """Concatenation of each frame with its neighbours (:func:`~kaldi_compat.functional.splice.splice`).
+    """Concatenation of each frame with its neighbors (:func:`~kaldi_compat.functional.splice.splice`).
 
     >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
     torch.Size([50, 39])

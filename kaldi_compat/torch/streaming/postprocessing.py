@@ -32,7 +32,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
-    """Base class of functions of frames and their neighbours, the first and the last frame repeated past the edges."""
+    """Base class of functions of frames and their neighbors, the first and the last frame repeated past the edges."""
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)

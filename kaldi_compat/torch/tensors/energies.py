@@ -31,7 +31,7 @@ def power(x: Tensor, exponent: float) -> Tensor:
 
 
 def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]]]:
-    """Split a filter bank, which is mostly zeros, into groups of neighbouring bands: a few small, dense matrices.
+    """Split a filter bank, which is mostly zeros, into groups of neighboring bands: a few small, dense matrices.
 
     Args:
         weights: ``(fft_bins, num_mel_bins)``.

@@ -83,7 +83,7 @@ def frames_of(
 
 
 def _concatenated(samples: Tensor, size: int, shift: int) -> Tensor:
-    """Cut audio into frames by joining neighbouring blocks of ``shift`` samples.
+    """Cut audio into frames by joining neighboring blocks of ``shift`` samples.
 
     In ONNX, unfold gathers single samples, which takes ten times as long. The audio must hold at least one frame; some
     frames more than unfold has are padded with zeros.
